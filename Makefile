@@ -1,0 +1,40 @@
+# `make test` on a machine with nothing but Python makes the environment, installs, and runs every test.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install test lint type check demo bench clean
+
+help:
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
+	touch $(STAMP)
+
+install: $(STAMP)  ## make the environment and install songrank into it
+
+test: $(STAMP)  ## run all tests and the examples in docstrings
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)  ## check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(STAMP)  ## check types, strictly
+	$(BIN)/mypy
+
+check: lint type test  ## everything that CI runs
+
+demo: $(STAMP)  ## train a small model with SONG, in seconds
+	$(BIN)/python examples/own_loop.py
+
+bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
+	$(BIN)/python benchmarks/loss_step.py
+	$(BIN)/python benchmarks/sampling.py
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

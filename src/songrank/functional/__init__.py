@@ -1,0 +1,66 @@
+"""Pure functions of tensors: each formula of the paper, and of the losses it is compared with, has its one home here.
+
+The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)``, on the last axis, with any
+leading batch axes.
+
+>>> import torch
+>>> from songrank import functional as F
+>>> scores = torch.tensor([[2.0, 1.0, 0.0]], requires_grad=True)
+>>> labels = torch.tensor([[0.0, 1.0, 0.0]])
+>>> F.softmax_loss(scores, labels)                                                    # plain
+tensor(1.4076, grad_fn=<DivBackward0>)
+>>> F.softmax_loss(scores, labels, mask=torch.tensor([[True, True, False]]))          # masked
+tensor(1.3133, grad_fn=<DivBackward0>)
+>>> torch.autograd.grad(F.ranknet_loss(scores, labels), scores)[0].shape              # differentiated
+torch.Size([1, 3])
+"""
+
+from songrank.functional.approx_ndcg import approx_ndcg_loss, gumbel_approx_ndcg_loss
+from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
+from songrank.functional.listwise import listmle_loss, listnet_loss, softmax_loss
+from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
+from songrank.functional.neural_sort import neural_ndcg_loss, neural_sort, pirank_loss
+from songrank.functional.pairwise import lambdarank_loss, ranknet_loss
+from songrank.functional.pointwise import bce_loss
+from songrank.functional.ranks import ranks, smooth_ranks
+from songrank.functional.selection import select, sigmoid_selector, smooth_step
+from songrank.functional.strata import list_weights, rival_weights
+from songrank.functional.surrogates import get_surrogate, logistic, sigmoid, smooth_hinge, squared_hinge
+from songrank.functional.threshold import ThresholdProblem, exact_threshold, smooth_threshold, weighted_threshold
+
+__all__ = [
+    "Gain",
+    "ThresholdProblem",
+    "approx_ndcg_loss",
+    "bce_loss",
+    "default_rank_offset",
+    "discounts",
+    "exact_threshold",
+    "gains",
+    "get_surrogate",
+    "gumbel_approx_ndcg_loss",
+    "ideal_dcg",
+    "lambdarank_loss",
+    "list_weights",
+    "listmle_loss",
+    "listnet_loss",
+    "logistic",
+    "ndcg_term",
+    "ndcg_term_slope",
+    "neural_ndcg_loss",
+    "neural_sort",
+    "pirank_loss",
+    "ranknet_loss",
+    "ranks",
+    "rival_weights",
+    "select",
+    "sigmoid",
+    "sigmoid_selector",
+    "smooth_hinge",
+    "smooth_ranks",
+    "smooth_step",
+    "smooth_threshold",
+    "softmax_loss",
+    "squared_hinge",
+    "weighted_threshold",
+]

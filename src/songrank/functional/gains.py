@@ -1,0 +1,51 @@
+r"""Gains 2^y − 1, discounts 1/log₂(1 + rank), and the ideal DCG that divides them.
+
+>>> import torch
+>>> gains(torch.tensor([0.0, 1.0, 2.0]))
+tensor([0., 1., 3.])
+>>> ideal_dcg(torch.tensor([[1.0, 0.0, 1.0]]), k=1)
+tensor([1.])
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int
+
+Gain = str | Callable[[Tensor], Tensor]
+"""``"exp2"`` (2^y − 1), ``"linear"`` (y), or a function of the labels that is 0 at 0 and increasing."""
+
+
+def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
+    """Gain of each label: 2^y − 1 by default (design decision 9)."""
+    if callable(gain):
+        return gain(labels)
+    check_choice("gain", gain, ("exp2", "linear"))
+    return torch.exp2(labels) - 1.0 if gain == "exp2" else labels
+
+
+def discounts(ranks: Tensor) -> Tensor:
+    """1 / log₂(1 + rank) for ranks counted from 1."""
+    return torch.reciprocal(torch.log2(1.0 + ranks))
+
+
+def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2") -> Tensor:
+    """DCG of the best order, Z_q (or Z_q^K with ``k``), over the last axis; 0 where nothing is relevant.
+
+    Args:
+        labels: [..., L], non-negative.
+        mask: [..., L], False for padding.
+        k: how many positions count; None for all.
+        gain: see :func:`gains`.
+
+    """
+    if mask is not None:
+        labels = torch.where(mask, labels, torch.zeros_like(labels))
+    if k is not None and check_int("k", k) < labels.shape[-1]:
+        best = labels.topk(k, dim=-1).values
+    else:
+        best = labels.sort(dim=-1, descending=True).values
+    positions = torch.arange(1, best.shape[-1] + 1, device=labels.device, dtype=best.dtype)
+    return (gains(best, gain) * discounts(positions)).sum(-1)

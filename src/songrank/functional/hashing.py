@@ -1,0 +1,54 @@
+r"""Counter-based random numbers: a value is a pure function of what it is for, so it is the same on every device.
+
+``random_bits(key, counter)`` is the SplitMix64 output function at key + (counter + 1)·φ, in wrapping 64-bit integer
+arithmetic, which CPU and GPU share bit for bit.
+
+>>> import torch
+>>> first = random_bits(derive_key(0, 1), torch.arange(3))
+>>> again = random_bits(derive_key(0, 1), torch.tensor([2, 0, 1]))
+>>> bool((first[[2, 0, 1]] == again).all())
+True
+"""
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_WORD = 1 << 64
+
+
+def _signed(value: int) -> int:
+    value %= _WORD
+    return value - _WORD if value >= _WORD >> 1 else value
+
+
+def derive_key(*words: int) -> int:
+    """Fold whole numbers (a seed, an epoch, the purpose) into one 64-bit key, on the host."""
+    key = 0
+    for word in words:
+        value = (key + (word + 1) * _GOLDEN) % _WORD
+        value = ((value ^ (value >> 30)) * _FIRST) % _WORD
+        value = ((value ^ (value >> 27)) * _SECOND) % _WORD
+        key = value ^ (value >> 31)
+    return _signed(key)
+
+
+def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
+    """64 random bits, as int64, for each ``counter`` under ``key`` (which broadcasts); both int64."""
+    base = key + _signed(_GOLDEN) if isinstance(key, Tensor) else _signed(key + _GOLDEN)
+    value = counter * _signed(_GOLDEN) + base
+    value = (value ^ ((value >> 30) & ((1 << 34) - 1))) * _signed(_FIRST)
+    value = (value ^ ((value >> 27) & ((1 << 37) - 1))) * _signed(_SECOND)
+    return value ^ ((value >> 31) & ((1 << 33) - 1))
+
+
+def random_below(key: Tensor | int, counter: Tensor, bound: Tensor) -> Tensor:
+    """A whole number in [0, bound) for each counter; bias below bound/2³²; ``bound`` < 2³¹, 0 gives 0."""
+    return ((random_bits(key, counter) & 0xFFFFFFFF) * bound) >> 32
+
+
+def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A number in the open interval (0, 1) for each counter."""
+    return ((random_bits(key, counter) & 0x7FFFFF).to(dtype) + 0.5) / float(1 << 23)

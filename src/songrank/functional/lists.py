@@ -1,0 +1,46 @@
+"""What the list losses share: masks, working precision, and what happens to a list with nothing in it."""
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_same_shape
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """(scores, labels, mask) of one shape, at least float32, scores and labels 0 at padding."""
+    check_same_shape("labels", labels, "scores", scores)
+    if mask is None:
+        mask = torch.ones_like(scores, dtype=torch.bool)
+    check_same_shape("mask", mask, "scores", scores)
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    scores = torch.where(mask, scores, torch.zeros_like(scores)).to(dtype)
+    return scores, torch.where(mask, labels.to(dtype), torch.zeros_like(scores)), mask
+
+
+def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
+    """Mean over the lists that hold an item, their sum, or one value a list (0 for a list that holds none)."""
+    check_choice("reduction", reduction, REDUCTIONS)
+    present = mask.any(-1)
+    values = torch.where(present, values, torch.zeros_like(values))
+    if reduction == "none":
+        return values
+    return values.sum() if reduction == "sum" else values.sum() / present.sum().clamp_min(1)
+
+
+def masked_log_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Log softmax over the items that are there; 0 at padding and in a list that holds nothing."""
+    lowest = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
+    lowest = torch.where(mask.any(-1, keepdim=True), lowest, torch.zeros_like(lowest))
+    return torch.where(mask, torch.log_softmax(lowest, -1), torch.zeros_like(scores))
+
+
+def safe_divide(total: Tensor, by: Tensor) -> Tensor:
+    """Total / by, and 0 where ``by`` is 0."""
+    return torch.where(by > 0, total / torch.where(by > 0, by, torch.ones_like(by)), torch.zeros_like(total))
+
+
+def pairwise(values: Tensor) -> Tensor:
+    """[..., i, j] = values_i − values_j."""
+    return values.unsqueeze(-1) - values.unsqueeze(-2)

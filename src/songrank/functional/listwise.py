@@ -1,0 +1,50 @@
+"""Likelihoods of a list: ListNet, the softmax cross-entropy, ListMLE."""
+
+import torch
+from torch import Tensor
+
+from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide
+from songrank.functional.ranks import group_starts
+
+
+def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    r"""Cross-entropy −Σ_i P_y(i) ln P_s(i) of the top-one probabilities softmax(y) and softmax(s) (Cao et al. 2007).
+
+    >>> listnet_loss(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 0.0, 0.0]]))     # ln 4
+    tensor(1.3863)
+    """
+    scores, labels, mask = prepare(scores, labels, mask)
+    target = torch.where(mask, torch.exp(masked_log_softmax(labels, mask)), torch.zeros_like(labels))
+    return reduce_lists(-(target * masked_log_softmax(scores, mask)).sum(-1), mask, reduction)
+
+
+def softmax_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    r"""Cross-entropy −Σ_i (y_i / Σ y) ln softmax(s)_i; 0 for a list without relevant items.
+
+    >>> softmax_loss(torch.zeros(1, 4), torch.tensor([[3.0, 0.0, 1.0, 0.0]]))     # ln 4
+    tensor(1.3863)
+    """
+    scores, labels, mask = prepare(scores, labels, mask)
+    log_likelihood = (labels * masked_log_softmax(scores, mask)).sum(-1)
+    return reduce_lists(-safe_divide(log_likelihood, labels.sum(-1)), mask, reduction)
+
+
+def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    r"""Negative log-likelihood of the label order under Plackett–Luce (Xia et al. 2008), mean over a list's items.
+
+    −Σ_i [ s_i − ln Σ_{j: y_j ≤ y_i} e^{s_j} ] / n. Without ties in the labels this is ListMLE to the letter. Items
+    with equal labels meet the same rivals, each other included (Breslow's rule), so that no order that the labels do
+    not state is learnt, and their order in memory means nothing.
+    """
+    scores, labels, mask = prepare(scores, labels, mask)
+    keys = torch.where(mask, labels, torch.full_like(labels, -1.0))
+    ordered, order = keys.sort(dim=-1, descending=True, stable=True)
+    present = ordered >= 0
+    value = scores.gather(-1, order)
+    # Padding sorts last; far below every score, it adds exactly nothing to the sums it stands in.
+    floor = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach() - 1e3
+    value = torch.where(present, value, torch.where(torch.isfinite(floor), floor, torch.zeros_like(floor)))
+    tail = torch.logcumsumexp(value.flip(-1), -1).flip(-1)
+    first = group_starts(ordered)
+    terms = torch.where(present, tail.gather(-1, first) - value, torch.zeros_like(value))
+    return reduce_lists(safe_divide(terms.sum(-1), mask.sum(-1).to(terms.dtype)), mask, reduction)

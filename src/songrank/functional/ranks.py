@@ -1,0 +1,81 @@
+r"""Ranks by score, exact under three policies for ties, and their smooth surrogate ḡ.
+
+>>> import torch
+>>> scores = torch.tensor([3.0, 1.0, 1.0, 0.0])
+>>> ranks(scores)
+tensor([1, 3, 3, 4])
+>>> ranks(scores, ties="stable")
+tensor([1, 2, 3, 4])
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_same_shape
+from songrank.functional.surrogates import get_surrogate
+
+Ties = Literal["pessimistic", "average", "stable"]
+TIES = ("pessimistic", "average", "stable")
+
+
+def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> tuple[Tensor, Tensor]:
+    r"""First and last position (from 1) that an item can take in its list, over the last axis.
+
+    ``pessimistic``: both are the number of items that score at least as high (the paper's r(w; x, S_q)), so that tied
+    items all stand at the end of their group. ``stable``: both are the place in a stable descending sort.
+    ``average``: the two ends of the tied group. A NaN score ranks as −∞ does, below every number. Padding has
+    positions after all items.
+    """
+    check_choice("ties", ties, TIES)
+    size = scores.shape[-1]
+    limits = torch.finfo(scores.dtype)
+    keys = torch.nan_to_num(scores, nan=limits.min, posinf=limits.max, neginf=limits.min)
+    if mask is not None:
+        check_same_shape("mask", mask, "scores", scores)
+        keys = torch.where(mask, keys, torch.full_like(keys, -torch.inf))
+    ordered, order = keys.sort(dim=-1, descending=True, stable=True)
+    position = torch.arange(size, device=scores.device).expand(ordered.shape)
+    if ties == "stable":
+        first = last = position
+    else:
+        first = group_starts(ordered)
+        last = size - 1 - group_starts(ordered.flip(-1)).flip(-1)
+        if ties == "pessimistic":
+            first = last
+    return _unsort(first, order) + 1, _unsort(last, order) + 1
+
+
+def group_starts(ordered: Tensor) -> Tensor:
+    """For each place in a sorted last axis the first place that holds an equal value."""
+    place = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
+    begins = torch.ones_like(ordered, dtype=torch.bool)
+    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    return torch.where(begins, place, torch.zeros_like(place)).cummax(-1).values
+
+
+def _unsort(values: Tensor, order: Tensor) -> Tensor:
+    return torch.empty_like(values).scatter_(-1, order, values)
+
+
+def ranks(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> Tensor:
+    """Rank of each item in its list, from 1; int64, or float for ``ties="average"`` (the middle of the tied group)."""
+    first, last = rank_span(scores, mask=mask, ties=ties)
+    return (first + last) / 2 if ties == "average" else last
+
+
+def smooth_ranks(
+    scores: Tensor, *, mask: Tensor | None = None, surrogate: str = "squared_hinge", margin: float = 1.0
+) -> Tensor:
+    r"""ḡ(w; x, S_q) = Σ_{x'} ℓ(h(x') − h(x)), section 4 of the paper; differentiable, O(L²) on the last axis.
+
+    >>> smooth_ranks(torch.tensor([2.0, 0.0]))
+    tensor([ 1., 10.])
+    """
+    loss = get_surrogate(surrogate, margin)
+    terms = loss(scores.unsqueeze(-2) - scores.unsqueeze(-1))
+    if mask is not None:
+        check_same_shape("mask", mask, "scores", scores)
+        terms = torch.where(mask.unsqueeze(-2), terms, torch.zeros_like(terms))
+    return terms.sum(-1)

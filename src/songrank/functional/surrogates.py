@@ -1,0 +1,112 @@
+r"""Surrogates ℓ of the indicator 𝕀(x ≥ 0), x = h(x') − h(x): how much a rival x' adds to the rank of x.
+
+The paper's choice is the squared hinge. Lemma 1 (the smooth objective is a lower bound of NDCG) needs ℓ(x) ≥ 𝕀(x ≥ 0)
+everywhere. All surrogates here are non-negative and non-decreasing, so that ℓ(0) ≥ 1 is the whole condition:
+
+==================  ==============================================  =======  ==============================
+name                ℓ(x)                                            ℓ(0)     Lemma 1 holds
+==================  ==============================================  =======  ==============================
+``squared_hinge``   max(0, x + c)²                                  c²       for margin c ≥ 1
+``smooth_hinge``    0; (x + c)²/2 for 0 < x + c < 1; x + c − 1/2    c − 1/2  for margin c ≥ 1.5
+``logistic``        log₂(1 + eˣ)                                    1        always (the margin is not used)
+``sigmoid``         1 / (1 + e⁻ˣ)                                   1/2      never (the margin is not used)
+==================  ==============================================  =======  ==============================
+
+Squared hinge and smooth hinge need c > 0: with c = 0 an item that beats all others would have rank 0, and the
+objective would divide by log₂ 1. All are defined for every finite x.
+
+>>> import torch
+>>> squared_hinge(torch.tensor([-2.0, 0.0, 1.0]), margin=1.0)
+tensor([0., 1., 4.])
+>>> get_surrogate("logistic").at_zero
+1.0
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_number
+
+SurrogateName = Literal["squared_hinge", "smooth_hinge", "logistic", "sigmoid"]
+
+
+def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
+    r"""ℓ(x) = max(0, x + c)², the paper's surrogate (section 4); convex, and 2-smooth."""
+    return torch.square(torch.relu(x + margin))
+
+
+def smooth_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
+    r"""The hinge max(0, x + c) rounded off over one unit: grows linearly, so outliers weigh less than squared."""
+    shifted = torch.relu(x + margin)
+    return torch.where(shifted < 1, 0.5 * shifted * shifted, shifted - 0.5)
+
+
+def logistic(x: Tensor) -> Tensor:
+    r"""ℓ(x) = log₂(1 + eˣ); convex, smooth everywhere, never 0."""
+    return torch.nn.functional.softplus(x, threshold=50.0) / math.log(2.0)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    r"""ℓ(x) = 1/(1 + e⁻ˣ); bounded and not convex, what ApproxNDCG uses."""
+    return torch.sigmoid(x)
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A surrogate with its derivative: ``value_and_slope(x)`` gives (ℓ(x), ℓ′(x)) and ``at_zero`` is ℓ(0)."""
+
+    name: str
+    at_zero: float
+    value_and_slope: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """ℓ(x)."""
+        return self.value_and_slope(x)[0]
+
+
+def get_surrogate(name: str, margin: float = 1.0) -> Surrogate:
+    """Look a surrogate up by name, with its margin set.
+
+    >>> get_surrogate("squared_hinge", margin=2.0).at_zero
+    4.0
+    """
+    check_choice("surrogate", name, tuple(_SURROGATES))
+    return _SURROGATES[name](check_number("margin", margin, 0.0, low_open=True))
+
+
+def _squared_hinge(margin: float) -> Surrogate:
+    def value_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+        shifted = torch.relu(x + margin)
+        return shifted * shifted, 2.0 * shifted
+
+    return Surrogate("squared_hinge", margin * margin, value_and_slope)
+
+
+def _smooth_hinge(margin: float) -> Surrogate:
+    at_zero = 0.5 * margin * margin if margin < 1 else margin - 0.5
+    return Surrogate("smooth_hinge", at_zero, lambda x: (smooth_hinge(x, margin), (x + margin).clamp(0.0, 1.0)))
+
+
+def _logistic(margin: float) -> Surrogate:
+    return Surrogate("logistic", 1.0, lambda x: (logistic(x), torch.sigmoid(x) / math.log(2.0)))
+
+
+def _sigmoid(margin: float) -> Surrogate:
+    def value_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+        value = torch.sigmoid(x)
+        return value, value * (1.0 - value)
+
+    return Surrogate("sigmoid", 0.5, value_and_slope)
+
+
+_SURROGATES: dict[str, Callable[[float], Surrogate]] = {
+    "squared_hinge": _squared_hinge,
+    "smooth_hinge": _smooth_hinge,
+    "logistic": _logistic,
+    "sigmoid": _sigmoid,
+}

@@ -1,0 +1,148 @@
+r"""The threshold problem of K-SONG: λ_q, the (K+1)-th largest score, as the minimiser of a convex function.
+
+Section 5 of the paper, with weights w_j that sum to 1 over the list (1/N each for a full list):
+
+    L_q(λ) = (K + ε)/N · λ + τ₂/2 · (λ − c)² + Σ_j w_j φ(h_j − λ),      φ(x) = τ₁ ln(1 + e^{x/τ₁})
+
+and its appendix replaces φ by the smoothed hinge κ: 0; x²/(2τ₁) for 0 < x ≤ τ₁; x − τ₁/2. The centre c is 0 in the
+paper; with another c, adding a constant to all scores and to c adds it to λ̂.
+
+>>> import torch
+>>> scores = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0]], dtype=torch.float64)
+>>> exact_threshold(scores, k=2)
+tensor([3.], dtype=torch.float64)
+>>> problem = ThresholdProblem(k=2, epsilon=0.5, tau1=0.01, tau2=0.0)
+>>> smooth_threshold(scores, problem).round(decimals=6)
+tensor([3.], dtype=torch.float64)
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int, check_number
+
+Smoothing = Literal["softplus", "hinge"]
+
+
+@dataclass(frozen=True)
+class ThresholdProblem:
+    """The constants of L_q; its methods work on the last axis of ``scores`` and ``weights``.
+
+    Args:
+        k: K, how many items to select.
+        epsilon: ε in (0, 1); any value puts the minimiser of the unsmoothed problem at the (K+1)-th largest (Lemma 2).
+        tau1: τ₁ > 0, the temperature of φ.
+        tau2: τ₂ ≥ 0, strong convexity.
+        smoothing: ``"softplus"`` for φ, ``"hinge"`` for the appendix's κ.
+
+    """
+
+    k: int
+    epsilon: float = 0.5
+    tau1: float = 0.1
+    tau2: float = 1e-4
+    smoothing: str = "softplus"
+
+    def __post_init__(self) -> None:
+        check_int("k", self.k)
+        check_number("epsilon", self.epsilon, 0.0, 1.0, low_open=True)
+        check_number("tau1", self.tau1, 0.0, low_open=True)
+        check_number("tau2", self.tau2, 0.0)
+        check_choice("smoothing", self.smoothing, ("softplus", "hinge"))
+
+    def objective(
+        self, threshold: Tensor, scores: Tensor, weights: Tensor, list_size: Tensor, centre: Tensor | float = 0.0
+    ) -> Tensor:
+        """L_q(λ)."""
+        x = scores - threshold.unsqueeze(-1)
+        if self.smoothing == "softplus":
+            phi = self.tau1 * torch.nn.functional.softplus(x / self.tau1, threshold=50.0)
+        else:
+            bounded = x.clamp(0.0, self.tau1)
+            phi = bounded * bounded / (2.0 * self.tau1) + (x - self.tau1).clamp_min(0.0)
+        pull = 0.5 * self.tau2 * (threshold - centre).square()
+        return (self.k + self.epsilon) / list_size * threshold + pull + (weights * phi).sum(-1)
+
+    def gradient(
+        self, threshold: Tensor, scores: Tensor, weights: Tensor, list_size: Tensor, centre: Tensor | float = 0.0
+    ) -> Tensor:
+        """∇_λ L_q = (K + ε)/N + τ₂(λ − c) − Σ_j w_j φ′(h_j − λ)."""
+        slope = self._slope((scores - threshold.unsqueeze(-1)) / self.tau1)
+        return (self.k + self.epsilon) / list_size + self.tau2 * (threshold - centre) - (weights * slope).sum(-1)
+
+    def curvature(self, threshold: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
+        """∇²_λ L_q = τ₂ + Σ_j w_j φ″(h_j − λ)."""
+        return self.tau2 + self.cross_curvature(threshold, scores, weights).sum(-1)
+
+    def cross_curvature(self, threshold: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
+        """−∇²_{λ,h_j} L_q = w_j φ″(h_j − λ) for each item j: what the implicit gradient of λ̂ is made of."""
+        x = (scores - threshold.unsqueeze(-1)) / self.tau1
+        if self.smoothing == "softplus":
+            value = torch.sigmoid(x)
+            bend = value * (1.0 - value)
+        else:
+            bend = ((x > 0) & (x <= 1)).to(x.dtype)
+        return weights * bend / self.tau1
+
+    def _slope(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(x) if self.smoothing == "softplus" else x.clamp(0.0, 1.0)
+
+
+def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Tensor:
+    """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ where a list has no more than K items."""
+    check_int("k", k)
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
+    if k >= scores.shape[-1]:
+        return torch.full_like(scores[..., 0], -torch.inf)
+    return scores.topk(k + 1, dim=-1).values[..., -1]
+
+
+def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 0.5) -> Tensor:
+    """The (K+1)-th largest score where item j stands for ``counts[j]`` items of the list; the smallest with any
+    count if all of them together are fewer. It minimises the unsmoothed L_q over the weighted sample.
+    """
+    keys = torch.where(counts > 0, scores, torch.full_like(scores, -torch.inf))
+    ordered, order = keys.sort(dim=-1, descending=True)
+    total = counts.gather(-1, order).cumsum(-1)
+    last = (counts > 0).sum(-1) - 1
+    place = torch.minimum((total < k + epsilon).sum(-1), last.clamp_min(0))
+    return ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+
+def smooth_threshold(
+    scores: Tensor,
+    problem: ThresholdProblem,
+    *,
+    weights: Tensor | None = None,
+    list_size: Tensor | None = None,
+    centre: Tensor | float = 0.0,
+    iterations: int = 200,
+) -> Tensor:
+    """λ̂_q = argmin L_q, by bisection on its increasing derivative: exact to the last bits, O(L) an iteration.
+
+    Args:
+        scores: [..., L].
+        problem: the constants of L_q.
+        weights: [..., L], summing to 1 over the last axis; uniform by default.
+        list_size: N_q; L by default.
+        centre: c of τ₂'s term.
+        iterations: halvings of the bracket.
+
+    """
+    size = torch.full_like(scores[..., 0], scores.shape[-1]) if list_size is None else list_size
+    if weights is None:
+        weights = torch.full_like(scores, 1.0 / scores.shape[-1])
+    middle = torch.as_tensor(centre, dtype=scores.dtype, device=scores.device).expand(scores.shape[:-1])
+    pad = 1.0 + problem.tau1 * 800.0
+    present = weights > 0
+    low = torch.minimum(torch.where(present, scores, torch.inf).amin(-1), middle) - pad
+    high = torch.maximum(torch.where(present, scores, -torch.inf).amax(-1), middle) + pad
+    for _ in range(iterations):
+        guess = 0.5 * (low + high)
+        rising = problem.gradient(guess, scores, weights, size, middle) > 0
+        low, high = torch.where(rising, low, guess), torch.where(rising, guess, high)
+    return 0.5 * (low + high)

@@ -1,0 +1,175 @@
+"""What all losses share: the common call ``loss(scores, slate)``, checks, and the weighted mean over queries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from songrank._checks import check_number, fail
+from songrank.memory import MemoryTable
+from songrank.slate import Slate
+
+Rows = dict[str, Tensor]
+"""A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
+
+
+class RankingLoss(nn.Module, ABC):
+    """A loss of the common call: ``loss(scores[B, L], slate) -> scalar``.
+
+    Args:
+        validate: check the values of every slate and its scores, naming the query at fault. It reads from the device,
+            so it is for finding a mistake, not for training at full speed.
+
+    """
+
+    def __init__(self, *, validate: bool = False) -> None:
+        super().__init__()
+        self.validate = validate
+
+    def check(self, scores: Tensor, slate: Slate) -> None:
+        """Raise unless the scores fit the slate."""
+        if not isinstance(slate, Slate):
+            fail("slate", type(slate).__name__, "a songrank.Slate", TypeError)
+        if not isinstance(scores, Tensor) or not scores.is_floating_point():
+            fail("scores", getattr(scores, "dtype", type(scores).__name__), "a floating point tensor", TypeError)
+        if scores.shape != slate.label.shape:
+            raise ValueError(
+                f"scores has shape {list(scores.shape)}; expected that of slate.label, {list(slate.label.shape)}"
+            )
+        if self.validate:
+            slate.check(scores)
+
+    @abstractmethod
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss: a scalar."""
+
+    @abstractmethod
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """A value that a person can follow, without gradient and without touching any state."""
+
+
+class ListLoss(RankingLoss):
+    """A loss without memory: a subclass gives one value a list, from the slate's labels."""
+
+    @abstractmethod
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Weighted mean over the slate's queries."""
+        self.check(scores, slate)
+        values = self.per_list(scores, slate)
+        return (values * row_shares(slate, values.dtype)).sum()
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss itself: readable as it is."""
+        return self.forward(scores, slate)
+
+
+class MemoryLoss(RankingLoss):
+    """A loss that remembers. A subclass registers its tables and gives a pure ``step``.
+
+    ``forward`` gathers the slate's rows, calls ``step`` and, in training mode only, scatters the new rows. The value's
+    autograd gradient is the paper's estimator G(w_t); the value itself is the estimate of the objective F(w_t).
+    """
+
+    by_pair: tuple[str, ...] = ()
+    """Names of the tables with one row a pair."""
+    by_query: tuple[str, ...] = ()
+    """Names of the tables with one row a query."""
+
+    def __init__(self, gamma: float, *, validate: bool = False) -> None:
+        super().__init__(validate=validate)
+        self.gamma = check_number("gamma", gamma, 0.0, 1.0, low_open=True)
+
+    @abstractmethod
+    def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
+        """Pure: (value, new rows) from scores, slate and the rows before. Changes nothing."""
+
+    def gather(self, slate: Slate) -> Rows:
+        """The rows of this slate, as they are now."""
+        rows = {name: self.table(name).gather(_pair_rows(slate)) for name in self.by_pair}
+        rows |= {name: self.table(name).gather(_query_rows(slate)) for name in self.by_query}
+        return rows
+
+    def scatter(self, slate: Slate, rows: Rows) -> None:
+        """Write the rows of this slate. Rows of padding are not written, nor values that are not finite."""
+        with torch.no_grad():
+            for name in self.by_pair:
+                if slate.pair is not None:
+                    self.table(name).scatter(slate.pair, rows[name])
+            for name in self.by_query:
+                self.table(name).scatter(_query_rows(slate), rows[name])
+
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss, with the memory brought up to date if this module is in training mode."""
+        self.check(scores, slate)
+        with torch.autocast(scores.device.type, enabled=False):
+            value, rows = self.step(scores, slate, self.gather(slate))
+        if self.training:
+            self.scatter(slate, rows)
+        return value
+
+    def check(self, scores: Tensor, slate: Slate) -> None:
+        """Raise unless the scores fit the slate and its pairs can be remembered."""
+        super().check(scores, slate)
+        if slate.pair is None and self.gamma < 1.0:
+            fail("slate.pair", None, f"a row for each relevant pair, since gamma={self.gamma:g} needs a memory of them")
+
+    def table(self, name: str) -> MemoryTable:
+        """One of this loss's tables, by name."""
+        table = getattr(self, name)
+        assert isinstance(table, MemoryTable)
+        return table
+
+    def reset(self) -> None:
+        """Forget everything: every next visit is a first one."""
+        for name in self.by_pair + self.by_query:
+            self.table(name).reset()
+
+    def _working_type(self, scores: Tensor) -> torch.dtype:
+        """The precision to compute in: that of the memory, or of the scores where they are finer."""
+        first = (self.by_pair + self.by_query)[0]
+        return torch.promote_types(scores.dtype, self.table(first).values.dtype)
+
+
+def _pair_rows(slate: Slate) -> Tensor:
+    return torch.full_like(slate.column, -1) if slate.pair is None else slate.pair
+
+
+def _query_rows(slate: Slate) -> Tensor:
+    return torch.where(slate.rows_present, slate.query, torch.full_like(slate.query, -1))
+
+
+def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
+    """[B]: the share of each query in the mean over the batch; rows that are all padding have none."""
+    weight = slate.rows_present.to(dtype)
+    if slate.row_weight is not None:
+        weight = weight * slate.row_weight.to(dtype)
+    total = weight.sum()
+    return weight / torch.where(total > 0, total, torch.ones_like(total))
+
+
+def list_counts(slate: Slate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """(N_q, N_q⁺) of each row, [B]; N_q at least 1, so that a row of padding divides by nothing worse than that."""
+    return slate.list_size.to(dtype).clamp_min(1.0), slate.num_relevant.to(dtype)
+
+
+def own_weights(slate: Slate, dtype: torch.dtype) -> Tensor | None:
+    """The slate's own sampling weights, if it has any."""
+    return None if slate.weight is None else slate.weight.to(dtype)
+
+
+def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:
+    """The scores in ``dtype``, 0 at padding: whatever stands there, its gradient is exactly 0."""
+    mask = slate.mask.expand(slate.label.shape)
+    return torch.where(mask, scores, torch.zeros_like(scores)).to(dtype)
+
+
+def attach_gradient(value: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+    """A scalar equal to ``value`` whose derivative in ``scores`` is ``gradient``, both of them constants."""
+    carrier = (scores * gradient.detach()).sum()
+    return value.detach() + (carrier - carrier.detach())

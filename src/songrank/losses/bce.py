@@ -1,0 +1,16 @@
+"""Pointwise binary cross-entropy."""
+
+from torch import Tensor
+
+from songrank.functional import bce_loss
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class PointwiseBCE(ListLoss):
+    """:func:`songrank.functional.bce_loss` of a slate's labels, through the common call."""
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+        mask = slate.mask.expand(slate.label.shape)
+        return bce_loss(scores, slate.label, mask=mask, reduction="none")

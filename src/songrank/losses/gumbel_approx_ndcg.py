@@ -1,0 +1,66 @@
+"""Gumbel-ApproxNDCG: ApproxNDCG averaged over noisy scores."""
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_int, check_number
+from songrank.functional.approx_ndcg import gumbel, gumbel_approx_ndcg_loss
+from songrank.functional.hashing import derive_key, random_bits, random_uniform
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class GumbelApproxNDCG(ListLoss):
+    """:func:`songrank.functional.gumbel_approx_ndcg_loss` of a slate's labels, through the common call.
+
+    The noise of an item depends on (seed, step, query, item) alone, the step counted in a buffer: padding, the order of
+    columns, the batch around a query and the device change nothing, and a resumed run goes on where it stopped.
+
+    Args:
+        temperature: T of the smooth rank.
+        samples: draws of noise a step.
+        scale: β, the size of the noise.
+        seed: of the noise.
+        validate: check the values of every slate.
+
+    """
+
+    steps: Tensor
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        samples: int = 8,
+        scale: float = 1.0,
+        seed: int = 0,
+        *,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(validate=validate)
+        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
+        self.samples = check_int("samples", samples)
+        self.scale = check_number("scale", scale, 0.0)
+        self.key = derive_key(seed)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list, on this step's noise."""
+        values = gumbel_approx_ndcg_loss(
+            scores,
+            slate.label,
+            mask=slate.mask.expand(slate.label.shape),
+            reduction="none",
+            temperature=self.temperature,
+            gain=slate.gain,
+            scale=self.scale,
+            noise=self._noise(slate),
+        )
+        if self.training:
+            self.steps.add_(1)
+        return values
+
+    def _noise(self, slate: Slate) -> Tensor:
+        of_query = random_bits(random_bits(self.key, self.steps), slate.query)
+        of_item = random_bits(of_query.unsqueeze(1), slate.item.expand(slate.label.shape))
+        sample = torch.arange(self.samples, device=of_item.device).view(-1, 1, 1)
+        return gumbel(random_uniform(of_item.unsqueeze(0), sample))

@@ -1,0 +1,16 @@
+"""ListMLE: Plackett–Luce likelihood of the order that the labels state."""
+
+from torch import Tensor
+
+from songrank.functional import listmle_loss
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class ListMLE(ListLoss):
+    """:func:`songrank.functional.listmle_loss` of a slate's labels, through the common call."""
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+        mask = slate.mask.expand(slate.label.shape)
+        return listmle_loss(scores, slate.label, mask=mask, reduction="none")

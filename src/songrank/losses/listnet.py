@@ -1,0 +1,16 @@
+"""ListNet: cross-entropy between the top-one probabilities of labels and scores."""
+
+from torch import Tensor
+
+from songrank.functional import listnet_loss
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class ListNet(ListLoss):
+    """:func:`songrank.functional.listnet_loss` of a slate's labels, through the common call."""
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+        mask = slate.mask.expand(slate.label.shape)
+        return listnet_loss(scores, slate.label, mask=mask, reduction="none")

@@ -1,0 +1,93 @@
+"""SOLC: stochastic optimisation of the listwise cross-entropy, the paper's warm-up (Algorithm 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice
+from songrank.functional.strata import ESTIMATORS, rival_weights
+from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, own_weights, present_scores, row_shares
+from songrank.memory import MemoryTable, log_moving_average
+from songrank.slate import Slate
+
+
+class ListwiseCE(MemoryLoss):
+    r"""The listwise cross-entropy over the full list, with one remembered number per relevant pair, in log space.
+
+    With u_i the mean of exp(h_j − h_i) over the list, the objective is mean_q mean_i ln(N u_i), and
+
+        ĝ_i = estimate of mean_j exp(h_j − h_i) from the slate,   log u_i ← log((1 − γ) u_i + γ ĝ_i)
+        G   = mean over queries, mean over sampled i, of ∇ĝ_i / u_i
+
+    The gradient has the factor exp(h_j − h_i) that Algorithm 3 drops. Its cost is O(B·L): the sums over j differ from
+    one i to the next only in i's own term. No number of one query enters another's.
+
+    Args:
+        num_pairs: relevant pairs of the task.
+        gamma: γ in (0, 1].
+        estimator: ``"strata"`` or ``"plain"``, as for ``SONG``.
+        pair_range, dtype, validate: as for ``SONG``.
+
+    >>> from songrank import ListwiseCE, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1]]))
+    >>> ListwiseCE(num_pairs=1)(torch.zeros(1, 2), slate)                      # ln 2
+    tensor(0.6931)
+
+    """
+
+    by_pair = ("log_u",)
+
+    def __init__(
+        self,
+        num_pairs: int,
+        gamma: float = 0.1,
+        *,
+        estimator: str = "strata",
+        pair_range: tuple[int, int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(gamma, validate=validate)
+        self.estimator = check_choice("estimator", estimator, ESTIMATORS)
+        self.log_u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
+
+    def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
+        """Pure: the loss and the new log u of this slate's pairs."""
+        h = present_scores(scores, slate, self._working_type(scores))
+        with torch.no_grad():
+            value, gradient, new = self._evaluate(h.detach(), slate, rows["log_u"].to(h.dtype))
+        return attach_gradient(value, h, gradient), {"log_u": new}
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Estimated negative log-likelihood of a relevant item, mean_i ln(N u_i)."""
+        self.check(scores, slate)
+        h = present_scores(scores, slate, self._working_type(scores))
+        return self._evaluate(h, slate, self.gather(slate)["log_u"].to(h.dtype))[0]
+
+    def _evaluate(self, h: Tensor, slate: Slate, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        given, counts = own_weights(slate, h.dtype), list_counts(slate, h.dtype)
+        weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
+        mask = slate.mask.expand(h.shape)
+        top = torch.where(mask, h, -torch.inf).amax(-1, keepdim=True)
+        top = torch.where(slate.rows_present.unsqueeze(1), top, torch.zeros_like(top))
+        mass = weight * torch.exp(h - top)
+        relevant = h.gather(1, slate.column)
+        itself = torch.exp(relevant - top)
+        # What column i adds to its own sum is taken out and the exact 1/N put in its place; never below that.
+        own_mass = weight.gather(1, slate.column) * itself
+        others = (mass.sum(-1, keepdim=True) - own_mass).clamp_min(0.0)
+        exact = own_mass + own * itself
+        estimate = (others + exact).clamp_min(torch.finfo(h.dtype).tiny)
+        log_estimate = torch.log(estimate) + (top - relevant)
+        new = log_moving_average(old, log_estimate, self.gamma)
+
+        active = slate.active
+        sampled = active.sum(-1, keepdim=True).clamp_min(1).to(h.dtype)
+        share = torch.where(active, row_shares(slate, h.dtype).unsqueeze(1) / sampled, torch.zeros_like(new))
+        inverse = torch.where(active, share * torch.exp(top - relevant - new), torch.zeros_like(new))
+        gradient = mass * inverse.sum(-1, keepdim=True)
+        gradient = gradient.scatter_add(1, slate.column, -inverse * (others + own_mass))
+        nll = torch.where(active, new + torch.log(counts[0]).unsqueeze(1), torch.zeros_like(new))
+        return (share * nll).sum(), gradient, new

@@ -1,0 +1,42 @@
+"""NeuralNDCG: NDCG with a soft, doubly stochastic sort."""
+
+from torch import Tensor
+
+from songrank._checks import check_int, check_number
+from songrank.functional import neural_ndcg_loss
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class NeuralNDCG(ListLoss):
+    """:func:`songrank.functional.neural_ndcg_loss` of a slate's labels, through the common call.
+
+    Args:
+        temperature: τ of the soft sort.
+        k: positions that count; all if None.
+        sinkhorn_iterations: rounds of normalisation.
+        validate: check the values of every slate.
+
+    """
+
+    def __init__(
+        self, temperature: float = 1.0, k: int | None = None, sinkhorn_iterations: int = 30, *, validate: bool = False
+    ) -> None:
+        super().__init__(validate=validate)
+        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
+        self.k = None if k is None else check_int("k", k)
+        self.sinkhorn_iterations = check_int("sinkhorn_iterations", sinkhorn_iterations, 0)
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+        mask = slate.mask.expand(slate.label.shape)
+        return neural_ndcg_loss(
+            scores,
+            slate.label,
+            mask=mask,
+            reduction="none",
+            temperature=self.temperature,
+            k=self.k,
+            sinkhorn_iterations=self.sinkhorn_iterations,
+            gain=slate.gain,
+        )

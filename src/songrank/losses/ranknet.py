@@ -1,0 +1,27 @@
+"""RankNet: cross-entropy over pairs of items."""
+
+from torch import Tensor
+
+from songrank._checks import check_number
+from songrank.functional import ranknet_loss
+from songrank.losses.base import ListLoss
+from songrank.slate import Slate
+
+
+class RankNet(ListLoss):
+    """:func:`songrank.functional.ranknet_loss` of a slate's labels, through the common call.
+
+    Args:
+        sigma: steepness of the logistic.
+        validate: check the values of every slate.
+
+    """
+
+    def __init__(self, sigma: float = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate)
+        self.sigma = check_number("sigma", sigma, 0.0, low_open=True)
+
+    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
+        """[B]: the loss of each list."""
+        mask = slate.mask.expand(slate.label.shape)
+        return ranknet_loss(scores, slate.label, mask=mask, reduction="none", sigma=self.sigma)

@@ -1,0 +1,173 @@
+"""A table of what a loss remembers: one number per pair or per query, kept apart from the model's precision."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank._checks import check_int, fail
+
+UNSEEN = -(2.0**120)
+"""What a row holds before its first visit: finite, exact in float32 and float64, far from any value a row can take."""
+
+
+def seen(rows: Tensor) -> Tensor:
+    """Which of these rows have been visited."""
+    return rows > UNSEEN
+
+
+class MemoryTable(nn.Module):
+    """One float per row of a contiguous range of rows; a buffer that moves, saves and loads with its loss.
+
+    Rows are named by their number in the whole task, so a process that owns a part of the queries holds only that
+    part (``rows``). ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` leave the precision as it is. A state saved with
+    one range loads into a table with another, as long as it covers it.
+
+    >>> table = MemoryTable(4)
+    >>> table.write(torch.tensor([1, 3]), torch.tensor([0.5, 2.0]))
+    >>> table.read()
+    tensor([   nan, 0.5000,    nan, 2.0000])
+    """
+
+    values: Tensor
+
+    def __init__(
+        self,
+        num_rows: int,
+        rows: tuple[int, int] | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        name: str = "rows",
+    ) -> None:
+        super().__init__()
+        check_int(f"num_{name}", num_rows, 0)
+        if dtype not in (torch.float32, torch.float64):
+            fail("dtype", dtype, "torch.float32 or torch.float64")
+        first, last = (0, num_rows) if rows is None else rows
+        if not 0 <= first <= last <= num_rows:
+            fail(f"{name} range", (first, last), f"a range inside (0, {num_rows})")
+        self.first, self.last = int(first), int(last)
+        # One row more than asked for takes what padding writes, so that a step needs no branch and no read-back.
+        self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Values of these rows, ``UNSEEN`` for −1 and for rows not yet visited; any shape."""
+        return self.values.index_select(0, self._local(rows)).view(rows.shape)
+
+    def scatter(self, rows: Tensor, values: Tensor) -> None:
+        """Write these rows; −1 is written nowhere, and a value that is not finite leaves its row as it was."""
+        local = self._local(rows)
+        flat = values.detach().reshape(-1).to(self.values.dtype)
+        keep = torch.isfinite(flat) & (rows.reshape(-1) >= 0)
+        flat = torch.where(keep, flat, self.values.index_select(0, local))
+        self.values.index_copy_(0, local, flat)
+
+    def _local(self, rows: Tensor) -> Tensor:
+        flat = rows.reshape(-1)
+        return torch.where(flat >= 0, flat - self.first, torch.full_like(flat, self.last - self.first))
+
+    # ---- for people
+
+    def read(self, rows: Tensor | None = None) -> Tensor:
+        """A copy of these rows, of all held here if not given; NaN for rows not yet visited."""
+        values = self.values[:-1].clone() if rows is None else self.gather(self._owned(rows))
+        return torch.where(seen(values), values, torch.full_like(values, torch.nan))
+
+    def write(self, rows: Tensor, values: Tensor) -> None:
+        """Set these rows; refuses values that are not finite."""
+        values = torch.as_tensor(values, device=self.values.device)
+        if not bool(torch.isfinite(values).all()):
+            fail("values", "not finite", "finite numbers")
+        self.scatter(self._owned(rows), values.expand(rows.shape))
+
+    def reset(self, rows: Tensor | None = None) -> None:
+        """Forget these rows, all if not given: the next visit is a first one."""
+        if rows is None:
+            self.values.fill_(UNSEEN)
+        else:
+            self.values.index_fill_(0, self._local(self._owned(rows)), UNSEEN)
+
+    def _owned(self, rows: Tensor) -> Tensor:
+        if rows.numel() and (int(rows.min()) < self.first or int(rows.max()) >= self.last):
+            fail(
+                "rows",
+                (int(rows.min()), int(rows.max())),
+                f"rows from {self.first} to {self.last - 1}, those held here",
+            )
+        return rows.to(self.values.device)
+
+    def extra_repr(self) -> str:
+        """The range held and its type."""
+        return f"rows {self.first}:{self.last}, {self.values.dtype}"
+
+    # ---- for torch
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MemoryTable:
+        probe = fn(self.values[:0])
+        if probe.is_meta or self.values.is_meta:
+            self.values = fn(self.values).to(self.values.dtype)
+        else:
+            self.values = self.values.to(probe.device)
+        return self
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
+        destination[prefix + "range"] = torch.tensor([self.first, self.last])
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        names = (prefix + "values", prefix + "range")
+        missing = [name for name in names if name not in state_dict]
+        if missing:
+            missing_keys.extend(missing)
+            return
+        values, (first, last) = state_dict[names[0]], state_dict[names[1]].tolist()
+        if not (first <= self.first and self.last <= last and values.shape == (last - first,)):
+            error_msgs.append(
+                f"{prefix}values holds rows {first}:{last} (shape {list(values.shape)}); expected rows that cover "
+                f"{self.first}:{self.last}"
+            )
+            return
+        with torch.no_grad():
+            self.values[:-1].copy_(values[self.first - first : self.last - first])
+
+
+def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """One ``state_dict`` from those of processes that own neighbouring ranges of queries, in any order.
+
+    >>> parts = [MemoryTable(5, (2, 5)), MemoryTable(5, (0, 2))]
+    >>> merged = merge_states([part.state_dict() for part in parts])
+    >>> merged["range"].tolist(), merged["values"].shape
+    ([0, 5], torch.Size([5]))
+    """
+    if not states:
+        fail("states", [], "at least one state")
+    merged = dict(states[0])
+    for name in [key for key in merged if key == "range" or key.endswith(".range")]:
+        column = name.removesuffix("range") + "values"
+        parts = sorted((tuple(state[name].tolist()), state[column].cpu()) for state in _with(states, name))
+        for (before, _), (after, _) in itertools.pairwise(parts):
+            if before[1] != after[0]:
+                fail(name, f"{before} followed by {after}", "ranges that meet without a gap or an overlap")
+        merged[name] = torch.tensor([parts[0][0][0], parts[-1][0][1]])
+        merged[column] = torch.cat([values for _, values in parts])
+    return merged
+
+
+def _with(states: Sequence[dict[str, Tensor]], name: str) -> Sequence[dict[str, Tensor]]:
+    for state in states:
+        if name not in state:
+            fail("states", f"one without {name!r}", "states of the same loss")
+    return states

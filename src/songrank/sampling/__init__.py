@@ -1,0 +1,5 @@
+"""Relevance → Slate, on the device."""
+
+from songrank.sampling.slate_sampler import SlateSampler
+
+__all__ = ["SlateSampler"]

@@ -1,0 +1,251 @@
+"""From Relevance to slates, on the relevance's device, reproducibly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int, fail
+from songrank.functional.gains import Gain
+from songrank.functional.hashing import derive_key, random_bits
+from songrank.relevance import Relevance
+from songrank.sampling.irrelevant import Spread, irrelevant_items
+from songrank.sampling.relevant import draw_distinct
+from songrank.slate import Slate
+
+_ORDER, _RELEVANT, _IRRELEVANT = range(3)
+
+
+class SlateSampler:
+    """Yields slates: every query with a relevant item once an epoch, in an order and with items set by a hash.
+
+    What is drawn for a query depends on (seed, epoch, query) alone: it is the same on CPU and GPU, in any batch, in one
+    process or in eight that each hold a shard of the relevance, interrupted or not. Iterating goes through what is left
+    of the current epoch; :meth:`state_dict` says where it stands, as of the last slate that was handed out.
+
+    Args:
+        relevance: the whole, or this process's shard; its device is where slates are made.
+        queries_per_batch: B.
+        relevant: relevant items a query, without replacement; ``"all"`` for all of them. At least two are drawn where a
+            query has two, since ĝ could not be unbiased otherwise.
+        irrelevant: irrelevant items a query, distinct and truly irrelevant; ``"all"`` for the full list, the relevant
+            items that are not drawn included (full-items training, and whole lists in a list task).
+        seed: of everything drawn.
+        k: the K of top-K NDCG that the slates' ideal DCG is for.
+        gain: gain of a label.
+        length: instead of ``relevant`` and ``irrelevant``: lists cut to this many columns, relevant and irrelevant
+            items in proportion, with both represented, and the full list's counts.
+        partial: the last batch of an epoch: ``"short"``, ``"pad"`` (filled up with rows of weight 0, so that all
+            batches have one shape) or ``"drop"``.
+
+    >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [1, 4, 2, 3], [1.0, 2.0, 1.0, 1.0], num_items=8)
+    >>> sampler = SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3)
+    >>> slate = next(iter(sampler))
+    >>> slate.item.shape, slate.list_size.tolist()
+    (torch.Size([2, 5]), [8, 8])
+
+    """
+
+    def __init__(
+        self,
+        relevance: Relevance,
+        queries_per_batch: int = 256,
+        relevant: int | str = 10,
+        irrelevant: int | str = 300,
+        seed: int = 0,
+        k: int | None = None,
+        gain: Gain = "exp2",
+        *,
+        length: int | None = None,
+        partial: str = "short",
+    ) -> None:
+        if not isinstance(relevance, Relevance):
+            fail("relevance", type(relevance).__name__, "a songrank.Relevance", TypeError)
+        self.relevance = relevance
+        self.queries_per_batch = check_int("queries_per_batch", queries_per_batch)
+        self.relevant = relevant if relevant == "all" else max(check_int("relevant", relevant), 2)
+        self.irrelevant = irrelevant if irrelevant == "all" else check_int("irrelevant", irrelevant)
+        self.seed = check_int("seed", seed, 0)
+        self.k = None if k is None else check_int("k", k)
+        self.gain = gain
+        self.length = None if length is None else check_int("length", length, 3)
+        self.partial = check_choice("partial", partial, ("short", "pad", "drop"))
+        self.epoch = 0
+        self.position = 0
+        self._num_relevant = relevance.num_relevant
+        self._list_size = relevance.list_size
+        self._ideal_dcg = relevance.ideal_dcg(self.k, gain)
+        self._queries = torch.nonzero(self._num_relevant > 0).squeeze(-1) + relevance.query_range[0]
+        if self._queries.numel() == 0:
+            fail("relevance", repr(relevance), "at least one query with a relevant item")
+        self._order: tuple[int, Tensor] | None = None
+
+    @property
+    def num_queries(self) -> int:
+        """Queries drawn in an epoch: those held here that have a relevant item."""
+        return self._queries.shape[0]
+
+    def __len__(self) -> int:
+        """Slates in an epoch."""
+        full, rest = divmod(self.num_queries, self.queries_per_batch)
+        return full + (rest > 0 and self.partial != "drop")
+
+    def __iter__(self) -> Iterator[Slate]:
+        """The slates that are left of the current epoch."""
+        epoch, order = self.epoch, self.order(self.epoch)
+        end = self.num_queries
+        if self.partial == "drop":
+            end -= end % self.queries_per_batch
+        place = self.position
+        while place < end:
+            query = order[place : place + self.queries_per_batch]
+            place += self.queries_per_batch
+            # Moved on before the slate is handed out: a checkpoint written after its step goes on with the next one.
+            self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
+            yield self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch)
+
+    def order(self, epoch: int) -> Tensor:
+        """The queries of an epoch, in the order in which they are visited."""
+        if self._order is None or self._order[0] != epoch:
+            ticket = random_bits(derive_key(self.seed, epoch, _ORDER), self._queries)
+            self._order = epoch, self._queries[ticket.argsort(stable=True)]
+        return self._order[1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the sampler stands; whole numbers only."""
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where a sampler of the same relevance and sizes stood."""
+        missing = {"seed", "epoch", "position"} - set(state)
+        if missing:
+            fail("state", sorted(state), "the keys 'seed', 'epoch' and 'position'")
+        position = check_int("state['position']", state["position"], 0)
+        if position >= self.num_queries:
+            fail("state['position']", position, f"a place among this sampler's {self.num_queries} queries")
+        self.epoch, self.position = check_int("state['epoch']", state["epoch"], 0), position
+        self.seed = check_int("state['seed']", state["seed"], 0)
+        self._order = None
+
+    # ---- drawing
+
+    def draw(self, query: Tensor, epoch: int | None = None) -> Slate:
+        """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
+        epoch = self.epoch if epoch is None else epoch
+        local = query - self.relevance.query_range[0]
+        if self.irrelevant == "all" and self.length is None:
+            return self._whole_lists(query, local, epoch)
+        relevance = self.relevance
+        total, size = self._num_relevant[local], self._list_size[local]
+        width, columns, kept, others = self._allocate(total, size - total)
+        chosen = self._choose(query, total, kept, width, epoch)
+        row, active = _entries(relevance.indptr[local], kept, chosen, relevance.item)
+        key = random_bits(derive_key(self.seed, epoch, _IRRELEVANT), query)
+        spread = Spread.draw(key, kept, others, size - total, columns)
+        item = irrelevant_items(relevance, local, spread)
+        if relevance.list_start is not None:
+            item = item + relevance.list_start[local].unsqueeze(1)
+
+        place = torch.arange(columns, device=query.device)
+        mask = place < (kept + others).unsqueeze(1)
+        item = torch.where(mask, item, torch.zeros_like(item))
+        item[:, :width] = torch.where(active, relevance.item[row].long(), item[:, :width])
+        label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
+        label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
+        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        return self._slate(query, local, item=item, label=label, mask=mask, pair=pair)
+
+    def _allocate(self, total: Tensor, rest: Tensor) -> tuple[int, int, Tensor, Tensor]:
+        """Pair columns, all columns, and how many relevant and irrelevant items each row gets."""
+        most = self.relevance.max_relevant
+        if self.length is None:
+            width = most if self.relevant == "all" else int(self.relevant)
+            irrelevant = int(self.irrelevant)
+            return width, width + irrelevant, total.clamp(max=width), rest.clamp(max=irrelevant)
+        length = self.length
+        size = (total + rest).clamp_min(1)
+        share = torch.div(2 * length * total + size, 2 * size, rounding_mode="floor")
+        least = torch.maximum(total.clamp(max=2), length - rest)
+        room = length - rest.clamp(max=1)
+        kept = torch.minimum(torch.minimum(torch.maximum(share, least), total), room)
+        return min(most, length), length, kept, torch.minimum(rest, length - kept)
+
+    def _choose(self, query: Tensor, total: Tensor, kept: Tensor, width: int, epoch: int) -> Tensor:
+        if self.relevant == "all" and self.length is None:
+            return torch.arange(width, device=query.device).expand(query.shape[0], width)
+        return draw_distinct(random_bits(derive_key(self.seed, epoch, _RELEVANT), query), total, kept, width)
+
+    def _whole_lists(self, query: Tensor, local: Tensor, epoch: int) -> Slate:
+        relevance = self.relevance
+        rows, columns = query.shape[0], relevance.max_span
+        first = 0 if relevance.list_start is None else relevance.list_start[local].unsqueeze(1)
+        place = torch.arange(columns, device=query.device).unsqueeze(0)
+        mask = place < relevance.list_span[local].unsqueeze(1)
+        item = place if relevance.is_catalogue else torch.where(mask, place + first, torch.zeros_like(place))
+        label = torch.zeros(rows, columns + 1, dtype=relevance.label.dtype, device=query.device)
+        everything = torch.arange(relevance.max_relevant, device=query.device)
+        start, total = relevance.indptr[local], self._num_relevant[local]
+        at, there = _entries(start, total, everything, relevance.item)
+        label.scatter_(1, torch.where(there, relevance.item[at] - first, columns), relevance.label[at])
+        if relevance.taken_item is not relevance.item:
+            mask = mask & ~self._excluded(local, label[:, :columns])
+        width = relevance.max_relevant if self.relevant == "all" else int(self.relevant)
+        kept = total.clamp(max=width)
+        row, active = _entries(start, kept, self._choose(query, total, kept, width, epoch), relevance.item)
+        column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
+        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        return self._slate(query, local, item=item, label=label[:, :columns], mask=mask, pair=pair, column=column)
+
+    def _excluded(self, local: Tensor, label: Tensor) -> Tensor:
+        """[B, items]: taken but not relevant. Only a catalogue has exclusions."""
+        relevance = self.relevance
+        start = relevance.taken_indptr[local]
+        count = relevance.taken_indptr[local + 1] - start
+        at, there = _entries(start, count, torch.arange(relevance.max_taken, device=local.device), relevance.taken_item)
+        taken = torch.zeros(label.shape[0], label.shape[1] + 1, dtype=torch.bool, device=local.device)
+        taken.scatter_(1, torch.where(there, relevance.taken_item[at].long(), label.shape[1]), True)
+        return taken[:, :-1] & (label == 0)
+
+    def _slate(self, query: Tensor, local: Tensor, **parts: Tensor) -> Slate:
+        return Slate(
+            query=query,
+            list_size=self._list_size[local],
+            num_relevant=self._num_relevant[local],
+            ideal_dcg=self._ideal_dcg[local],
+            k=self.k,
+            gain=self.gain,
+            **parts,
+        )
+
+    def _padded(self, query: Tensor, epoch: int) -> Slate:
+        missing = self.queries_per_batch - query.shape[0]
+        weight = torch.ones(self.queries_per_batch, device=query.device)
+        if missing:
+            query = torch.cat([query, query[:1].expand(missing)])
+            weight[-missing:] = 0.0
+        slate = self.draw(query, epoch)
+        real = (weight > 0).unsqueeze(1)
+        assert slate.pair is not None
+        return Slate(
+            query=slate.query,
+            item=slate.item,
+            label=slate.label,
+            mask=slate.mask & real,
+            pair=torch.where(real, slate.pair, torch.full_like(slate.pair, -1)),
+            column=slate.column,
+            list_size=slate.list_size,
+            num_relevant=slate.num_relevant,
+            ideal_dcg=slate.ideal_dcg,
+            k=slate.k,
+            row_weight=weight,
+            gain=slate.gain,
+        )
+
+
+def _entries(start: Tensor, count: Tensor, order: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Place in a flat array of each row's first ``count`` entries, taken in ``order``, and which of them are there."""
+    at = (start.unsqueeze(1) + order).clamp(0, max(values.shape[0] - 1, 0))
+    return at, torch.arange(order.shape[-1], device=start.device) < count.unsqueeze(1)
