@@ -39,14 +39,21 @@ def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
     """64 random bits, as int64, for each ``counter`` under ``key`` (which broadcasts); both int64."""
     base = key + _signed(_GOLDEN) if isinstance(key, Tensor) else _signed(key + _GOLDEN)
     value = counter * _signed(_GOLDEN) + base
-    value = (value ^ ((value >> 30) & ((1 << 34) - 1))) * _signed(_FIRST)
-    value = (value ^ ((value >> 27) & ((1 << 37) - 1))) * _signed(_SECOND)
-    return value ^ ((value >> 31) & ((1 << 33) - 1))
+    value.bitwise_xor_((value >> 30).bitwise_and_((1 << 34) - 1)).mul_(_signed(_FIRST))
+    value.bitwise_xor_((value >> 27).bitwise_and_((1 << 37) - 1)).mul_(_signed(_SECOND))
+    return value.bitwise_xor_((value >> 31).bitwise_and_((1 << 33) - 1))
 
 
-def random_below(key: Tensor | int, counter: Tensor, bound: Tensor) -> Tensor:
-    """A whole number in [0, bound) for each counter; bias below bound/2³²; ``bound`` < 2³¹, 0 gives 0."""
-    return ((random_bits(key, counter) & 0xFFFFFFFF) * bound) >> 32
+def random_words(key: Tensor, count: int) -> Tensor:
+    """[..., count]: 32 random bits each, as non-negative int64, for ``key`` [...]; two from each 64-bit number."""
+    pairs = random_bits(key.unsqueeze(-1), torch.arange((count + 1) // 2, device=key.device))
+    words = torch.stack([pairs & 0xFFFFFFFF, (pairs >> 32).bitwise_and_(0xFFFFFFFF)], dim=-1)
+    return words.flatten(-2)[..., :count]
+
+
+def below(words: Tensor, bound: Tensor) -> Tensor:
+    """Whole numbers in [0, bound) from 32-bit words; bias below bound/2³²; ``bound`` < 2³¹, 0 gives 0."""
+    return (words * bound).bitwise_right_shift_(32)
 
 
 def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

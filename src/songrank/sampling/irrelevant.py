@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._csr import partition_point, search_depth, segment_rows
-from songrank.functional.hashing import random_below
+from songrank._csr import floor_divide, partition_point, search_depth, segment_rows
+from songrank.functional.hashing import below, random_words
 from songrank.relevance import Relevance
 
 
@@ -32,16 +32,17 @@ class Spread:
     @classmethod
     def draw(cls, key: Tensor, first: Tensor, drawn: Tensor, available: Tensor, columns: int) -> Spread:
         """Draw for L = ``columns`` columns; ``key`` [B] is where a row's random numbers come from."""
-        key, first, drawn, available = (part.unsqueeze(1) for part in (key, first, drawn, available))
-        slot = torch.arange(columns, device=key.device) - first
-        slot = torch.minimum(slot.clamp_min(0), (drawn - 1).clamp_min(0))
-        parts = drawn.clamp_min(1)
-        low = torch.div(slot * available, parts, rounding_mode="floor")
-        high = torch.div((slot + 1) * available, parts, rounding_mode="floor")
-        turn = random_below(key, torch.full_like(key, -2), available)
-        turned = low + random_below(key, slot, high - low)
+        words = random_words(key, columns + 1)
+        first, drawn, available = (part.unsqueeze(1) for part in (first, drawn, available))
+        # One column more than asked for: where a stretch ends, the next one begins. Its word is the turn's.
+        slot = torch.arange(columns + 1, device=key.device) - first
+        slot = slot.clamp(min=torch.zeros_like(drawn), max=drawn)
+        cut = floor_divide(slot.mul_(available), drawn.clamp_min(1))
+        turn = below(words[:, -1:], available)
+        turned = below(words[:, :-1], cut.diff(dim=1)).add_(cut[:, :-1])
         place = turned + turn
-        return cls(first, drawn, available, turn, turned, torch.where(place >= available, place - available, place))
+        place.sub_(torch.where(place >= available, available, 0))
+        return cls(first, drawn, available, turn, turned, place)
 
 
 def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Tensor:
@@ -80,30 +81,36 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
 
 
 def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, stop: Tensor, spread: Spread) -> Tensor:
-    """The same by counting, for each taken item, at which draw it begins to come before; O(taken + places)."""
-    length = stop - start
-    row = segment_rows(length)
-    begin = length.cumsum(0) - length
-    order = torch.arange(row.shape[0], device=row.device) - begin[row]
-    taken = relevance.taken_item[start[row] + order].long()
-    if relevance.list_start is not None:
-        taken = taken - relevance.list_start[local][row]
-    before = taken - order
-    available, turn = spread.available.squeeze(1), spread.turn.squeeze(1)
-    within = before < available[row]
-    row, before = row[within], before[within]
-    turned = before - turn[row]
-    wrapped = turned < 0
-    turned = torch.where(wrapped, turned + available[row], turned)
-    # The draw whose stretch this place lies in, then that draw or the next, by which of the two places comes first.
-    parts = spread.drawn.squeeze(1).clamp_min(1)[row]
-    slot = torch.div((turned + 1) * parts - 1, available[row], rounding_mode="floor")
+    """The same by counting, for each taken item, from which draw on it comes before; O(taken + places)."""
     rows, columns = spread.place.shape
-    column = slot + spread.first.squeeze(1)[row]
-    later = spread.turned_place[row, column] < turned
-    bins = row * (columns + 1) + column + later
-    counts = torch.bincount(bins, minlength=rows * (columns + 1)).view(rows, columns + 1)[:, :columns]
-    reached = counts.cumsum(1)
-    wraps = torch.zeros_like(length).index_add_(0, row, wrapped.long()).unsqueeze(1)
-    inside = torch.zeros_like(length).index_add_(0, row, torch.ones_like(row)).unsqueeze(1)
-    return reached + wraps - torch.where(spread.turned_place + spread.turn >= spread.available, inside, 0)
+    length = stop - start
+    ends = length.cumsum(0)
+    first_item = 0 if relevance.list_start is None else relevance.list_start[local]
+    # What a taken item needs to know of its row, in one gather: where its row lies in the flat table, how its number
+    # becomes its turned place, how many places and draws the row has, and where its bins begin.
+    available, turn, first = (part.squeeze(1) for part in (spread.available, spread.turn, spread.first))
+    bins = torch.arange(rows, device=local.device) * (columns + 1) + first
+    parts = spread.drawn.squeeze(1).clamp_min(1)
+    facts = torch.stack([start - ends + length, start - first_item - turn, available, available - turn, parts, bins], 1)
+    shift, origin, available, limit, parts, bins = facts.index_select(0, segment_rows(length)).unbind(1)
+    flat = torch.arange(shift.shape[0], device=local.device) + shift
+    turned = relevance.taken_item.index_select(0, flat) - flat + origin
+    inside = turned < limit  # the others stand after every untaken item, and come before none
+    wrapped = turned < 0
+    turned = torch.where(wrapped, turned + available, turned)
+    # The draw whose stretch this place lies in, or the next draw if that one's place comes first.
+    slot = floor_divide((turned + 1) * parts - 1, available.clamp_min(1))
+    at = torch.where(inside, slot + bins, 0)
+    places = torch.nn.functional.pad(spread.turned_place, (0, 1)).view(-1)
+    nowhere = rows * (columns + 1)
+    at = torch.where(inside, at + (places.index_select(0, at) < turned), nowhere)
+    counts = torch.bincount(at, minlength=nowhere + 1)[:nowhere].view(rows, columns + 1)
+    wraps, within = _sums(wrapped, ends, length), _sums(inside, ends, length)
+    around = spread.turned_place + spread.turn >= spread.available
+    return counts[:, :columns].cumsum(1) + torch.where(around, wraps - within, wraps)
+
+
+def _sums(flags: Tensor, ends: Tensor, length: Tensor) -> Tensor:
+    """[B, 1]: how many flags each row's segment holds."""
+    total = torch.nn.functional.pad(flags.cumsum(0), (1, 0))
+    return (total[ends] - total[ends - length]).unsqueeze(1)

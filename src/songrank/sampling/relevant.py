@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank.functional.hashing import random_below
+from songrank.functional.hashing import below, random_words
 
 
 def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
@@ -21,7 +21,7 @@ def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) ->
     """
     column = torch.arange(width, device=key.device)
     last = population.unsqueeze(1) - drawn.unsqueeze(1) + column
-    guess = random_below(key.unsqueeze(1), column, last + 1)
+    guess = below(random_words(key, width), last + 1)
     picked = torch.full_like(guess, -1)
     for step in range(width):
         repeated = (picked[:, :step] == guess[:, step : step + 1]).any(-1)

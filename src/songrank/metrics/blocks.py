@@ -1,0 +1,147 @@
+"""Lists, padded or one after another, as blocks of a bounded number of cells."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_same_shape, fail
+from songrank._csr import offsets
+from songrank.functional.gains import Gain
+from songrank.functional.ranks import rank_span
+from songrank.metrics.names import Metric
+from songrank.metrics.spans import Spans
+from songrank.metrics.tally import Tally
+
+BLOCK_CELLS = 2**20
+"""Cells of a block, padding included: about 100 bytes each while it is ranked and measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Checked input: Q lists whose items lie in ``scores`` and ``labels``, either [Q, L] with a mask or flat.
+
+    ``lengths`` is None for the padded form. ``shape`` is what the values of the lists have: the leading axes.
+    """
+
+    scores: Tensor
+    labels: Tensor
+    mask: Tensor | None
+    lengths: Tensor | None
+    shape: torch.Size
+
+    @property
+    def present(self) -> Tensor:
+        """[Q]: which lists hold an item."""
+        if self.lengths is not None:
+            return self.lengths > 0
+        if self.mask is not None:
+            return self.mask.any(-1)
+        rows, columns = self.scores.shape
+        return torch.full((rows,), columns > 0, dtype=torch.bool, device=self.scores.device)
+
+    def tally(self, metrics: Sequence[Metric], ties: str, gain: Gain) -> Tally:
+        """Measure all lists, ranking each once."""
+        tally = Tally(metrics, self.present, gain)
+        for row, spans in self.blocks(ties):
+            tally.add(row, spans)
+        return tally
+
+    def blocks(self, ties: str, cells: int = BLOCK_CELLS) -> Iterator[tuple[Tensor, Spans]]:
+        """(lists, where their relevant items stand), for all lists that hold an item and maybe some that do not."""
+        pieces = _padded(self, cells) if self.lengths is None else _ragged(self, self.lengths, cells)
+        for row, scores, labels, mask in pieces:
+            scores, labels = scores.double(), labels.double()
+            _check_values(row, scores, labels, mask)
+            first, last = rank_span(scores, mask=mask, ties=ties)
+            relevant = mask & (labels > 0)
+            yield (
+                row,
+                Spans(
+                    first=first if ties == "average" else last,
+                    last=last,
+                    label=torch.where(relevant, labels, torch.zeros_like(labels)),
+                    mask=relevant,
+                    list_size=mask.sum(-1),
+                ),
+            )
+
+
+def read_lists(
+    scores: Tensor, labels: Tensor, mask: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None
+) -> Lists:
+    """Check the shapes and types of a metric's input; values are checked as the blocks are read."""
+    for name, tensor in (("scores", scores), ("labels", labels)):
+        if not isinstance(tensor, Tensor):
+            fail(name, type(tensor).__name__, "a tensor", TypeError)
+    check_same_shape("labels", labels, "scores", scores)
+    scores, labels = scores.detach(), labels.detach()
+    if lengths is not None:
+        return Lists(scores, labels, None, *_read_lengths(scores, mask, lengths))
+    if scores.dim() == 0:
+        fail("scores", "a single number", "a tensor of shape [..., L]")
+    shape, size = scores.shape[:-1], scores.shape[-1]
+    if mask is not None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            fail("mask", mask.dtype if isinstance(mask, Tensor) else type(mask).__name__, "a bool tensor", TypeError)
+        check_same_shape("mask", mask, "scores", scores)
+        mask = mask.reshape(shape.numel(), size)
+    return Lists(scores.reshape(shape.numel(), size), labels.reshape(shape.numel(), size), mask, None, shape)
+
+
+def _read_lengths(scores: Tensor, mask: Tensor | None, lengths: Tensor | Sequence[int]) -> tuple[Tensor, torch.Size]:
+    if mask is not None:
+        fail("mask and lengths", "both given", "one of them: mask for padded lists, lengths for concatenated ones")
+    if scores.dim() != 1:
+        fail("scores", f"of shape {list(scores.shape)}", "one dimension where lengths are given")
+    sizes = torch.as_tensor(lengths, device=scores.device)
+    if sizes.dim() != 1:
+        fail("lengths", f"of shape {list(sizes.shape)}", "one dimension")
+    if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
+        fail("lengths", f"of type {sizes.dtype}", "whole numbers", TypeError)
+    sizes = sizes.long()
+    if sizes.numel() and int(sizes.min()) < 0:
+        at = int((sizes < 0).nonzero()[0])
+        fail(f"lengths[{at}]", int(sizes[at]), "a number of at least 0")
+    if int(sizes.sum()) != scores.shape[0]:
+        fail("lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of scores, {scores.shape[0]}")
+    return sizes, sizes.shape
+
+
+def _padded(lists: Lists, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    rows, size = lists.scores.shape
+    if size == 0:
+        return
+    step = max(1, cells // size)
+    for begin in range(0, rows, step):
+        part = slice(begin, min(begin + step, rows))
+        scores = lists.scores[part]
+        mask = torch.ones_like(scores, dtype=torch.bool) if lists.mask is None else lists.mask[part]
+        yield torch.arange(part.start, part.stop, device=scores.device), scores, lists.labels[part], mask
+
+
+def _ragged(lists: Lists, lengths: Tensor, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    # From the longest down: each block is padded to its own first list, so one long list pads few others.
+    size, order = lengths.sort(descending=True, stable=True)
+    start = offsets(lengths)
+    begin, end = 0, int((lengths > 0).sum())
+    while begin < end:
+        longest = int(size[begin])
+        row = order[begin : min(end, begin + max(1, cells // longest))]
+        place = torch.arange(longest, device=lengths.device)
+        mask = place < lengths[row].unsqueeze(-1)
+        at = torch.where(mask, start[row].unsqueeze(-1) + place, torch.zeros_like(place))
+        yield row, lists.scores[at], lists.labels[at], mask
+        begin += row.shape[0]
+
+
+def _check_values(row: Tensor, scores: Tensor, labels: Tensor, mask: Tensor) -> None:
+    for name, values, bad, expected in (
+        ("scores", scores, scores.isnan(), "a number"),
+        ("labels", labels, ~(labels.isfinite() & (labels >= 0)), "a finite number of at least 0"),
+    ):
+        wrong = mask & bad
+        if bool(wrong.any()):
+            at, place = wrong.nonzero()[0].tolist()
+            fail(f"{name} of list {int(row[at])}, item {place}", float(values[at, place]), expected)

@@ -1,0 +1,150 @@
+"""All-ranking: every query ranks the whole catalogue, and only the positions of its held-out items are worked out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_int, check_shape, fail
+from songrank._csr import offsets, segment_rows
+from songrank.functional.gains import Gain
+from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.names import check_policies, parse_metrics
+from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
+from songrank.metrics.spans import Spans
+from songrank.metrics.tally import Tally
+from songrank.relevance import Relevance
+
+_TARGET_BYTES = 160  # a target's column in the spans, and what the formulas make of it
+_TAKEN_BYTES = 48  # an excluded item's coordinates while it is struck out
+
+
+class ScoresAll(Protocol):
+    """A model of a catalogue task."""
+
+    def score_all(self, query: Tensor, /) -> Tensor:
+        """Scores [b, num_items] of the queries [b]."""
+        ...
+
+
+@torch.no_grad()
+def evaluate_catalogue(
+    score_all: Callable[[Tensor], Tensor] | ScoresAll,
+    targets: Relevance,
+    *,
+    metrics: str | Sequence[str] = ("ndcg@10", "ndcg@20", "ndcg@50"),
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    gain: Gain = "exp2",
+    memory: int = 256 * 2**20,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Metrics of a scorer that ranks all items of the catalogue, exactly, for each query of ``targets``.
+
+    An item's rank is counted among the items that compete for its query: all of the catalogue, less what ``targets``
+    excludes, the other targets included. Queries without a target are not scored, and count as empty.
+
+    Args:
+        score_all: maps query ids [b], on the relevance's device, to scores [b, num_items] there; or a model with a
+            method of that name. Put a model into evaluation mode before. Queries come in no particular order.
+        targets: the relevant (held-out) pairs and, as ``exclude``, the items that do not compete, such as those seen in
+            training. May be a shard: its queries keep the ids of the whole task.
+        metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"`` (by item id).
+        empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        memory: bytes that a chunk's scores and what is made from them may take; at least one query is scored at a time.
+            What ``score_all`` needs to compute them is its own affair.
+        progress: called after each chunk with the number of queries done and of queries to score.
+
+    >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4, exclude=([0], [3]))
+    >>> scores = torch.tensor([[0.1, 0.2, 0.3, 0.9], [0.3, 0.2, 0.4, 0.1]])
+    >>> evaluate_catalogue(lambda query: scores[query], targets, metrics=["mrr", "hit_rate@1"]).values
+    {'mrr': 0.75, 'hit_rate@1': 0.5}
+    >>> evaluate_catalogue(lambda query: torch.zeros(len(query), 4), targets, metrics="mrr").per_query["mrr"]
+    tensor([0.3333, 0.2500], dtype=torch.float64)
+
+    """
+    wanted = parse_metrics(metrics)
+    check_policies(wanted, ties, empty, gain)
+    check_int("memory", memory)
+    scorer = getattr(score_all, "score_all", score_all)
+    if not callable(scorer):
+        fail("score_all", type(score_all).__name__, "a function of query ids, or a model with score_all", TypeError)
+    if not targets.is_catalogue:
+        fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
+
+    tally = Tally(wanted, targets.list_size > 0, gain)
+    done, total = 0, int((targets.num_relevant > 0).sum())
+    for query in _chunks(targets, memory):
+        tally.add(query, _rank(scorer, targets, query, ties))
+        done += query.shape[0]
+        if progress is not None:
+            progress(done, total)
+    return Evaluation.from_tally(tally, shape=(targets.num_relevant.shape[0],), ties=ties, empty=empty)
+
+
+def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
+    """Places in the table of the queries to score, by number of targets, so that few columns are padding."""
+    count, order = targets.num_relevant.sort(stable=True)
+    none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
+    excluded = (targets.max_taken if _has_exclusions(targets) else 0) * _TAKEN_BYTES
+    for group, cell, widest in (
+        (order[none:few], COUNT_BYTES, MANY),
+        (order[few:], SORT_BYTES, targets.max_relevant),
+    ):
+        bytes_a_query = targets.num_items * cell + widest * _TARGET_BYTES + excluded
+        step = max(1, memory // bytes_a_query)
+        for begin in range(0, group.shape[0], step):
+            yield group[begin : begin + step]
+
+
+def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor, ties: str) -> Spans:
+    scores = scorer(query + targets.query_range[0])
+    check_shape("score_all(query)", scores, (query.shape[0], targets.num_items), meaning="[queries, num_items]")
+    if scores.device != targets.device:
+        fail("score_all(query)", f"on {scores.device}", f"scores on the relevance's device, {targets.device}")
+    if not scores.is_floating_point():
+        scores = scores.double()
+
+    count = targets.num_relevant[query]
+    place = torch.arange(int(count.max()), device=targets.device)
+    mask = place < count.unsqueeze(-1)
+    at = torch.where(mask, targets.indptr[query].unsqueeze(-1) + place, torch.zeros_like(place))
+    item = torch.where(mask, targets.item[at].long(), torch.zeros_like(at))
+    label = torch.where(mask, targets.label[at].double(), torch.zeros((), dtype=torch.float64, device=targets.device))
+
+    # amax passes a NaN on and needs no second tensor of this size, so the search for the culprit is rarely made.
+    suspect = bool(scores.amax(-1).isnan().any())
+    if _has_exclusions(targets):
+        scores = _strike_out(scores, targets, query, item, mask)
+    if suspect:
+        _refuse_nan(scores, targets, query)
+    size = targets.list_size[query]
+    first, last = positions(scores, item, size, ties)
+    return Spans(first=first, last=last, label=label, mask=mask, list_size=size)
+
+
+def _has_exclusions(targets: Relevance) -> bool:
+    return targets.taken_item.shape[0] > targets.item.shape[0]
+
+
+def _strike_out(scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor) -> Tensor:
+    """Scores with NaN for what is excluded: NaN is at least as high as nothing, so it competes with nothing."""
+    start = targets.taken_indptr[query]
+    length = targets.taken_indptr[query + 1] - start
+    row = segment_rows(length)
+    at = torch.arange(row.shape[0], device=row.device) + (start - offsets(length)[:-1])[row]
+    struck = scores.index_put((row, targets.taken_item[at].long()), scores.new_tensor(torch.nan))
+    row, column = mask.nonzero(as_tuple=True)
+    held_out = item[row, column]
+    return struck.index_put_((row, held_out), scores[row, held_out])
+
+
+def _refuse_nan(scores: Tensor, targets: Relevance, query: Tensor) -> None:
+    competing = (~scores.isnan()).sum(-1)
+    wrong = (competing != targets.list_size[query]).nonzero()
+    if wrong.numel():
+        at = int(query[wrong[0, 0]]) + targets.query_range[0]
+        fail(f"score_all for query {at}", "NaN for an item that competes", "a number for each of them")

@@ -1,0 +1,219 @@
+r"""Exact metrics of ranked lists, as functions of scores and labels.
+
+All share one call, ``fn(scores, labels, *, k=None, mask=None, lengths=None, ties=…, empty=…, reduction=…)``:
+
+* **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (True for items,
+  False for padding); or, with ``lengths`` [Q], they follow one another in 1-D tensors, as in a LETOR file.
+* **Relevant** is an item whose label is above 0. ``k`` is how many positions count; None for the whole list.
+* **Ties** (design decision 7). ``"pessimistic"``: the rank of an item is the number of items that score at least as
+  high, itself included, so a tied item stands at the end of its group and a constant scorer never looks good.
+  ``"stable"``: tied items stand as they lie in memory. ``"average"``: the mean over all orders of the tied items.
+* **Empty** (design decision 8), for lists without a relevant item. ``"skip"``: left out of the mean. ``"zero"`` and
+  ``"one"``: they count as that. A mean over nothing is NaN. A list without any item is padding, and never counts.
+* Everything is computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
+
+>>> import torch
+>>> scores = torch.tensor([[3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
+>>> labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]])
+>>> ndcg(scores, labels, k=2)                                                     # (0.5213 + 0) / 2
+tensor(0.2606, dtype=torch.float64)
+>>> mrr(scores, labels, reduction="none")
+tensor([0.5000, 0.3333], dtype=torch.float64)
+>>> mrr(scores, labels, mask=torch.tensor([[True, True, True], [True, False, False]]), reduction="none")
+tensor([0.5000, 1.0000], dtype=torch.float64)
+>>> mrr(scores.flatten(), labels.flatten(), lengths=[4, 2], reduction="none")     # the same numbers, other lists
+tensor([0.5000,    nan], dtype=torch.float64)
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from songrank._checks import check_choice
+from songrank.functional.gains import Gain
+from songrank.functional.lists import REDUCTIONS
+from songrank.metrics.blocks import read_lists
+from songrank.metrics.names import Metric, check_policies
+from songrank.metrics.tally import reduce_queries
+
+Lengths = Tensor | Sequence[int]
+
+
+def dcg(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+    gain: Gain = "exp2",
+) -> Tensor:
+    r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1 (design decision 9).
+
+    With ``ties="average"`` each tied item gets the mean discount of its group's positions, 0 beyond k
+    (scikit-learn's ``dcg_score``, with ``gain="linear"``).
+
+    >>> import torch
+    >>> dcg(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0]))         # 3 / log₂(3)
+    tensor(1.8928, dtype=torch.float64)
+    """
+    return _measure(Metric("dcg", k), scores, labels, mask, lengths, ties, empty, reduction, gain)
+
+
+def ndcg(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+    gain: Gain = "exp2",
+) -> Tensor:
+    r"""NDCG@k = DCG@k / Z^k, with Z^k the DCG@k of the best order of the same list.
+
+    Under ``ties="pessimistic"`` a tie costs even when all tied items are relevant: they all stand at its end.
+
+    >>> import torch
+    >>> scores, labels = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0])
+    >>> ndcg(scores, labels), ndcg(scores, labels, k=1)                           # 1 / log₂(3), and out of reach
+    (tensor(0.6309, dtype=torch.float64), tensor(0., dtype=torch.float64))
+    >>> ndcg(torch.zeros(3), labels), ndcg(torch.zeros(3), labels, ties="average")
+    (tensor(0.5000, dtype=torch.float64), tensor(0.7103, dtype=torch.float64))
+    """
+    return _measure(Metric("ndcg", k), scores, labels, mask, lengths, ties, empty, reduction, gain)
+
+
+def mrr(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Mean reciprocal rank: 1 / min_i rank_i over the relevant items, 0 if that rank is beyond k.
+
+    ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
+
+    >>> import torch
+    >>> mrr(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 1.0, 1.0]))
+    tensor(0.5000, dtype=torch.float64)
+    """
+    return _measure(Metric("mrr", k), scores, labels, mask, lengths, ties, empty, reduction)
+
+
+def mean_average_precision(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+) -> Tensor:
+    r"""MAP@k, the mean of AP@k = (1/N⁺) Σ_{relevant i, rank_i ≤ k} (relevant items ranked ≤ rank_i) / rank_i.
+
+    N⁺ counts all relevant items, those beyond k too (trec_eval's ``map_cut``). ``ties="average"`` raises: use
+    ``"pessimistic"`` or ``"stable"``.
+
+    >>> import torch
+    >>> mean_average_precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]))    # (1/1 + 2/3) / 2
+    tensor(0.8333, dtype=torch.float64)
+    """
+    return _measure(Metric("map", k), scores, labels, mask, lengths, ties, empty, reduction)
+
+
+def precision(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Precision@k = |{relevant i: rank_i ≤ k}| / k, with k even where the list is shorter (trec_eval's ``P_k``).
+
+    The whole list, ``k=None``, divides by its length. With ``ties="average"`` a tied item counts as the share of its
+    group's positions that lie within k.
+
+    >>> import torch
+    >>> precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
+    tensor(0.5000, dtype=torch.float64)
+    """
+    return _measure(Metric("precision", k), scores, labels, mask, lengths, ties, empty, reduction)
+
+
+def recall(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Recall@k = |{relevant i: rank_i ≤ k}| / N⁺, with N⁺ all relevant items, even where they are more than k.
+
+    With ``ties="average"`` a tied item counts as the share of its group's positions that lie within k.
+
+    >>> import torch
+    >>> recall(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
+    tensor(0.5000, dtype=torch.float64)
+    """
+    return _measure(Metric("recall", k), scores, labels, mask, lengths, ties, empty, reduction)
+
+
+def hit_rate(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Lengths | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Hit rate@k: 1 if some relevant item has rank ≤ k, else 0 (trec_eval's ``success_k``).
+
+    ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
+
+    >>> import torch
+    >>> hit_rate(torch.tensor([[0.9, 0.5], [0.5, 0.9]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]]), k=1)
+    tensor(0.5000, dtype=torch.float64)
+    """
+    return _measure(Metric("hit_rate", k), scores, labels, mask, lengths, ties, empty, reduction)
+
+
+def _measure(
+    metric: Metric,
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None,
+    lengths: Lengths | None,
+    ties: str,
+    empty: str,
+    reduction: str,
+    gain: Gain = "exp2",
+) -> Tensor:
+    check_choice("reduction", reduction, REDUCTIONS)
+    check_policies([metric], ties, empty, gain)
+    lists = read_lists(scores, labels, mask, lengths)
+    values = lists.tally([metric], ties, gain).per_query(empty)[str(metric)]
+    return reduce_queries(values.reshape(lists.shape), reduction)

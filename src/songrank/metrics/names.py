@@ -1,0 +1,86 @@
+"""Metric names such as ``ndcg@10``, and the policies that every metric is computed under."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int, fail
+from songrank.functional.gains import Gain
+from songrank.functional.ranks import TIES
+from songrank.metrics import spans as formulas
+from songrank.metrics.spans import Spans
+
+GAINS = ("exp2", "linear")
+EMPTY = ("skip", "zero", "one")
+FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
+    "dcg": formulas.dcgs,
+    "ndcg": formulas.ndcgs,
+    "mrr": formulas.reciprocal_ranks,
+    "map": formulas.average_precisions,
+    "precision": formulas.precisions,
+    "recall": formulas.recalls,
+    "hit_rate": formulas.hits,
+}
+# These are sums over positions, so that their mean over all orders of a tied group follows from each item's positions.
+AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric and its cutoff; ``k=None`` reads the whole list.
+
+    >>> str(Metric("ndcg", 10)), str(Metric("mrr"))
+    ('ndcg@10', 'mrr')
+    """
+
+    name: str
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("metric", self.name, tuple(FORMULAS))
+        if self.k is not None:
+            check_int("k", self.k)
+
+    def __str__(self) -> str:
+        return self.name if self.k is None else f"{self.name}@{self.k}"
+
+    def measure(self, spans: Spans, gain: Gain) -> Tensor:
+        """Value of each query, [R] float64; 0 where nothing is relevant."""
+        return FORMULAS[self.name](spans, self.k, gain)
+
+
+def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
+    """Read one name or several; a name that is given twice counts once.
+
+    >>> parse_metrics(["ndcg@10", "mrr"])
+    (Metric(name='ndcg', k=10), Metric(name='mrr', k=None))
+    """
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not names:
+        fail("metrics", metrics, f"at least one of {', '.join(FORMULAS)}, each with or without a cutoff such as '@10'")
+    return tuple(dict.fromkeys(_parse(name) for name in names))
+
+
+def _parse(name: str) -> Metric:
+    found = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", name) if isinstance(name, str) else None
+    if found is None or found[1] not in FORMULAS or (found[2] is not None and int(found[2]) < 1):
+        fail("metric", name, f"one of {', '.join(FORMULAS)}, with or without a cutoff of at least 1 such as '@10'")
+    return Metric(found[1], None if found[2] is None else int(found[2]))
+
+
+def check_policies(metrics: Sequence[Metric], ties: str, empty: str, gain: Gain) -> None:
+    """Raise unless these metrics can be computed under these policies."""
+    check_choice("ties", ties, TIES)
+    check_choice("empty", empty, EMPTY)
+    if not callable(gain):
+        check_choice("gain", gain, GAINS)
+    for metric in metrics:
+        if ties == "average" and metric.name not in AVERAGEABLE:
+            fail(
+                "ties",
+                ties,
+                f"'pessimistic' or 'stable' for {metric}: its mean over the orders of tied items is not a mean over "
+                f"positions, as that of {', '.join(AVERAGEABLE)} is",
+            )
