@@ -37,7 +37,7 @@ def test_values_follow_the_formula(name, formula, scale):
 def test_slopes_are_the_derivative_with_its_factor_alpha(name, formula, scale):
     _, slope = F.select(torch.tensor(POINTS, dtype=torch.float64), name, scale)
     want = [oracles.central_difference(lambda v: formula(v[0], scale), [x], step=1e-6)[0] for x in POINTS]
-    torch.testing.assert_close(slope, torch.tensor(want, dtype=torch.float64), rtol=1e-6, atol=2e-4 * scale**2 * 1e-1)
+    torch.testing.assert_close(slope, torch.tensor(want, dtype=torch.float64), rtol=1e-6, atol=1e-5 * scale**2)
 
 
 def test_the_slope_of_the_sigmoid_at_the_threshold_is_a_quarter_of_alpha():

@@ -54,7 +54,8 @@ def test_slopes_are_the_derivative_of_the_formula(name, margin):
     want = [oracles.central_difference(lambda v: oracles.SURROGATES[name](v[0], margin), [x])[0] for x in GRID]
     x = torch.tensor(GRID, dtype=torch.float64, requires_grad=True)
     slope = F.get_surrogate(name, margin).value_and_slope(x.detach())[1]
-    torch.testing.assert_close(slope, torch.tensor(want, dtype=torch.float64), rtol=1e-6, atol=1e-8)
+    # Where the second derivative jumps, central differences are exact to first order in their step only.
+    torch.testing.assert_close(slope, torch.tensor(want, dtype=torch.float64), rtol=1e-6, atol=1e-5)
     (automatic,) = torch.autograd.grad(FUNCTIONS[name](x, margin).sum(), x)
     torch.testing.assert_close(automatic, slope, rtol=1e-12, atol=1e-14)
 

@@ -118,6 +118,17 @@ class MemoryLoss(RankingLoss):
         super().check(scores, slate)
         if slate.pair is None and self.gamma < 1.0:
             fail("slate.pair", None, f"a row for each relevant pair, since gamma={self.gamma:g} needs a memory of them")
+        if self.validate:
+            for name, rows in [("pair", self.by_pair), ("query", self.by_query)]:
+                self._check_held(f"slate.{name}", getattr(slate, name), rows)
+
+    def _check_held(self, argument: str, rows: Tensor | None, tables: tuple[str, ...]) -> None:
+        if rows is None or not tables:
+            return
+        table, present = self.table(tables[0]), rows[rows >= 0]
+        strange = present[(present < table.first) | (present >= table.last)]
+        if strange.numel():
+            fail(argument, int(strange[0]), f"rows from {table.first} to {table.last - 1}, those this loss remembers")
 
     def table(self, name: str) -> MemoryTable:
         """One of this loss's tables, by name."""

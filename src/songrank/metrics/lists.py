@@ -2,8 +2,8 @@ r"""Exact metrics of ranked lists, as functions of scores and labels.
 
 All share one call, ``fn(scores, labels, *, k=None, mask=None, lengths=None, ties=…, empty=…, reduction=…)``:
 
-* **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (True for items,
-  False for padding); or, with ``lengths`` [Q], they follow one another in 1-D tensors, as in a LETOR file.
+* **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (False for
+  padding); or, with ``lengths`` [Q], they follow one another in 1-D tensors, as in a LETOR file.
 * **Relevant** is an item whose label is above 0. ``k`` is how many positions count; None for the whole list.
 * **Ties** (design decision 7). ``"pessimistic"``: the rank of an item is the number of items that score at least as
   high, itself included, so a tied item stands at the end of its group and a constant scorer never looks good.

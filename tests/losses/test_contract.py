@@ -1,0 +1,259 @@
+"""What every loss with memory promises its caller."""
+
+import copy
+
+import pytest
+import torch
+
+from songrank import KSONG, SONG, ListwiseCE, Slate, losses
+from tests.slates import full_slate, sampled_slate
+
+PAIRS, QUERIES, K = 64, 8, 3
+
+
+def make(kind, **options):
+    if kind == "song":
+        return SONG(PAIRS, **options)
+    if kind == "solc":
+        return ListwiseCE(PAIRS, **options)
+    return KSONG(PAIRS, QUERIES, K, mode=kind, **options)
+
+
+def slate_for(kind, seed=0):
+    return sampled_slate(seed, k=K if kind in ("theoretical", "practical") else None)
+
+
+def draw(slate, seed=0):
+    return torch.randn(slate.label.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+KINDS = ("song", "theoretical", "practical", "solc")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def memory(loss):
+    return {name: loss.table(name).values.clone() for name in loss.by_pair + loss.by_query}
+
+
+@every_kind
+def test_state_round_trips_through_state_dict(kind, tmp_path):
+    loss = make(kind)
+    for seed in range(3):
+        loss(draw(slate_for(kind, seed), seed), slate_for(kind, seed))
+    torch.save(loss.state_dict(), tmp_path / "state.pt")
+    other = make(kind)
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    for name, values in memory(loss).items():
+        assert torch.equal(memory(other)[name], values)
+    scores, slate = draw(slate_for(kind, 5), 5), slate_for(kind, 5)
+    assert torch.equal(loss(scores, slate), other(scores, slate))
+
+
+@every_kind
+def test_evaluation_mode_and_the_objective_change_no_state(kind):
+    loss = make(kind)
+    loss(draw(slate_for(kind)), slate_for(kind))
+    before = memory(loss)
+    loss.objective(draw(slate_for(kind, 1), 1), slate_for(kind, 1))
+    loss.eval()
+    loss(draw(slate_for(kind, 1), 1), slate_for(kind, 1))
+    for name, values in memory(loss).items():
+        assert torch.equal(values, before[name])
+
+
+@every_kind
+def test_the_pure_step_gives_what_forward_gives(kind):
+    loss, pure = make(kind, dtype=torch.float64), make(kind, dtype=torch.float64)
+    rows = pure.gather(slate_for(kind))
+    for seed in range(3):
+        slate = slate_for(kind, seed)
+        scores, again = draw(slate, seed).requires_grad_(), draw(slate, seed).requires_grad_()
+        value = loss(scores, slate)
+        rows = pure.gather(slate)
+        kept = {name: part.clone() for name, part in rows.items()}
+        other, new = pure.step(again, slate, rows)
+        value.backward()
+        other.backward()
+        assert torch.equal(value, other)
+        assert torch.equal(scores.grad, again.grad)
+        assert all(torch.equal(rows[name], kept[name]) for name in rows)
+        pure.scatter(slate, new)
+        for name, values in memory(loss).items():
+            assert torch.equal(memory(pure)[name], values)
+
+
+@every_kind
+def test_a_nan_score_never_enters_the_state_and_validation_names_its_query(kind):
+    loss = make(kind)
+    slate = slate_for(kind)
+    loss(draw(slate), slate)
+    before = memory(loss)
+    scores = draw(slate, 1)
+    scores[2, 0] = torch.nan
+    leaf = scores.clone().requires_grad_()
+    value = loss(leaf, slate)
+    assert bool(value.isnan()), "a NaN in the input is not hidden"
+    value.backward()
+    assert bool(leaf.grad[[0, 1, 3]].isfinite().all()), "nor does it reach other queries"
+    after = memory(loss)
+    assert all(bool(values.isfinite().all()) for values in after.values())
+    pairs = slate.pair[2][slate.pair[2] >= 0]
+    for name in loss.by_pair:
+        assert torch.equal(after[name][pairs], before[name][pairs])
+    for name in loss.by_query:
+        assert torch.equal(after[name][2], before[name][2])
+    with pytest.raises(ValueError, match=r"slate row 2 \(query 2\) has scores that are not finite"):
+        make(kind, validate=True)(scores, slate)
+
+
+@every_kind
+def test_validation_refuses_a_slate_that_leaves_a_stratum_unsampled(kind):
+    slate = slate_for(kind)
+    fields = {name: getattr(slate, name) for name in slate.__dataclass_fields__}
+    unsampled = Slate(**{**fields, "list_size": slate.list_size + torch.tensor([0, 9, 0, 0])})
+    with pytest.raises(ValueError, match="irrelevant items, of which the slate samples none"):
+        make(kind, validate=True)(draw(slate), unsampled)
+
+
+@every_kind
+def test_every_row_of_memory_is_a_float32_buffer_that_can_be_reset(kind):
+    loss = make(kind).half().bfloat16()
+    slate = slate_for(kind)
+    loss(draw(slate).bfloat16().requires_grad_(), slate)
+    for name in loss.by_pair + loss.by_query:
+        values = loss.table(name).values
+        assert values.dtype == torch.float32
+        assert not values.requires_grad
+        assert bool((~loss.table(name).read().isnan()).any())
+    loss.reset()
+    assert all(bool(loss.table(name).read().isnan().all()) for name in loss.by_pair + loss.by_query)
+
+
+@every_kind
+def test_memory_moves_with_the_loss_and_copies_with_it(kind):
+    loss = make(kind)
+    assert all(loss.to("meta").table(name).values.is_meta for name in loss.by_pair)
+    original = make(kind)
+    twin = copy.deepcopy(original)
+    original(draw(slate_for(kind)), slate_for(kind))
+    assert bool(twin.table(twin.by_pair[0]).read().isnan().all())
+
+
+@every_kind
+def test_rows_of_weight_zero_and_rows_of_padding_change_nothing(kind):
+    slate = slate_for(kind)
+    fields = {name: getattr(slate, name) for name in slate.__dataclass_fields__}
+    extra = {name: torch.cat([value, value[:1]]) for name, value in fields.items() if isinstance(value, torch.Tensor)}
+    extra["mask"][-1] = False
+    extra["pair"][-1] = -1
+    extra["row_weight"][-1] = 0.0
+    padded = Slate(**{**fields, **extra})
+    scores = draw(slate)
+    one, other = make(kind, dtype=torch.float64), make(kind, dtype=torch.float64)
+    for seed in range(2):
+        wide = torch.cat([draw(slate, seed), torch.full((1, slate.label.shape[1]), 7.0)]).requires_grad_()
+        scores = draw(slate, seed).requires_grad_()
+        one(scores, slate).backward()
+        other(wide, padded).backward()
+        torch.testing.assert_close(wide.grad[:-1], scores.grad, rtol=1e-12, atol=0)
+        assert bool((wide.grad[-1] == 0).all())
+    for name, values in memory(one).items():
+        assert torch.equal(memory(other)[name], values)
+
+
+@every_kind
+def test_losses_compile_into_one_graph(kind):
+    loss, plain = make(kind), make(kind)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for seed in range(2):
+        slate = slate_for(kind, seed)
+        scores, again = (draw(slate, seed).float().requires_grad_() for _ in range(2))
+        compiled(scores, slate).backward()
+        plain(again, slate).backward()
+        torch.testing.assert_close(scores.grad, again.grad)
+    for name, values in memory(loss).items():
+        torch.testing.assert_close(memory(plain)[name], values)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: SONG(10, gamma=0.0), r"gamma is 0.0; expected a number in \(0, 1\]"),
+        (lambda: SONG(10, gamma=1.5), "gamma is 1.5"),
+        (lambda: SONG(10, gamma="much"), "gamma is 'much'"),
+        (lambda: SONG(-1), "num_pairs is -1; expected a whole number of at least 0"),
+        (lambda: SONG(10, surrogate="hinge"), "surrogate is 'hinge'; expected one of 'squared_hinge'"),
+        (lambda: SONG(10, margin=0.0), r"margin is 0.0; expected a number in \(0, inf\)"),
+        (lambda: SONG(10, rank_offset=-1.0), r"rank_offset is -1.0; expected a number in \[0, inf\)"),
+        (lambda: SONG(10, estimator="best"), "estimator is 'best'"),
+        (lambda: SONG(10, pair_range=(4, 12)), r"pairs range is \(4, 12\)"),
+        (lambda: SONG(10, dtype=torch.bfloat16), "dtype is torch.bfloat16"),
+        (lambda: KSONG(10, 5, 0), "k is 0; expected a whole number of at least 1"),
+        (lambda: KSONG(10, 5, 2.5), "k is 2.5; expected a whole number"),
+        (lambda: KSONG(10, 5, 3, mode="fast"), "mode is 'fast'; expected one of 'theoretical', 'practical'"),
+        (lambda: KSONG(10, 5, 3, tau1=0.0), "tau1 is 0.0"),
+        (lambda: KSONG(10, 5, 3, epsilon=2.0), "epsilon is 2.0"),
+        (lambda: KSONG(10, 5, 3, selector="step"), "selector is 'step'"),
+        (lambda: KSONG(10, 5, 3, threshold_rate=0.0), "threshold_rate is 0.0"),
+        (lambda: ListwiseCE(10, gamma=2.0), "gamma is 2.0"),
+        (lambda: losses.ApproxNDCG(temperature=0.0), "temperature is 0.0"),
+        (lambda: losses.LambdaRank(k=0), "k is 0"),
+        (lambda: losses.RankNet(sigma=-1.0), "sigma is -1.0"),
+        (lambda: losses.NeuralNDCG(sinkhorn_iterations=-1), "sinkhorn_iterations is -1"),
+        (lambda: losses.GumbelApproxNDCG(samples=0), "samples is 0"),
+    ],
+)
+def test_bad_hyper_parameters_raise_on_construction(build, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in losses.__all__ if name not in ("ListLoss", "MemoryLoss", "RankingLoss", "Rows")]
+)
+def test_every_loss_refuses_scores_that_do_not_fit_the_slate(name):
+    kind = getattr(losses, name)
+    loss = kind(PAIRS, QUERIES, K) if name == "KSONG" else kind(PAIRS) if name in ("SONG", "ListwiseCE") else kind()
+    slate = sampled_slate(0, k=K if name == "KSONG" else None)
+    with pytest.raises(ValueError, match=r"scores has shape \[4, 10\]; expected that of slate.label, \[4, 11\]"):
+        loss(torch.zeros(4, 10), slate)
+    with pytest.raises(TypeError, match="scores is torch.int64; expected a floating point tensor"):
+        loss(torch.zeros(4, 11, dtype=torch.int64), slate)
+    with pytest.raises(TypeError, match="slate is 'Tensor'"):
+        loss(torch.zeros(4, 11), torch.zeros(4, 11))
+
+
+@pytest.mark.parametrize(("kind", "k"), [("song", 3), ("theoretical", None), ("theoretical", 5)])
+def test_a_slate_made_for_another_k_raises(kind, k):
+    slate = sampled_slate(0, k=k)
+    with pytest.raises(ValueError, match=f"slate.k is {k}; expected the k of this loss"):
+        make(kind)(draw(slate), slate)
+
+
+def test_the_warm_up_takes_slates_of_any_k():
+    slate = sampled_slate(0, k=5)
+    assert bool(make("solc")(draw(slate), slate).isfinite())
+
+
+@every_kind
+def test_pairs_without_identity_need_gamma_one(kind):
+    slate = Slate.from_batch(
+        full_slate(0).label, torch.arange(3), k=K if kind in ("theoretical", "practical") else None
+    )
+    with pytest.raises(ValueError, match="slate.pair is None; expected a row for each relevant pair, since gamma=0.1"):
+        make(kind)(draw(slate), slate)
+    scores = draw(slate).requires_grad_()
+    make(kind, gamma=1.0)(scores, slate).backward()
+    assert float(scores.grad.abs().sum()) > 0
+
+
+@every_kind
+def test_a_pair_outside_the_memory_raises(kind):
+    slate = slate_for(kind)
+    fields = {name: getattr(slate, name) for name in slate.__dataclass_fields__}
+    beyond = Slate(**{**fields, "pair": torch.where(slate.pair >= 0, slate.pair + 1000, -1)})
+    with pytest.raises((IndexError, RuntimeError), match=r"(?i)index|range"):
+        make(kind)(draw(slate), beyond)
+    row = int(beyond.pair[beyond.pair >= 0][0])
+    with pytest.raises(ValueError, match=f"slate.pair is {row}; expected rows from 0 to 63, those this loss remembers"):
+        make(kind, validate=True)(draw(slate), beyond)

@@ -1,0 +1,27 @@
+"""Two processes that own half of the queries each remember together what one that owns all of them does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from songrank.memory import merge_states
+from tests.losses import train_part
+
+
+def test_two_processes_hold_the_state_of_one(tmp_path):
+    root = Path(__file__).parents[2]
+    parts = {(0, 23): tmp_path / "first.pt", (23, 60): tmp_path / "second.pt"}
+    running = [
+        subprocess.Popen([sys.executable, "-m", "tests.losses.train_part", str(first), str(last), str(path)], cwd=root)
+        for (first, last), path in parts.items()
+    ]
+    expected = train_part.train(0, 60)
+    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    states = [torch.load(path, weights_only=True) for path in parts.values()]
+    for whole, *shares in zip(expected, *states, strict=True):
+        merged = merge_states(shares)
+        assert merged.keys() == whole.keys()
+        for name, values in whole.items():
+            assert torch.equal(merged[name], values), name

@@ -1,0 +1,71 @@
+"""On a GPU: the same slates and numbers as on the CPU, and no transfer to the host in a step."""
+
+import pytest
+import torch
+
+from songrank import KSONG, SONG, ListwiseCE, Relevance, SlateSampler, losses
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+LISTED = ("RankNet", "ListNet", "ListMLE", "LambdaRank", "ApproxNDCG", "GumbelApproxNDCG", "NeuralNDCG", "PiRank", "PointwiseBCE", "SoftmaxCE")  # fmt: skip
+
+
+def relevance():
+    generator = torch.Generator().manual_seed(8)
+    relevant = torch.rand(300, 500, generator=generator) < torch.rand(300, 1, generator=generator) * 0.3
+    query, item = relevant.nonzero(as_tuple=True)
+    label = torch.randint(1, 5, query.shape, generator=generator).float()
+    return Relevance.from_pairs(query, item, label, num_queries=300, num_items=500)
+
+
+def lists():
+    generator = torch.Generator().manual_seed(9)
+    lengths = torch.randint(1, 150, (200,), generator=generator)
+    return Relevance.from_lists(torch.randint(0, 3, (int(lengths.sum()),), generator=generator).float(), lengths)
+
+
+@pytest.mark.parametrize("options", [{}, {"irrelevant": "all"}, {"length": 40}, {"relevant": "all", "irrelevant": 7}])
+@pytest.mark.parametrize("make", [relevance, lists])
+def test_slates_are_equal_on_cpu_and_gpu(make, options):
+    table = make()
+    here, there = (
+        SlateSampler(table, 64, seed=3, k=10, **options),
+        SlateSampler(table.to("cuda"), 64, seed=3, k=10, **options),
+    )
+    for one, other in zip(here, there, strict=True):
+        assert other.item.is_cuda
+        for name in ("query", "item", "label", "mask", "pair", "column", "list_size", "num_relevant", "ideal_dcg"):
+            assert torch.equal(getattr(one, name), getattr(other, name).cpu()), name
+
+
+def build(name, table):
+    if name == "KSONG":
+        return KSONG(table.num_pairs, table.num_queries, 10), 10
+    if name in ("SONG", "ListwiseCE"):
+        return {"SONG": SONG, "ListwiseCE": ListwiseCE}[name](table.num_pairs), None
+    return getattr(losses, name)(), None
+
+
+@pytest.mark.parametrize("name", ["SONG", "KSONG", "ListwiseCE", *LISTED])
+def test_a_step_makes_no_transfer_and_gives_the_cpus_numbers(name):
+    table = relevance()
+    here, k = build(name, table)
+    there = build(name, table)[0].to("cuda")
+    local, remote = SlateSampler(table, 64, seed=3, k=k), SlateSampler(table.to("cuda"), 64, seed=3, k=k)
+    remote.order(0)
+    scores = torch.randn(300, 500, generator=torch.Generator().manual_seed(1))
+    on_gpu = scores.cuda()
+    for one, other in zip(local, iter(remote), strict=True):
+        leaf = scores[one.query].gather(1, one.item).requires_grad_()
+        twin = on_gpu[other.query].gather(1, other.item).requires_grad_()
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            slate = remote.draw(other.query, 0)
+            there(twin, slate).backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        here(leaf, one).backward()
+        torch.testing.assert_close(twin.grad.cpu(), leaf.grad, rtol=2e-4, atol=1e-7)
+    for (key, value), other in zip(here.state_dict().items(), there.state_dict().values(), strict=True):
+        torch.testing.assert_close(other.cpu(), value, rtol=1e-4, atol=1e-5, msg=key)
