@@ -33,6 +33,7 @@ demo: $(STAMP)  ## train a small model with SONG, in seconds
 	$(BIN)/python examples/own_loop.py
 
 bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps libauc==2.0.1
 	$(BIN)/python benchmarks/loss_step.py
 	$(BIN)/python benchmarks/sampling.py
 

@@ -15,7 +15,7 @@ def test_every_metric_agrees_with_ranx_where_nothing_is_tied():
     scores = rng.permuted(np.tile(np.arange(float(size)), (queries, 1)), axis=1)
     labels = np.maximum(rng.integers(0, 7, (queries, size)) - 3, 0)
     labels[:, 0] = np.maximum(labels[:, 0], 1)
-    query_names = [f"q{query}" for query in range(queries)]
+    query_names = [f"q{query:02d}" for query in range(queries)]  # ranx returns queries by name
     item_names = [f"d{item:02d}" for item in range(size)]
     relevant = [np.flatnonzero(row) for row in labels]
     qrels = Qrels(

@@ -58,15 +58,19 @@ def sigmoid(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A surrogate with its derivative: ``value_and_slope(x)`` gives (ℓ(x), ℓ′(x)) and ``at_zero`` is ℓ(0)."""
+    """A surrogate with its margin set: ``surrogate(x)`` is ℓ(x), ``at_zero`` is ℓ(0).
+
+    ``value_and_slope_(x)`` gives (ℓ(x), ℓ′(x)) and may overwrite x: it is for large x, without autograd.
+    """
 
     name: str
     at_zero: float
-    value_and_slope: Callable[[Tensor], tuple[Tensor, Tensor]]
+    value: Callable[[Tensor], Tensor]
+    value_and_slope_: Callable[[Tensor], tuple[Tensor, Tensor]]
 
     def __call__(self, x: Tensor) -> Tensor:
         """ℓ(x)."""
-        return self.value_and_slope(x)[0]
+        return self.value(x)
 
 
 def get_surrogate(name: str, margin: float = 1.0) -> Surrogate:
@@ -80,28 +84,34 @@ def get_surrogate(name: str, margin: float = 1.0) -> Surrogate:
 
 
 def _squared_hinge(margin: float) -> Surrogate:
-    def value_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
-        shifted = torch.relu(x + margin)
-        return shifted * shifted, 2.0 * shifted
+    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
+        shifted = x.add_(margin).relu_()
+        return shifted * shifted, shifted.mul_(2.0)
 
-    return Surrogate("squared_hinge", margin * margin, value_and_slope)
+    return Surrogate("squared_hinge", margin * margin, lambda x: squared_hinge(x, margin), value_and_slope_)
 
 
 def _smooth_hinge(margin: float) -> Surrogate:
+    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
+        return smooth_hinge(x, margin), (x + margin).clamp_(0.0, 1.0)
+
     at_zero = 0.5 * margin * margin if margin < 1 else margin - 0.5
-    return Surrogate("smooth_hinge", at_zero, lambda x: (smooth_hinge(x, margin), (x + margin).clamp(0.0, 1.0)))
+    return Surrogate("smooth_hinge", at_zero, lambda x: smooth_hinge(x, margin), value_and_slope_)
 
 
 def _logistic(margin: float) -> Surrogate:
-    return Surrogate("logistic", 1.0, lambda x: (logistic(x), torch.sigmoid(x) / math.log(2.0)))
+    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
+        return logistic(x), torch.sigmoid(x) / math.log(2.0)
+
+    return Surrogate("logistic", 1.0, logistic, value_and_slope_)
 
 
 def _sigmoid(margin: float) -> Surrogate:
-    def value_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
         value = torch.sigmoid(x)
         return value, value * (1.0 - value)
 
-    return Surrogate("sigmoid", 0.5, value_and_slope)
+    return Surrogate("sigmoid", 0.5, sigmoid, value_and_slope_)
 
 
 _SURROGATES: dict[str, Callable[[float], Surrogate]] = {

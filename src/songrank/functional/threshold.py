@@ -70,8 +70,7 @@ class ThresholdProblem:
         self, threshold: Tensor, scores: Tensor, weights: Tensor, list_size: Tensor, centre: Tensor | float = 0.0
     ) -> Tensor:
         """∇_λ L_q = (K + ε)/N + τ₂(λ − c) − Σ_j w_j φ′(h_j − λ)."""
-        slope = self._slope((scores - threshold.unsqueeze(-1)) / self.tau1)
-        return (self.k + self.epsilon) / list_size + self.tau2 * (threshold - centre) - (weights * slope).sum(-1)
+        return self.derivatives(threshold, scores, weights, list_size, centre)[0]
 
     def curvature(self, threshold: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
         """∇²_λ L_q = τ₂ + Σ_j w_j φ″(h_j − λ)."""
@@ -79,16 +78,21 @@ class ThresholdProblem:
 
     def cross_curvature(self, threshold: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
         """−∇²_{λ,h_j} L_q = w_j φ″(h_j − λ) for each item j: what the implicit gradient of λ̂ is made of."""
+        return self.derivatives(threshold, scores, weights, torch.ones_like(threshold))[1]
+
+    def derivatives(
+        self, threshold: Tensor, scores: Tensor, weights: Tensor, list_size: Tensor, centre: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """(∇_λ L_q, −∇²_{λ,h_j} L_q) at once."""
         x = (scores - threshold.unsqueeze(-1)) / self.tau1
         if self.smoothing == "softplus":
-            value = torch.sigmoid(x)
-            bend = value * (1.0 - value)
+            slope = torch.sigmoid(x)
+            bend = slope * (1.0 - slope)
         else:
+            slope = x.clamp(0.0, 1.0)
             bend = ((x > 0) & (x <= 1)).to(x.dtype)
-        return weights * bend / self.tau1
-
-    def _slope(self, x: Tensor) -> Tensor:
-        return torch.sigmoid(x) if self.smoothing == "softplus" else x.clamp(0.0, 1.0)
+        level = (self.k + self.epsilon) / list_size + self.tau2 * (threshold - centre)
+        return level - (weights * slope).sum(-1), weights * bend / self.tau1
 
 
 def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Tensor:

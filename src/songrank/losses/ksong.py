@@ -193,11 +193,11 @@ class KSONG(SONG):
             centre = torch.where(seen(kept), kept, threshold)
         else:
             centre = torch.zeros_like(threshold)
-        cross = self.problem.cross_curvature(threshold, h, weight)
+        slope, cross = self.problem.derivatives(threshold, h, weight, size, centre)
         bend = self.problem.tau2 + cross.sum(-1)
         curvature = moving_average(rows["curvature"].to(h.dtype), bend, self.threshold_gamma)
         divisor = curvature.clamp_min(torch.finfo(h.dtype).tiny)
-        step = self.threshold_rate * self.problem.gradient(threshold, h, weight, size, centre)
+        step = self.threshold_rate * slope
         if self.threshold_step == "newton":
             mask = slate.mask.expand(h.shape)
             spread = torch.where(mask, h, -torch.inf).amax(-1) - torch.where(mask, h, torch.inf).amin(-1)

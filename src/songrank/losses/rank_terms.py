@@ -12,15 +12,24 @@ from songrank.functional.surrogates import Surrogate
 from songrank.losses.base import list_counts, own_weights
 from songrank.slate import Slate
 
+_IN_CACHE = 2**17
+"""Comparisons at a time on a CPU: what they make then stays in its cache (three times as fast at 256 × 10 × 310)."""
+_IN_MEMORY = 2**28
+"""Comparisons to hold at most: above that the slopes are computed a second time instead of kept."""
+
 
 @dataclass(frozen=True)
 class RankTerms:
-    """ĝ [B, P], and what its gradient needs: the slopes ℓ′(h_j − h_i) [B, P, L] and the column weights [B, L]."""
+    """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time."""
 
     estimate: Tensor
-    slope: Tensor
+    scores: Tensor
+    relevant: Tensor
     weight: Tensor
     column: Tensor
+    surrogate: Surrogate
+    parts: list[slice]
+    slopes: list[Tensor] | None
 
     @classmethod
     def of(cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str) -> RankTerms:
@@ -29,12 +38,44 @@ class RankTerms:
         counts = list_counts(slate, scores.dtype)
         weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=estimator)
         relevant = scores.gather(1, slate.column)
-        value, slope = surrogate.value_and_slope(scores.unsqueeze(1) - relevant.unsqueeze(2))
-        estimate = torch.bmm(value, weight.unsqueeze(2)).squeeze(2) + own * surrogate.at_zero
-        return cls(estimate, slope, weight, slate.column)
+        parts = _parts(scores, slate.column.shape[1])
+        keep = scores.numel() * slate.column.shape[1] <= _IN_MEMORY
+        sums: list[Tensor] = []
+        slopes: list[Tensor] = []
+        for part in parts:
+            value, slope = surrogate.value_and_slope_(scores[part].unsqueeze(1) - relevant[part].unsqueeze(2))
+            sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
+            if keep:
+                slopes.append(slope)
+        estimate = _join(sums) + own * surrogate.at_zero
+        return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, slopes if keep else None)
 
     def gradient(self, coefficient: Tensor) -> Tensor:
         """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
-        push = torch.bmm(coefficient.unsqueeze(1), self.slope).squeeze(1) * self.weight
-        pull = torch.bmm(self.slope, self.weight.unsqueeze(2)).squeeze(2) * coefficient
-        return push.scatter_add(1, self.column, -pull)
+        pushes: list[Tensor] = []
+        pulls: list[Tensor] = []
+        for at, part in enumerate(self.parts):
+            slope = self._slope(at)
+            pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
+            pulls.append(torch.bmm(slope, self.weight[part].unsqueeze(2)).squeeze(2))
+        return (_join(pushes) * self.weight).scatter_add(1, self.column, -_join(pulls) * coefficient)
+
+    def _slope(self, at: int) -> Tensor:
+        if self.slopes is not None:
+            return self.slopes[at]
+        part = self.parts[at]
+        return self.surrogate.value_and_slope_(self.scores[part].unsqueeze(1) - self.relevant[part].unsqueeze(2))[1]
+
+
+def _parts(scores: Tensor, pairs: int) -> list[slice]:
+    """Rows to take at a time: all at once for a compiler, which makes no such tensor anyway."""
+    rows, columns = scores.shape
+    if torch.compiler.is_compiling():
+        return [slice(0, rows)]
+    budget = _IN_CACHE if scores.device.type == "cpu" else _IN_MEMORY // 4
+    step = max(budget // max(pairs * columns, 1), 1)
+    return [slice(first, min(first + step, rows)) for first in range(0, rows, step)] or [slice(0, 0)]
+
+
+def _join(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

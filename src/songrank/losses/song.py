@@ -21,8 +21,9 @@ class SONG(MemoryLoss):
 
     With ĝ_i the slate's unbiased estimate of the smooth rank g_i / N of relevant item i (``functional.strata``):
 
-        u_i ← ĝ_i at the first visit, else (1 − γ) u_i + γ ĝ_i
-        G   = mean over queries of N_q⁺ · mean over sampled i of f′(u_i) ∇ĝ_i,   f(g) = (1 − 2^y)/(Z_q log₂(N g + 1 + o))
+        u_i  ← ĝ_i at the first visit, else (1 − γ) u_i + γ ĝ_i
+        f(g) = (1 − 2^y) / (Z_q log₂(N g + 1 + o))
+        G    = mean over queries of N_q⁺ · mean over sampled i of f′(u_i) ∇ĝ_i
 
     The returned value is the estimate of F(w) = mean_q Σ_i f(u_i), so it falls from 0 towards −1 (with o = 0) as the
     ranking gets better; its autograd gradient is G. With full lists and γ = 1 both are exact.

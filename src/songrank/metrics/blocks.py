@@ -14,8 +14,9 @@ from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans
 from songrank.metrics.tally import Tally
 
-BLOCK_CELLS = 2**20
-"""Cells of a block, padding included: about 100 bytes each while it is ranked and measured."""
+CPU_CELLS, GPU_CELLS = 2**17, 2**22
+"""Cells of a block, padding included, about 100 bytes each while it is ranked and measured. What stays in a core's
+cache is measured twice as fast; a GPU wants fewer and larger blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +49,10 @@ class Lists:
             tally.add(row, spans)
         return tally
 
-    def blocks(self, ties: str, cells: int = BLOCK_CELLS) -> Iterator[tuple[Tensor, Spans]]:
+    def blocks(self, ties: str, cells: int | None = None) -> Iterator[tuple[Tensor, Spans]]:
         """(lists, where their relevant items stand), for all lists that hold an item and maybe some that do not."""
+        if cells is None:
+            cells = CPU_CELLS if self.scores.device.type == "cpu" else GPU_CELLS
         pieces = _padded(self, cells) if self.lengths is None else _ragged(self, self.lengths, cells)
         for row, scores, labels, mask in pieces:
             scores, labels = scores.double(), labels.double()

@@ -11,6 +11,7 @@ COUNT_BYTES = 24
 """Bytes a score takes while positions are counted: up to 8 as given, 8 in a copy, and comparisons."""
 SORT_BYTES = 112
 """Bytes a score takes while rows are sorted."""
+_CPU_CELLS = 2**18
 
 
 def positions(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tuple[Tensor, Tensor]:
@@ -23,7 +24,14 @@ def positions(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tup
     >>> [ends.tolist() for ends in positions(scores, torch.tensor([[0, 2]]), torch.tensor([3]), "average")]
     [[[2, 1]], [[3, 1]]]
     """
-    return _count(scores, item, ties) if item.shape[-1] <= MANY else _sort(scores, item, list_size, ties)
+    if item.shape[-1] > MANY:
+        return _sort(scores, item, list_size, ties)
+    # A core reads the scores once for each target: twice as fast where they stay in its cache.
+    step = max(1, _CPU_CELLS // scores.shape[-1]) if scores.device.type == "cpu" else scores.shape[0]
+    starts = range(0, scores.shape[0], step)
+    parts = [_count(scores[at : at + step], item[at : at + step], ties) for at in starts]
+    last = torch.cat([part[1] for part in parts])
+    return torch.cat([part[0] for part in parts]) if ties == "average" else last, last
 
 
 def _count(scores: Tensor, item: Tensor, ties: str) -> tuple[Tensor, Tensor]:

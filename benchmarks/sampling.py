@@ -1,0 +1,54 @@
+"""Cost of drawing 256 × (10 + 300) from a relevance of MovieLens-20M's shape, and the memory that relevance takes."""
+
+import argparse
+
+import torch
+from shapes import MOVIELENS_20M, long_tailed
+from timing import medians, table
+
+from songrank import Relevance, SlateSampler
+
+
+def megabytes(relevance: Relevance) -> float:
+    """Bytes of all its tensors, shared ones once."""
+    tensors = {id(value): value for value in vars(relevance).values() if isinstance(value, torch.Tensor)}
+    tensors |= {id(value): value for value in relevance._ideal.values()}
+    return sum(value.numel() * value.element_size() for value in tensors.values()) / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=100)
+    options = parser.parse_args()
+    relevance = long_tailed(*MOVIELENS_20M)
+    print(relevance)
+    plain = SlateSampler(relevance.to(options.device))
+    seen = relevance.item[relevance.indptr[:-1]].long()  # every query's first item becomes one that it has seen
+    query = torch.repeat_interleave(torch.arange(relevance.num_queries), relevance.num_relevant)
+    kept = torch.ones_like(query, dtype=torch.bool)
+    kept[relevance.indptr[:-1]] = False
+    excluding = Relevance.from_pairs(
+        query[kept],
+        relevance.item[kept].long(),
+        relevance.label[kept],
+        num_queries=relevance.num_queries,
+        num_items=relevance.num_items,
+        exclude=(torch.arange(relevance.num_queries), seen),
+    )
+    barred = SlateSampler(excluding.to(options.device))
+    print(f"memory: {megabytes(relevance):.0f} MB; with exclusions {megabytes(excluding):.0f} MB")
+    samplers = {"draw 256 × (10 + 300)": plain, "the same with exclusions": barred}
+    steps = {}
+    for name, sampler in samplers.items():
+        batches = iter(sampler.order(0).split(256))
+
+        def run(sampler: SlateSampler = sampler, batches: object = batches) -> None:
+            sampler.draw(next(batches), 0)  # type: ignore[call-overload]
+
+        steps[name] = run
+    table(f"sampling, {options.device}", medians(steps, options.rounds))
+
+
+if __name__ == "__main__":
+    main()
