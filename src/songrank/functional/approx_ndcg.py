@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from songrank._checks import check_int, check_number, fail
-from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
+from songrank.functional.gains import Gain, dcg, ideal_dcg
 from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
 
 
@@ -27,8 +27,8 @@ def approx_ndcg_loss(
     rivals = torch.sigmoid(-pairwise(scores) / temperature)
     rivals = torch.where(mask.unsqueeze(-2), rivals, torch.zeros_like(rivals))
     rank = 0.5 + rivals.sum(-1)  # an item's comparison with itself is the missing half
-    dcg = (gains(labels, gain) * discounts(rank)).sum(-1)
-    return reduce_lists(-safe_divide(dcg, ideal_dcg(labels, gain=gain)), mask, reduction)
+    value = safe_divide(dcg(labels, rank, mask=mask, gain=gain), ideal_dcg(labels, gain=gain))
+    return reduce_lists(-value, mask, reduction)
 
 
 def gumbel_approx_ndcg_loss(

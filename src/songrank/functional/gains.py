@@ -31,6 +31,22 @@ def discounts(ranks: Tensor) -> Tensor:
     return torch.reciprocal(torch.log2(1.0 + ranks))
 
 
+def dcg(
+    labels: Tensor, ranks: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2"
+) -> Tensor:
+    """Σ_i gain(y_i) / log₂(1 + rank_i) over the last axis, for ranks that may be smooth; with ``k``, those up to k.
+
+    >>> dcg(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))                     # 1/log₂2 + 3/log₂4
+    tensor(2.5000)
+    """
+    terms = gains(labels, gain) * discounts(ranks)
+    if k is not None:
+        terms = torch.where(ranks <= check_int("k", k), terms, torch.zeros_like(terms))
+    if mask is not None:
+        terms = torch.where(mask, terms, torch.zeros_like(terms))
+    return terms.sum(-1)
+
+
 def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2") -> Tensor:
     """DCG of the best order, Z_q (or Z_q^K with ``k``), over the last axis; 0 where nothing is relevant.
 
@@ -48,4 +64,4 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
     else:
         best = labels.sort(dim=-1, descending=True).values
     positions = torch.arange(1, best.shape[-1] + 1, device=labels.device, dtype=best.dtype)
-    return (gains(best, gain) * discounts(positions)).sum(-1)
+    return dcg(best, positions, gain=gain)

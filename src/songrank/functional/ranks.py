@@ -30,6 +30,7 @@ def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessim
     """
     check_choice("ties", ties, TIES)
     size = scores.shape[-1]
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     limits = torch.finfo(scores.dtype)
     keys = torch.nan_to_num(scores, nan=limits.min, posinf=limits.max, neginf=limits.min)
     if mask is not None:
