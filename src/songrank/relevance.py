@@ -85,10 +85,17 @@ class Relevance:
 
         """
         queries, items = _ids("query", query), _ids("item", item)
+        items = items.to(queries.device)
         labels = torch.ones(queries.shape[0]) if label is None else _labels("label", label)
+        labels = labels.to(queries.device)
         _same_length("item", items, "query", queries)
         _same_length("label", labels, "query", queries)
-        barred = None if exclude is None else (_ids("exclude[0]", exclude[0]), _ids("exclude[1]", exclude[1]))
+        barred = None
+        if exclude is not None:
+            barred = (
+                _ids("exclude[0]", exclude[0]).to(queries.device),
+                _ids("exclude[1]", exclude[1]).to(queries.device),
+            )
         if barred is not None:
             _same_length("exclude[1]", barred[1], "exclude[0]", barred[0])
         all_queries = [queries] if barred is None else [queries, barred[0]]
@@ -112,7 +119,7 @@ class Relevance:
             item_column,
             labels,
             None,
-            torch.full((num_queries,), num_items),
+            torch.full_like(indptr[1:], num_items),
             taken_indptr,
             taken_column,
         )
@@ -124,7 +131,8 @@ class Relevance:
         >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
         Relevance(lists, 2 queries, 5 items, 2 pairs)
         """
-        values, sizes = _labels("labels", labels), _ids("lengths", lengths)
+        values = _labels("labels", labels)
+        sizes = _ids("lengths", lengths).to(values.device)
         if int(sizes.sum()) != values.shape[0]:
             fail(
                 "lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {values.shape[0]}"

@@ -271,3 +271,11 @@ def test_a_state_of_another_sampler_is_refused():
 def test_a_relevance_without_relevant_items_cannot_be_sampled():
     with pytest.raises(ValueError, match="at least one query with a relevant item"):
         SlateSampler(Relevance.from_pairs([0], [0], [0.0], num_items=3))
+
+
+def test_a_query_that_is_not_held_here_is_refused():
+    relevance, _, _ = random_relevance()
+    sampler = SlateSampler(relevance.shard(10, 20))
+    for query in (9, 20):
+        with pytest.raises(ValueError, match="queries from 10 to 19, those held here"):
+            sampler.draw(torch.tensor([15, query]))

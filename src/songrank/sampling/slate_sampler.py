@@ -135,7 +135,11 @@ class SlateSampler:
     def draw(self, query: Tensor, epoch: int | None = None) -> Slate:
         """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
         epoch = self.epoch if epoch is None else epoch
-        local = query - self.relevance.query_range[0]
+        first, last = self.relevance.query_range
+        # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
+        if query.device.type == "cpu" and query.numel() and not (first <= int(query.min()) and int(query.max()) < last):
+            fail("query", (int(query.min()), int(query.max())), f"queries from {first} to {last - 1}, those held here")
+        local = query - first
         if self.irrelevant == "all" and self.length is None:
             return self._whole_lists(query, local, epoch)
         relevance = self.relevance
