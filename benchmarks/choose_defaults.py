@@ -34,8 +34,9 @@ import torch
 from torch import Tensor, nn
 
 from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler
-from songrank.functional import exact_threshold, smooth_threshold
-from songrank.losses.base import RankingLoss
+from songrank.functional import exact_threshold, list_weights, smooth_threshold, weighted_threshold
+from songrank.losses.base import RankingLoss, Rows
+from songrank.memory import moving_average
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 
 Config = dict[str, Any]
@@ -51,44 +52,43 @@ def grid(**choices: list[Any]) -> list[Config]:
 
 
 def catalogue_studies() -> dict[str, list[Config]]:
-    """Configurations by study; the first one is what the others are compared with."""
-    song: dict[str, list[Any]] = {"loss": ["song"]}
-    ksong: dict[str, list[Any]] = {"loss": ["k-song"], "k": [300, 20]}
-    modes = ["theoretical", "practical"]
-    rates = [("newton", r) for r in (0.1, 0.05, 0.3, 1.0)] + [("gradient", r) for r in (0.01, 0.1, 1.0)]
+    """Configurations by study; the first one of each K and mode is what the others are compared with."""
+    ksong: dict[str, list[Any]] = {"loss": ["k-song"], "k": [300, 20], "mode": ["theoretical", "practical"]}
+    trackers = [("newton", rate, 0.1) for rate in (0.1, 0.05, 0.3, 1.0)]
+    trackers += [("gradient", rate, 0.1) for rate in (0.01, 0.1, 1.0)]
+    trackers += [("newton", 0.3, 0.3), ("newton", 0.1, 1.0), ("newton", 0.3, 1.0), ("newton", 1.0, 1.0)]
+    trackers += [("quantile", 0.3, 0.1), ("quantile", 0.1, 1.0), ("quantile", 0.3, 1.0), ("quantile", 1.0, 1.0)]
+    trackers += [("balanced", 0.1, 0.1), ("balanced", 0.3, 0.3)]
+    fixed: dict[str, list[Any]] = {**ksong, "threshold_rate": [0.3], "threshold_gamma": [1.0]}
+    offsets = [None, 0.0, 4.0, 16.0, 64.0, 256.0, 1024.0, "relevant", "relevant/4"]
     return {
-        "labels": grid(**song, rank_offset=[64.0, 0.0]),
-        "offset": [
-            *grid(**song, rank_offset=["sqrt", 0.0, 4.0, 16.0, 64.0, 256.0, 1024.0, "relevant", "relevant/4"]),
-            {"loss": "listwise-ce"},
-        ],
-        "k-offset": grid(**ksong, mode=modes, rank_offset=["sqrt", 0.0, 16.0, 64.0, 256.0]),
-        "rate": [
-            {**config, "threshold_step": step, "threshold_rate": rate}
+        "labels": grid(loss=["song"], rank_offset=[64.0, 0.0]),
+        "offset": [*grid(loss=["song"], rank_offset=offsets), {"loss": "listwise-ce"}],
+        "tracking": [
+            {**config, "threshold_step": step, "threshold_rate": rate, "threshold_gamma": gamma}
+            for step, rate, gamma in trackers
             for config in grid(**ksong)
-            for step, rate in rates
         ],
-        "tau": grid(**ksong, threshold_rate=[0.1, 1.0], tau1=[0.1, 0.03, 0.3, 1.0]),
-        "curvature": grid(**ksong, threshold_rate=[0.1, 1.0], threshold_gamma=[0.1, 0.3, 1.0]),
-        "selector": grid(**ksong, mode=modes, selector=["sigmoid", "smooth_step"], selector_scale=[2.0, 1.0, 5.0]),
-        "margin": grid(**song, margin=[1.0, 0.5, 2.0, 3.0], gamma=[0.1, 0.3]),
+        "k-offset": grid(**fixed, rank_offset=[None, 0.0, 16.0, 64.0, 256.0]),
+        "tau": grid(**fixed, tau1=[0.1, 0.03, 0.3, 1.0]),
+        "selector": grid(**fixed, selector=["sigmoid", "smooth_step"], selector_scale=[2.0, 1.0, 5.0]),
+        "margin": grid(loss=["song"], margin=[1.0, 0.5, 2.0, 3.0], gamma=[0.1, 0.3]),
     }
 
 
 def list_studies() -> dict[str, list[Config]]:
     """The same for short lists."""
-    offsets = ["sqrt", 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, "size/2", "relevant"]
+    offsets = [None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, "size/2", "relevant"]
     return {
         "offset": [*grid(loss=["song"], margin=[1.0], rank_offset=offsets), {"loss": "listwise-ce"}],
         "k-offset": grid(
-            loss=["k-song"], k=[5], mode=["theoretical", "practical"], rank_offset=["sqrt", 0.0, 16.0, 64.0]
+            loss=["k-song"], k=[5], mode=["theoretical", "practical"], rank_offset=[None, 0.0, 16.0, 64.0]
         ),
-        "margin": grid(loss=["song"], rank_offset=["sqrt", 0.0, 16.0], margin=[1.0, 2.0, 3.0], gamma=[0.1, 0.3]),
+        "margin": grid(loss=["song"], rank_offset=[None, 0.0, 16.0], margin=[1.0, 2.0, 3.0], gamma=[0.1, 0.3]),
     }
 
 
 RULES: dict[str, Callable[[Slate], Tensor]] = {
-    "sqrt": lambda slate: slate.list_size.sqrt(),
     "size/2": lambda slate: slate.list_size / 2,
     "relevant": lambda slate: slate.num_relevant.float(),
     "relevant/4": lambda slate: slate.num_relevant / 4,
@@ -105,27 +105,45 @@ class RuleSONG(SONG):
         return super()._ndcg(u, slate, dtype, rank_offset=offset)
 
 
-class RuleKSONG(RuleSONG, KSONG):
-    """The same for K-SONG."""
+class BalancedKSONG(KSONG):
+    """K-SONG whose ∇λ is divided by this slate's curvature, so that it sums to 1; the step of λ still uses s."""
+
+    def _track(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Tensor, Rows]:
+        threshold, implicit, moved = super()._track(h, size, slate, rows)
+        cross = implicit * moved["curvature"].unsqueeze(1)
+        return threshold, cross / (self.problem.tau2 + cross.sum(-1, keepdim=True)), moved
+
+
+class QuantileKSONG(KSONG):
+    """K-SONG whose λ is a moving average of the slate's own weighted (K+1)-th largest score, of weight η₀."""
+
+    def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
+        value, moved = super().step(scores, slate, rows)
+        weight = list_weights(slate.label, slate.mask, slate.list_size.float(), slate.num_relevant.float())
+        counts = weight * slate.list_size.unsqueeze(1)
+        sample = weighted_threshold(scores.detach(), counts, self.problem.k, self.problem.epsilon)
+        threshold = moving_average(rows["threshold"], sample, self.threshold_rate)
+        chosen = self.problem.k < slate.list_size
+        return value, {**moved, "threshold": torch.where(chosen, threshold, rows["threshold"])}
 
 
 def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
     options = {name: value for name, value in config.items() if name != "loss"}
-    rule = options.get("rank_offset")
-    if isinstance(rule, str):
-        del options["rank_offset"]
-    sizes = [relevance.num_pairs] if config["loss"] != "k-song" else [relevance.num_pairs, relevance.num_queries]
-    kinds: dict[tuple[str, bool], type[Any]] = {
-        ("song", False): SONG,
-        ("song", True): RuleSONG,
-        ("k-song", False): KSONG,
-        ("k-song", True): RuleKSONG,
-        ("listwise-ce", False): ListwiseCE,
-    }
-    loss = kinds[config["loss"], isinstance(rule, str)](*sizes, **options)
-    if isinstance(rule, str):
+    if config["loss"] == "listwise-ce":
+        return ListwiseCE(relevance.num_pairs, **options).to(relevance.device)
+    loss: SONG
+    if config["loss"] == "k-song":
+        kinds: dict[str, type[KSONG]] = {"balanced": BalancedKSONG, "quantile": QuantileKSONG}
+        kind = kinds.get(options.get("threshold_step", ""), KSONG)
+        if kind is not KSONG:
+            del options["threshold_step"]
+        loss = kind(relevance.num_pairs, relevance.num_queries, **options)
+    elif isinstance(options.get("rank_offset"), str):
+        rule = options.pop("rank_offset")
+        loss = RuleSONG(relevance.num_pairs, **options)
         loss.rule = rule
-    assert isinstance(loss, RankingLoss)
+    else:
+        loss = SONG(relevance.num_pairs, **options)
     return loss.to(relevance.device)
 
 
@@ -137,10 +155,12 @@ def prepare(archives: list[Path], folder: Path) -> None:
     for archive in archives:
         with zipfile.ZipFile(archive) as files:
             names = files.namelist()
-            ratings = [name for name in names if name.endswith("ratings.dat")]
+            ratings = [name for name in names if name.endswith(("ratings.dat", "u.data"))]
             texts = sorted(name for name in names if name.endswith(".txt"))
             if not ratings and len(texts) != 5:
-                raise SystemExit(f"{archive} holds neither ratings.dat nor five LETOR parts; expected one of the two")
+                raise SystemExit(
+                    f"{archive} holds neither ratings.dat, u.data nor five LETOR parts; expected one of them"
+                )
             arrays = _read_ratings(files.read(ratings[0])) if ratings else _read_letor([files.read(n) for n in texts])
         target = folder / f"{archive.stem}.npz"
         np.savez_compressed(target, **dict[str, Any](arrays))
@@ -335,13 +355,13 @@ def train(
 
 
 @torch.no_grad()
-def tracking(model: NeuMF, loss: KSONG, num_queries: int, dropout: bool) -> dict[str, float]:
+def tracking(model: NeuMF, loss: KSONG, num_queries: int) -> dict[str, float]:
     """How far λ is from the exact threshold and from λ̂, in standard deviations of the query's scores: means.
 
-    ``selected`` is the median over queries of how many items score above λ, over K. With ``dropout`` the lists are
-    scored as they are in training, noise included: that is the list that λ is asked to follow.
+    ``selected`` is the median over queries of how many items score above λ, over K. The lists are scored as they
+    are in training, dropout included: that is what λ is asked to follow.
     """
-    model.train(dropout)
+    model.train()
     k, parts = loss.problem.k, defaultdict(list)
     everyone = torch.arange(num_queries, device=next(model.parameters()).device)
     for query in torch.split(everyone, 2048):
@@ -349,7 +369,7 @@ def tracking(model: NeuMF, loss: KSONG, num_queries: int, dropout: bool) -> dict
         known = ~stored.isnan()
         scores, stored, centre = scores[known], stored[known], loss.centre.read(query)[known]
         exact = exact_threshold(scores, k)
-        smooth = smooth_threshold(scores, loss.problem, centre=centre, iterations=50)
+        smooth = smooth_threshold(scores, loss.problem, centre=centre, iterations=40)
         spread = scores.std(-1)
         parts["error"].append((stored - exact).abs() / spread)
         parts["bias"].append((stored - exact) / spread)
@@ -397,7 +417,7 @@ class Catalogue:
             loss = ListwiseCE(self.relevance.num_pairs).to(self.device)
             for _ in train(model, loss, self.sampler(seed, None), self.warmup, 1e-3, 1e-7):
                 pass
-            self.warmed = {seed: model}
+            self.warmed[seed] = model
         return copy.deepcopy(self.warmed[seed])
 
     def run(self, config: Config, seed: int) -> Record:
@@ -407,7 +427,7 @@ class Catalogue:
         model.reset_head()
         loss = make_loss(config, self.relevance)
         sampler = self.sampler(seed, config.get("k"))
-        looks = {round(self.epochs * x) for x in (0.006, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1)}
+        looks = {1, 3, 10, 20, 45, 90, self.epochs}
         best: tuple[float, Array] = (0.0, np.zeros(0))
         for epoch in train(model, loss, sampler, self.epochs, 4e-4, 1e-7, first=max(self.warmup, 1)):
             if epoch % 10 == 0 or epoch == self.epochs:
@@ -416,9 +436,7 @@ class Catalogue:
                 if values.mean() >= best[0]:
                     best = float(values.mean()), values
             if isinstance(loss, KSONG) and epoch in looks:
-                for dropout in (False, True):
-                    found = tracking(model, loss, self.num_queries, dropout)
-                    track.append({"epoch": epoch, "dropout": dropout, **found})
+                track.append({"epoch": epoch, **tracking(model, loss, self.num_queries)})
         late = [value for epoch, value in curve if epoch > 0.75 * self.epochs]
         return {
             "metrics": {"ndcg@20": best[0], "ndcg@20 late": float(np.mean(late)), "warm-up": float(start)},
@@ -564,9 +582,8 @@ def _cell(name: str, runs: dict[int, Record], base: dict[int, Record]) -> str:
 def _tracking_lines(runs: dict[int, Record]) -> Iterator[str]:
     tables = [run.get("tracking") or [] for run in runs.values()]
     for rows in zip(*tables, strict=True):
-        if rows[0]["dropout"]:
-            means = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n not in ("epoch", "dropout")}
-            yield f"epoch {rows[0]['epoch']}: " + ", ".join(f"{name} {value:.3f}" for name, value in means.items())
+        means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0] if name != "epoch"}
+        yield f"epoch {rows[0]['epoch']}: " + ", ".join(f"{name} {value:.3f}" for name, value in means.items())
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -577,7 +594,7 @@ def _shard(text: str) -> tuple[int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("prepare", help="read ml-1m.zip, mq2008.zip or mq2007-agg.zip")
+    command = commands.add_parser("prepare", help="read ml-1m.zip, ml-100k.zip, mq2008.zip or mq2007-agg.zip")
     command.add_argument("archives", type=Path, nargs="+")
     command.add_argument("--to", type=Path, default=Path("benchmarks/data"))
     for name, studies, warmup, epochs in (

@@ -5,6 +5,7 @@ for catalogues of 10³ to 10⁶ items, sampling included: it must not grow.
 """
 
 import argparse
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -97,25 +98,27 @@ def side_by_side(device: str, rounds: int) -> None:
     table("baselines, the same slate", medians(listed, max(rounds // 10, 2), 1))
 
 
+def whole_step(relevance: Relevance, device: str) -> Callable[[], None]:
+    """Draw a slate, score it by a table, SONG forward and backward."""
+    sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
+    loss = SONG(relevance.num_pairs).to(device)
+    values = torch.randn(4096, device=device)
+    batches = itertools.cycle(sampler.order(0).split(ROWS)[:8])
+
+    def run() -> None:
+        drawn = sampler.draw(next(batches), 0)
+        scores = values[(drawn.item * 31 + drawn.query.unsqueeze(1)) % 4096].requires_grad_()
+        loss(scores, drawn).backward()
+
+    return run
+
+
 def growing_catalogue(device: str, rounds: int) -> None:
-    results = {}
-    for items in (10**3, 10**4, 10**5, 10**6):
-        relevance: Relevance = long_tailed(20_000, items, 600_000).to(device)
-        sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
-        loss = SONG(relevance.num_pairs).to(device)
-        table_of_scores = torch.randn(4096, device=device)
-        batches = sampler.order(0).split(ROWS)[:8]
-        turn = iter(range(10**9))
-
-        def run(
-            sampler: SlateSampler = sampler, loss: SONG = loss, batches: tuple[Tensor, ...] = batches
-        ) -> None:
-            drawn = sampler.draw(batches[next(turn) % len(batches)], 0)
-            scores = table_of_scores[(drawn.item * 31 + drawn.query.unsqueeze(1)) % 4096].requires_grad_()
-            loss(scores, drawn).backward()
-
-        results[f"{items:>9,} items"] = medians({"step": run}, rounds)["step"]
-    table(f"sampling + SONG, {device}, against the size of the catalogue", results)
+    sizes = (10**3, 10**4, 10**5, 10**6)
+    steps = {
+        f"{items:>9,} items": whole_step(long_tailed(20_000, items, 600_000).to(device), device) for items in sizes
+    }
+    table(f"sampling + SONG, {device}, against the size of the catalogue", medians(steps, rounds))
 
 
 def main() -> None:

@@ -48,7 +48,9 @@ def main() -> None:
 
     model = Factors()
     sampler = SlateSampler(train, queries_per_batch=128, relevant=8, irrelevant=64)
-    print(f"untrained                NDCG@10 {evaluate_catalogue(model, test, metrics=['ndcg@10']).values['ndcg@10']:.4f}")
+    print(
+        f"untrained                NDCG@10 {evaluate_catalogue(model, test, metrics=['ndcg@10']).values['ndcg@10']:.4f}"
+    )
     for name, loss, epochs, rate in (
         ("warm-up (listwise CE)", ListwiseCE(train.num_pairs), 25, 1e-2),
         ("SONG", SONG(train.num_pairs), 25, 3e-3),

@@ -22,14 +22,22 @@ def check_int(argument: str, value: object, minimum: int = 1) -> int:
 
 
 def check_number(
-    argument: str, value: object, low: float, high: float = float("inf"), *, low_open: bool = False
+    argument: str,
+    value: object,
+    low: float,
+    high: float = float("inf"),
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
 ) -> float:
-    """Return ``value`` as a float if it lies in [low, high], or (low, high] when ``low_open``."""
-    interval = f"a number in {'(' if low_open else '['}{low:g}, {high:g}{']' if high != float('inf') else ')'}"
+    """Return ``value`` as a float if it lies between ``low`` and ``high``, which belong to it unless open."""
+    high_open = high_open or high == float("inf")
+    interval = f"a number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         fail(argument, value, interval, TypeError)
     number = float(value)
-    if not (low < number if low_open else low <= number) or not number <= high or number == float("inf"):
+    inside = low <= number <= high and not (low_open and number == low) and not (high_open and number == high)
+    if not inside:
         fail(argument, number, interval)
     return number
 

@@ -1,6 +1,7 @@
 """Lemmas 1 to 4 of the paper as properties. NDCG on the other side of a bound is counted by plain loops, with every
 tied item at the end of its group (the paper's rank), which no other order of the ties falls below."""
 
+import itertools
 import math
 
 import pytest
@@ -106,7 +107,7 @@ def test_lemma_2_the_threshold_is_the_next_largest_score_and_the_sharp_minimum(d
     assert threshold == sorted(scores, reverse=True)[k]
     least = oracles.unsmoothed_objective(threshold, scores, k=k, epsilon=epsilon)
     ordered = sorted(scores)
-    candidates = ordered + [(a + b) / 2 for a, b in zip(ordered, ordered[1:], strict=False)]
+    candidates = ordered + [(a + b) / 2 for a, b in itertools.pairwise(ordered)]
     candidates += [ordered[0] - 1.0, ordered[-1] + 1.0, threshold - 0.01, threshold + 0.01]
     for candidate in candidates:
         there = oracles.unsmoothed_objective(candidate, scores, k=k, epsilon=epsilon)

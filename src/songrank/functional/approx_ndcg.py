@@ -58,6 +58,7 @@ def gumbel_approx_ndcg_loss(
 
     """
     check_number("scale", scale, 0.0)
+    present = prepare(scores, labels, mask)[2]
     if noise is None:
         noise = gumbel(torch.rand((check_int("samples", samples), *scores.shape), device=scores.device))
     elif noise.shape[1:] != scores.shape:
@@ -65,13 +66,13 @@ def gumbel_approx_ndcg_loss(
     dtype = torch.promote_types(scores.dtype, torch.float32)
     noisy = scores.to(dtype).unsqueeze(0) + scale * noise.to(dtype)
     repeated = labels.unsqueeze(0).expand(noisy.shape)
-    there = None if mask is None else mask.unsqueeze(0).expand(noisy.shape)
+    there = present.unsqueeze(0).expand(noisy.shape)
     values = approx_ndcg_loss(noisy, repeated, mask=there, reduction="none", temperature=temperature, gain=gain)
-    present = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     return reduce_lists(values.mean(0), present, reduction)
 
 
 def gumbel(uniform: Tensor) -> Tensor:
     """Standard Gumbel noise from uniform numbers in (0, 1)."""
     tiny = torch.finfo(uniform.dtype).tiny
-    return -torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny))
+    exponential = (-torch.log(uniform.clamp_min(tiny))).clamp_min(tiny)
+    return -torch.log(exponential)

@@ -57,6 +57,7 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
         gain: see :func:`gains`.
 
     """
+    labels = labels.to(torch.promote_types(labels.dtype, torch.float32))
     if mask is not None:
         labels = torch.where(mask, labels, torch.zeros_like(labels))
     if k is not None and check_int("k", k) < labels.shape[-1]:

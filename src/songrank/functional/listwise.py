@@ -40,10 +40,12 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     keys = torch.where(mask, labels, torch.full_like(labels, -1.0))
     ordered, order = keys.sort(dim=-1, descending=True, stable=True)
     present = ordered >= 0
-    value = scores.gather(-1, order)
-    # Padding sorts last; far below every score, it adds exactly nothing to the sums it stands in.
-    floor = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach() - 1e3
-    value = torch.where(present, value, torch.where(torch.isfinite(floor), floor, torch.zeros_like(floor)))
+    # Measured from each list's top score, which cancels, so that no digits are lost far from 0. Padding sorts last and
+    # lies so far below every item that it adds exactly nothing to the sums it stands in.
+    top = torch.where(mask, scores, torch.full_like(scores, -torch.inf)).amax(-1, keepdim=True).detach()
+    bottom = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach()
+    value = torch.where(present, scores.gather(-1, order) - top, bottom - top - 1e3)
+    value = torch.where(mask.any(-1, keepdim=True), value, torch.zeros_like(value))
     tail = torch.logcumsumexp(value.flip(-1), -1).flip(-1)
     first = group_starts(ordered)
     terms = torch.where(present, tail.gather(-1, first) - value, torch.zeros_like(value))

@@ -7,6 +7,8 @@ from songrank._checks import check_int, check_number
 from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
 from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
 
+_NOTHING = 1e-18  # a sum whose square would underflow in float32, and with it the gradient of dividing by it
+
 
 def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:
     r"""Soft permutation matrix [..., position, item], rows summing to 1 (Grover et al. 2019).
@@ -34,11 +36,14 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
 
 
 def sinkhorn(matrix: Tensor, iterations: int) -> Tensor:
-    """Alternately divide columns and rows by their sums: nearer to doubly stochastic with each iteration."""
-    floor = torch.finfo(matrix.dtype).tiny
+    """Alternately divide columns and rows by their sums: nearer to doubly stochastic with each iteration.
+
+    Lines that sum to nothing, such as padding, are left as they are.
+    """
     for _ in range(iterations):
-        matrix = matrix / matrix.sum(-2, keepdim=True).clamp_min(floor)
-        matrix = matrix / matrix.sum(-1, keepdim=True).clamp_min(floor)
+        for axis in (-2, -1):
+            total = matrix.sum(axis, keepdim=True)
+            matrix = matrix / torch.where(total > _NOTHING, total, torch.ones_like(total))
     return matrix
 
 

@@ -48,7 +48,7 @@ class ThresholdProblem:
 
     def __post_init__(self) -> None:
         check_int("k", self.k)
-        check_number("epsilon", self.epsilon, 0.0, 1.0, low_open=True)
+        check_number("epsilon", self.epsilon, 0.0, 1.0, low_open=True, high_open=True)
         check_number("tau1", self.tau1, 0.0, low_open=True)
         check_number("tau2", self.tau2, 0.0)
         check_choice("smoothing", self.smoothing, ("softplus", "hinge"))
@@ -144,6 +144,8 @@ def smooth_threshold(
     pad = 1.0 + problem.tau1 * 800.0
     present = weights > 0
     low = torch.minimum(torch.where(present, scores, torch.inf).amin(-1), middle) - pad
+    if problem.tau2 > 0:  # where K is the whole list only τ₂ holds the threshold back
+        low = torch.minimum(low, middle - (problem.k + problem.epsilon) / (size * problem.tau2) - pad)
     high = torch.maximum(torch.where(present, scores, -torch.inf).amax(-1), middle) + pad
     for _ in range(iterations):
         guess = 0.5 * (low + high)

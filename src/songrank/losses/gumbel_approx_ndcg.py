@@ -43,9 +43,21 @@ class GumbelApproxNDCG(ListLoss):
         self.key = derive_key(seed)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Weighted mean over the slate's queries; in training mode the next step has new noise."""
+        value = super().forward(scores, slate)
+        if self.training:
+            self.steps.add_(1)
+        return value
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss itself, on this step's noise."""
+        return super().forward(scores, slate)
+
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list, on this step's noise."""
-        values = gumbel_approx_ndcg_loss(
+        return gumbel_approx_ndcg_loss(
             scores,
             slate.label,
             mask=slate.mask.expand(slate.label.shape),
@@ -55,9 +67,6 @@ class GumbelApproxNDCG(ListLoss):
             scale=self.scale,
             noise=self._noise(slate),
         )
-        if self.training:
-            self.steps.add_(1)
-        return values
 
     def _noise(self, slate: Slate) -> Tensor:
         of_query = random_bits(random_bits(self.key, self.steps), slate.query)

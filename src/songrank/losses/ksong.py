@@ -203,8 +203,8 @@ class KSONG(SONG):
             spread = torch.where(mask, h, -torch.inf).amax(-1) - torch.where(mask, h, torch.inf).amin(-1)
             spread = spread.clamp_min(0.0)
             step = torch.maximum(torch.minimum(step / divisor, spread), -spread)
-        chosen = (self.problem.k < size) & slate.rows_present
         moved = {"threshold": threshold - step, "curvature": curvature, "centre": centre}
+        chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
         return threshold, cross / divisor.unsqueeze(1), after
 

@@ -72,8 +72,9 @@ class ListwiseCE(MemoryLoss):
         mask = slate.mask.expand(h.shape)
         top = torch.where(mask, h, -torch.inf).amax(-1, keepdim=True)
         top = torch.where(slate.rows_present.unsqueeze(1), top, torch.zeros_like(top))
-        mass = weight * torch.exp(h - top)
-        relevant = h.gather(1, slate.column)
+        mass = weight * torch.exp((h - top).clamp_max(0.0))  # only padding can lie above the top
+        active = slate.active
+        relevant = torch.where(active, h.gather(1, slate.column), top)
         itself = torch.exp(relevant - top)
         # What column i adds to its own sum is taken out and the exact 1/N put in its place; never below that.
         own_mass = weight.gather(1, slate.column) * itself
@@ -83,7 +84,6 @@ class ListwiseCE(MemoryLoss):
         log_estimate = torch.log(estimate) + (top - relevant)
         new = log_moving_average(old, log_estimate, self.gamma)
 
-        active = slate.active
         sampled = active.sum(-1, keepdim=True).clamp_min(1).to(h.dtype)
         share = torch.where(active, row_shares(slate, h.dtype).unsqueeze(1) / sampled, torch.zeros_like(new))
         inverse = torch.where(active, share * torch.exp(top - relevant - new), torch.zeros_like(new))
