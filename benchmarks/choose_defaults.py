@@ -85,6 +85,10 @@ def list_studies() -> dict[str, list[Config]]:
             loss=["k-song"], k=[5], mode=["theoretical", "practical"], rank_offset=[None, 0.0, 16.0, 64.0]
         ),
         "margin": grid(loss=["song"], rank_offset=[None, 0.0, 16.0], margin=[1.0, 2.0, 3.0], gamma=[0.1, 0.3]),
+        "tracking": [
+            {"loss": "k-song", "k": 5, "threshold_step": step, "threshold_rate": rate, "threshold_gamma": gamma}
+            for step, rate, gamma in (("newton", 0.1, 0.1), ("newton", 0.3, 1.0), ("balanced", 0.3, 0.3))
+        ],
     }
 
 
@@ -548,7 +552,7 @@ def report(files: list[Path]) -> None:
     The last column is that difference with its standard error over users (each user's mean over seeds), where known.
     """
     studies: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
-    for record in _read(files):
+    for record in sorted(_read(files), key=_place):
         title = " ".join(str(record.get(name, "")) for name in ("task", "data", "labels", "study", "warmup", "epochs"))
         studies[title][json.dumps(record["config"])][record["seed"]] = record
     for title, configs in studies.items():
@@ -567,6 +571,12 @@ def report(files: list[Path]) -> None:
             print(" | ".join([text, str(len(runs)), *cells]))
             for line in _tracking_lines(runs):
                 print("    " + line)
+
+
+def _place(record: Record) -> tuple[str, str, int]:
+    """Where a record stands in its study."""
+    study = (list_studies() if record["task"] == "lists" else catalogue_studies())[record["study"]]
+    return record["task"] + record["data"], record["study"], study.index(record["config"])
 
 
 def _cell(name: str, runs: dict[int, Record], base: dict[int, Record]) -> str:

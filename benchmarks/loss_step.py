@@ -103,7 +103,7 @@ def whole_step(relevance: Relevance, device: str) -> Callable[[], None]:
     sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
     loss = SONG(relevance.num_pairs).to(device)
     values = torch.randn(4096, device=device)
-    batches = itertools.cycle(sampler.order(0).split(ROWS)[:8])
+    batches = itertools.cycle(sampler.order(0)[: 8 * ROWS].view(8, ROWS))
 
     def run() -> None:
         drawn = sampler.draw(next(batches), 0)

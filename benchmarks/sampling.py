@@ -1,6 +1,8 @@
 """Cost of drawing 256 × (10 + 300) from a relevance of MovieLens-20M's shape, and the memory that relevance takes."""
 
 import argparse
+import itertools
+from collections.abc import Callable
 
 import torch
 from shapes import MOVIELENS_20M, long_tailed
@@ -14,6 +16,16 @@ def megabytes(relevance: Relevance) -> float:
     tensors = {id(value): value for value in vars(relevance).values() if isinstance(value, torch.Tensor)}
     tensors |= {id(value): value for value in relevance._ideal.values()}
     return sum(value.numel() * value.element_size() for value in tensors.values()) / 2**20
+
+
+def one_draw(sampler: SlateSampler) -> Callable[[], None]:
+    order, place = sampler.order(0), itertools.count(step=256)
+
+    def run() -> None:
+        first = next(place) % (order.shape[0] - 256)
+        sampler.draw(order[first : first + 256], 0)
+
+    return run
 
 
 def main() -> None:
@@ -38,15 +50,7 @@ def main() -> None:
     )
     barred = SlateSampler(excluding.to(options.device))
     print(f"memory: {megabytes(relevance):.0f} MB; with exclusions {megabytes(excluding):.0f} MB")
-    samplers = {"draw 256 × (10 + 300)": plain, "the same with exclusions": barred}
-    steps = {}
-    for name, sampler in samplers.items():
-        batches = iter(sampler.order(0).split(256))
-
-        def run(sampler: SlateSampler = sampler, batches: object = batches) -> None:
-            sampler.draw(next(batches), 0)  # type: ignore[call-overload]
-
-        steps[name] = run
+    steps = {"draw 256 × (10 + 300)": one_draw(plain), "the same with exclusions": one_draw(barred)}
     table(f"sampling, {options.device}", medians(steps, options.rounds))
 
 

@@ -36,7 +36,7 @@ class Factors(nn.Module):
         return torch.einsum("bd,bld->bl", self.user(query), self.item(item))
 
     def score_all(self, query: Tensor) -> Tensor:
-        return self.user(query) @ self.item.weight.T
+        return torch.mm(self.user(query), self.item.weight.T)
 
 
 def main() -> None:

@@ -70,6 +70,8 @@ def test_a_step_makes_no_transfer_and_gives_the_cpus_numbers(name):
         finally:
             torch.cuda.set_sync_debug_mode("default")
         here(leaf, one).backward()
-        torch.testing.assert_close(twin.grad.cpu(), leaf.grad, rtol=2e-4, atol=1e-7)
+        torch.testing.assert_close(
+            twin.grad.cpu(), leaf.grad, rtol=2e-4, atol=1e-6
+        )  # soft sorts add up hundreds of terms
     for (key, value), other in zip(here.state_dict().items(), there.state_dict().values(), strict=True):
         torch.testing.assert_close(other.cpu(), value, rtol=1e-4, atol=1e-5, msg=key)

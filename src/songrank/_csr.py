@@ -34,14 +34,3 @@ def segment_rows(lengths: Tensor) -> Tensor:
 def offsets(lengths: Tensor) -> Tensor:
     """Where each row begins, with the total at the end."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-
-
-def floor_divide(numerator: Tensor, divisor: Tensor) -> Tensor:
-    """⌊numerator / divisor⌋ of int64 tensors, 0 ≤ numerator < 2⁵³, divisor > 0.
-
-    Through float64, several times faster than dividing integers, and exact: a quotient that is not whole lies at least
-    1/divisor below the next whole number, which is more than rounding can bridge while numerator < 2⁵³.
-    """
-    if numerator.device.type == "mps":  # has no float64
-        return torch.div(numerator, divisor, rounding_mode="floor")
-    return numerator.double().div_(divisor).floor_().long()
