@@ -44,16 +44,13 @@ def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
     return value.bitwise_xor_((value >> 31).bitwise_and_((1 << 33) - 1))
 
 
-def random_words(key: Tensor, count: int) -> Tensor:
-    """[..., count]: 32 random bits each, as non-negative int64, for ``key`` [...]; two from each 64-bit number."""
-    pairs = random_bits(key.unsqueeze(-1), torch.arange((count + 1) // 2, device=key.device))
-    words = torch.stack([pairs & 0xFFFFFFFF, (pairs >> 32).bitwise_and_(0xFFFFFFFF)], dim=-1)
-    return words.flatten(-2)[..., :count]
+def random_fractions(key: Tensor, count: int) -> Tensor:
+    """[..., count]: float64 numbers in [0, 1), 32 bits each, for ``key`` [...]; two from each 64-bit number.
 
-
-def below(words: Tensor, bound: Tensor) -> Tensor:
-    """Whole numbers in [0, bound) from 32-bit words; bias below bound/2³²; ``bound`` < 2³¹, 0 gives 0."""
-    return (words * bound).bitwise_right_shift_(32)
+    ⌊fraction · n⌋ is then below n for any whole n < 2³², with a bias below n/2³², and the same on every device.
+    """
+    bits = random_bits(key.unsqueeze(-1), torch.arange((count + 1) // 2, device=key.device))
+    return bits.view(torch.int32)[..., :count].double().mul_(2.0**-32).add_(0.5)
 
 
 def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

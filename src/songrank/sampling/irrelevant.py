@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 
 from songrank._csr import partition_point, search_depth, segment_rows
-from songrank.functional.hashing import random_words
+from songrank.functional.hashing import random_fractions
 from songrank.relevance import Relevance
-
-_WORDS = float(1 << 32)
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Spread:
     @classmethod
     def draw(cls, key: Tensor, first: Tensor, drawn: Tensor, available: Tensor, columns: int) -> Spread:
         """Draw for L = ``columns`` columns; ``key`` [B] is where a row's random numbers come from."""
-        share = random_words(key, columns + 1).double().div_(_WORDS)
+        share = random_fractions(key, columns + 1)
         first, drawn, available = (part.unsqueeze(1).double() for part in (first, drawn, available))
         # One column more than asked for: where a stretch ends, the next one begins. Its random number is the turn's.
         slot = torch.arange(columns + 1, device=key.device, dtype=torch.float64) - first
@@ -94,25 +92,23 @@ def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, st
     flat = (start - ends + length).index_select(0, row)
     flat += torch.arange(row.shape[0], device=row.device)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
-    # What a taken item needs to know of its row, in one gather: how its number becomes its turned place, how many
-    # places and draws the row has, and where its bins begin.
     turn, available, drawn, first = (
         part.squeeze(1) for part in (spread.turn, spread.available, spread.drawn, spread.first)
     )
-    bins = torch.arange(rows, device=row.device, dtype=torch.float64) * (columns + 1) + first
-    facts = torch.stack([start - first_item - turn, available - turn, available, drawn, bins], dim=1)
-    origin, limit, available, drawn, bins = facts.index_select(0, row).unbind(1)
-    turned = origin.sub(flat).add_(relevance.taken_item.index_select(0, flat))
+    turned = (start - first_item - turn).index_select(0, row)
+    turned.sub_(flat).add_(relevance.taken_item.index_select(0, flat))
+    limit = (available - turn).index_select(0, row)
+    cell = (torch.arange(rows, device=row.device, dtype=torch.float64) * columns + first).index_select(0, row)
+    available, drawn = available.clamp_min(1.0).index_select(0, row), drawn.index_select(0, row)
     inside = turned < limit  # the others stand after every untaken item, and come before none
     wrapped = turned < 0
     turned.addcmul_(wrapped, available)
     # The draw whose stretch this place lies in, or the next draw if that one's place comes first.
-    at = (turned + 1.0).mul_(drawn).sub_(1.0).div_(available.clamp_min(1.0)).floor_().add_(bins).long()
-    nowhere = rows * (columns + 1)
-    at = torch.where(inside, at, nowhere)
-    places = torch.nn.functional.pad(spread.turned_place, (0, 1)).view(-1)
-    at += places.index_select(0, at.clamp(max=nowhere - 1)) < turned
-    counts = torch.bincount(at, minlength=nowhere + 2)[:nowhere].view(rows, columns + 1)
+    cell = cell.add_(drawn.mul_(turned + 1.0).sub_(1.0).div_(available).floor_()).mul_(inside).long()
+    later = spread.turned_place.view(-1).index_select(0, cell) < turned
+    nowhere = rows * (columns + 1)  # each row has one bin more than cells, for those that come after its last draw
+    bins = torch.where(inside, cell.add_(row).add_(later), nowhere)
+    counts = torch.bincount(bins, minlength=nowhere + 1)[:nowhere].view(rows, columns + 1)
     before = counts[:, :columns].cumsum(1, dtype=torch.float64)
     return before.add_(_sums(wrapped, ends, length)).addcmul_(spread.around, _sums(inside, ends, length), value=-1.0)
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank.functional.hashing import below, random_words
+from songrank.functional.hashing import random_fractions
 
 
 def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
@@ -21,7 +21,7 @@ def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) ->
     """
     column = torch.arange(width, device=key.device)
     last = population.unsqueeze(1) - drawn.unsqueeze(1) + column
-    guess = below(random_words(key, width), last + 1)
+    guess = (random_fractions(key, width) * (last + 1)).floor_().long()
     picked = torch.full_like(guess, -1)
     for step in range(width):
         repeated = (picked[:, :step] == guess[:, step : step + 1]).any(-1)

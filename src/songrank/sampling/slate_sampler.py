@@ -155,7 +155,7 @@ class SlateSampler:
 
         place = torch.arange(columns, device=query.device)
         mask = place < (kept + others).unsqueeze(1)
-        item = torch.where(mask, item, torch.zeros_like(item))
+        item.mul_(mask)
         item[:, :width] = torch.where(active, relevance.item[row].long(), item[:, :width])
         label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
         label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
