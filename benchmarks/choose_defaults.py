@@ -109,15 +109,6 @@ class RuleSONG(SONG):
         return super()._ndcg(u, slate, dtype, rank_offset=offset)
 
 
-class BalancedKSONG(KSONG):
-    """K-SONG whose ∇λ is divided by this slate's curvature, so that it sums to 1; the step of λ still uses s."""
-
-    def _track(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Tensor, Rows]:
-        threshold, implicit, moved = super()._track(h, size, slate, rows)
-        cross = implicit * moved["curvature"].unsqueeze(1)
-        return threshold, cross / (self.problem.tau2 + cross.sum(-1, keepdim=True)), moved
-
-
 class QuantileKSONG(KSONG):
     """K-SONG whose λ is a moving average of the slate's own weighted (K+1)-th largest score, of weight η₀."""
 
@@ -137,10 +128,12 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
         return ListwiseCE(relevance.num_pairs, **options).to(relevance.device)
     loss: SONG
     if config["loss"] == "k-song":
-        kinds: dict[str, type[KSONG]] = {"balanced": BalancedKSONG, "quantile": QuantileKSONG}
-        kind = kinds.get(options.get("threshold_step", ""), KSONG)
-        if kind is not KSONG:
-            del options["threshold_step"]
+        # "balanced" is Newton's step with ∇λ divided by the slate's own curvature; the others divide by s, as eq. 5 has it.
+        step = options.pop("threshold_step", "newton")
+        options.setdefault("implicit", "slate" if step == "balanced" else "memory")
+        if step in ("newton", "gradient"):
+            options["threshold_step"] = step
+        kind = QuantileKSONG if step == "quantile" else KSONG
         loss = kind(relevance.num_pairs, relevance.num_queries, **options)
     elif isinstance(options.get("rank_offset"), str):
         rule = options.pop("rank_offset")

@@ -128,8 +128,9 @@ class SongOracle:
     selector: str = "sigmoid"
     scale: float = 2.0
     step: str = "newton"
-    rate: float = 0.1
-    gamma_s: float = 0.1
+    rate: float = 0.3
+    gamma_s: float = 0.3
+    implicit: str = "slate"
     epsilon: float = 0.5
     tau1: float = 0.1
     tau2: float = 1e-4
@@ -213,7 +214,8 @@ class SongOracle:
             spread = max(values) - min(values)
             move = max(min(move / self.s[q], spread), -spread)
         self.lam[q] = lam - move
-        return lam, {j: weights[j] * second[j] / self.s[q] for j in weights}
+        divisor = bend if self.implicit == "slate" else self.s[q]
+        return lam, {j: weights[j] * second[j] / divisor for j in weights}
 
 
 @dataclass

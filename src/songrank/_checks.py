@@ -1,5 +1,6 @@
 """The one home of argument checks: every error says which argument, what it was, and what was expected."""
 
+import numbers
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -33,7 +34,7 @@ def check_number(
     """Return ``value`` as a float if it lies between ``low`` and ``high``, which belong to it unless open."""
     high_open = high_open or high == float("inf")
     interval = f"a number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         fail(argument, value, interval, TypeError)
     number = float(value)
     inside = low <= number <= high and not (low_open and number == low) and not (high_open and number == high)

@@ -43,7 +43,7 @@ GRID = [-60.0, -5.0, -2.1, -1.3, -0.7, -0.25, 0.0, 0.2, 0.9, 1.7, 4.0, 55.0]
 def test_values_follow_the_formula(name, margin):
     x = torch.tensor(GRID, dtype=torch.float64)
     want = torch.tensor([oracles.SURROGATES[name](value, margin) for value in GRID], dtype=torch.float64)
-    surrogate = F.get_surrogate(name, margin)
+    surrogate = F.Surrogate(name, margin)
     torch.testing.assert_close(surrogate(x), want, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(surrogate.value_and_slope_(x.clone())[0], want, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(FUNCTIONS[name](x, margin), want, rtol=1e-12, atol=1e-14)
@@ -53,7 +53,7 @@ def test_values_follow_the_formula(name, margin):
 def test_slopes_are_the_derivative_of_the_formula(name, margin):
     want = [oracles.central_difference(lambda v: oracles.SURROGATES[name](v[0], margin), [x])[0] for x in GRID]
     x = torch.tensor(GRID, dtype=torch.float64, requires_grad=True)
-    slope = F.get_surrogate(name, margin).value_and_slope_(x.detach().clone())[1]
+    slope = F.Surrogate(name, margin).value_and_slope_(x.detach().clone())[1]
     # Where the second derivative jumps, central differences are exact to first order in their step only.
     torch.testing.assert_close(slope, torch.tensor(want, dtype=torch.float64), rtol=1e-6, atol=1e-5)
     (automatic,) = torch.autograd.grad(FUNCTIONS[name](x, margin).sum(), x)
@@ -62,7 +62,7 @@ def test_slopes_are_the_derivative_of_the_formula(name, margin):
 
 @every_choice
 def test_at_zero_is_the_value_at_zero(name, margin):
-    surrogate = F.get_surrogate(name, margin)
+    surrogate = F.Surrogate(name, margin)
     assert surrogate.name == name
     assert surrogate.at_zero == pytest.approx(oracles.SURROGATES[name](0.0, margin), rel=1e-15)
     assert surrogate(torch.zeros((), dtype=torch.float64)).item() == pytest.approx(surrogate.at_zero, rel=1e-15)
@@ -72,7 +72,7 @@ def test_at_zero_is_the_value_at_zero(name, margin):
 @settings(derandomize=True, max_examples=25, deadline=None)
 @given(x=st.floats(-100, 100), more=st.floats(0, 50))
 def test_surrogates_are_not_negative_and_never_fall(name, margin, x, more):
-    value, slope = F.get_surrogate(name, margin).value_and_slope_(torch.tensor([x, x + more], dtype=torch.float64))
+    value, slope = F.Surrogate(name, margin).value_and_slope_(torch.tensor([x, x + more], dtype=torch.float64))
     assert 0.0 <= value[0] <= value[1]
     assert (slope >= 0).all()
 
@@ -81,18 +81,18 @@ def test_surrogates_are_not_negative_and_never_fall(name, margin, x, more):
 @settings(derandomize=True, max_examples=25, deadline=None)
 @given(x=st.one_of(st.floats(-100, 100), st.floats(-1e-6, 1e-6), st.just(0.0)))
 def test_those_that_qualify_for_lemma_1_are_at_least_the_indicator(name, margin, x):
-    assert F.get_surrogate(name, margin)(torch.tensor(x, dtype=torch.float64)) >= (1.0 if x >= 0 else 0.0)
+    assert F.Surrogate(name, margin)(torch.tensor(x, dtype=torch.float64)) >= (1.0 if x >= 0 else 0.0)
 
 
 @pytest.mark.parametrize(("name", "margin"), [("squared_hinge", 0.99), ("smooth_hinge", 1.49), ("sigmoid", 1.0)])
 def test_those_that_do_not_qualify_are_below_the_indicator_at_zero(name, margin):
-    assert F.get_surrogate(name, margin)(torch.zeros((), dtype=torch.float64)) < 1.0
+    assert F.Surrogate(name, margin)(torch.zeros((), dtype=torch.float64)) < 1.0
 
 
 @every_choice
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_far_scores_stay_finite(name, margin, dtype):
-    value, slope = F.get_surrogate(name, margin).value_and_slope_(torch.tensor([-2e4, 2e4], dtype=dtype))
+    value, slope = F.Surrogate(name, margin).value_and_slope_(torch.tensor([-2e4, 2e4], dtype=dtype))
     assert value.isfinite().all()
     assert slope.isfinite().all()
 
@@ -107,4 +107,4 @@ def test_logistic_keeps_its_small_values_far_below_zero():
 )
 def test_unknown_names_and_margins_that_are_not_positive_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        F.get_surrogate(*arguments)
+        F.Surrogate(*arguments)

@@ -79,6 +79,8 @@ def test_song_gives_the_papers_estimator(make, options):
     [
         {},
         {"k": 5, "gamma_s": 0.5},
+        {"implicit": "memory"},
+        {"implicit": "memory", "gamma_s": 0.1, "rate": 0.1},
         {"k": 1000},
         {"selector": "smooth_step", "scale": 0.7},
         {"step": "gradient", "rate": 0.5},
@@ -108,6 +110,7 @@ def test_ksong_gives_the_papers_estimator(mode, options):
         threshold_step=oracle.step,
         threshold_rate=oracle.rate,
         threshold_gamma=oracle.gamma_s,
+        implicit=oracle.implicit,
         epsilon=oracle.epsilon,
         tau1=oracle.tau1,
         tau2=oracle.tau2,

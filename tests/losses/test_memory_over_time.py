@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from songrank import KSONG, SONG, Relevance, SlateSampler
-from songrank.functional import ThresholdProblem, get_surrogate, list_weights, smooth_threshold
+from songrank.functional import Surrogate, ThresholdProblem, list_weights, smooth_threshold
 from songrank.losses.rank_terms import RankTerms
 
 ITEMS = 120
@@ -35,7 +35,7 @@ def test_estimates_are_unbiased_for_small_and_large_numbers_of_relevant_items(nu
     relevance, scores = task(num_relevant, copies=copies)
     slate = SlateSampler(relevance, relevant=5, irrelevant=8, seed=3).draw(torch.arange(copies))
     sampled = scores[slate.item]
-    surrogate = get_surrogate("squared_hinge", 1.0)
+    surrogate = Surrogate("squared_hinge", 1.0)
     estimate = RankTerms.of(sampled, slate, surrogate, "strata").estimate
     truth = true_ranks(relevance, scores, surrogate)
     for pair in range(num_relevant):
@@ -65,7 +65,7 @@ def test_the_plain_mean_is_biased_and_the_strata_are_why():
     copies = 2000
     relevance, scores = task(12, copies=copies)
     slate = SlateSampler(relevance, relevant=5, irrelevant=8).draw(torch.arange(copies))
-    surrogate = get_surrogate("squared_hinge", 1.0)
+    surrogate = Surrogate("squared_hinge", 1.0)
     truth = float(true_ranks(relevance, scores, surrogate).mean())
     strata, plain = (
         float(RankTerms.of(scores[slate.item], slate, surrogate, estimator).estimate.mean())
@@ -93,7 +93,7 @@ def test_on_a_fixed_model_and_full_lists_u_and_the_threshold_reach_the_truth(ste
     slate = sampler.draw(torch.tensor([0]), 0)
     for _ in range(400):
         loss(scores.unsqueeze(0), slate)
-    truth = true_ranks(relevance, scores, get_surrogate("squared_hinge", 1.0))
+    truth = true_ranks(relevance, scores, Surrogate("squared_hinge", 1.0))
     torch.testing.assert_close(loss.u.read(), truth, rtol=1e-9, atol=0)
     problem = ThresholdProblem(k=10, tau1=0.2, tau2=0.01)
     best = smooth_threshold(scores, problem, centre=loss.centre.read()[0])
@@ -103,7 +103,8 @@ def test_on_a_fixed_model_and_full_lists_u_and_the_threshold_reach_the_truth(ste
 def test_on_a_fixed_model_and_sampled_slates_u_and_the_threshold_stay_near_the_truth():
     relevance, scores = task(12, seed=4)
     sampler = SlateSampler(relevance, queries_per_batch=1, relevant=5, irrelevant=40, k=10)
-    loss = KSONG(relevance.num_pairs, 1, 10, gamma=0.05, threshold_rate=0.05, tau1=0.2, dtype=torch.float64)
+    options = {"threshold_rate": 0.05, "threshold_gamma": 0.1, "tau1": 0.2}
+    loss = KSONG(relevance.num_pairs, 1, 10, gamma=0.05, **options, dtype=torch.float64)
     tail_u, tail_threshold = [], []
     for epoch in range(800):
         slate = sampler.draw(torch.tensor([0]), epoch)
@@ -111,8 +112,8 @@ def test_on_a_fixed_model_and_sampled_slates_u_and_the_threshold_stay_near_the_t
         if epoch >= 300:
             tail_u.append(loss.u.read())
             tail_threshold.append(loss.threshold.read())
-    truth = true_ranks(relevance, scores, get_surrogate("squared_hinge", 1.0))
-    torch.testing.assert_close(torch.stack(tail_u).mean(0), truth, rtol=0.05, atol=0)
+    truth = true_ranks(relevance, scores, Surrogate("squared_hinge", 1.0))
+    torch.testing.assert_close(torch.stack(tail_u).mean(0), truth, rtol=0.1, atol=0)
     best = smooth_threshold(scores, ThresholdProblem(k=10, tau1=0.2, tau2=1e-4), centre=loss.centre.read()[0])
     assert abs(float(torch.cat(tail_threshold).mean() - best)) < 0.1
 
@@ -124,7 +125,21 @@ def test_the_first_visit_sets_u_and_later_visits_move_it_by_gamma():
     loss = SONG(3, gamma=0.25, dtype=torch.float64)
     loss(scores.unsqueeze(0), slate)
     first = loss.u.read()
-    torch.testing.assert_close(first, true_ranks(relevance, scores, get_surrogate("squared_hinge", 1.0)))
+    torch.testing.assert_close(first, true_ranks(relevance, scores, Surrogate("squared_hinge", 1.0)))
     loss(-scores.unsqueeze(0), slate)
-    second = true_ranks(relevance, -scores, get_surrogate("squared_hinge", 1.0))
+    second = true_ranks(relevance, -scores, Surrogate("squared_hinge", 1.0))
     torch.testing.assert_close(loss.u.read(), 0.75 * first + 0.25 * second)
+
+
+def test_the_threshold_moves_with_the_scores_however_stale_the_curvature_is():
+    relevance, scores = task(12)
+    slate = SlateSampler(relevance, relevant="all", irrelevant="all", k=10).draw(torch.tensor([0]), 0)
+    shares = {}
+    for implicit in ("slate", "memory"):
+        loss = KSONG(relevance.num_pairs, 1, 10, tau2=0.0, implicit=implicit, dtype=torch.float64)
+        loss(0.001 * scores.unsqueeze(0), slate)  # all scores close together: a curvature many times what it will be
+        leaf = scores.clone().unsqueeze(0).requires_grad_()
+        loss(leaf, slate).backward()
+        shares[implicit] = abs(float(leaf.grad.sum() / leaf.grad.abs().sum()))
+    assert shares["slate"] < 1e-12, "adding a constant to all scores is worth nothing, so the gradient sums to 0"
+    assert shares["memory"] > 0.01

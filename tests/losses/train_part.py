@@ -23,21 +23,22 @@ def score(query, item):
 
 
 def train(first, last):
+    """(states of the losses, what was drawn for each query in each epoch)."""
     relevance = whole_relevance().shard(first, last)
-    sampler = SlateSampler(relevance, 7, 4, 6, seed=5, k=K)
-    plain = SlateSampler(relevance, 7, 4, 6, seed=5)
     held = {"pair_range": relevance.pair_range}
     losses = [
-        (KSONG(relevance.num_pairs, relevance.num_queries, K, query_range=relevance.query_range, **held), sampler),
-        (SONG(relevance.num_pairs, **held), plain),
-        (ListwiseCE(relevance.num_pairs, **held), plain),
+        KSONG(relevance.num_pairs, relevance.num_queries, K, query_range=relevance.query_range, **held),
+        SONG(relevance.num_pairs, **held),
+        ListwiseCE(relevance.num_pairs, **held),
     ]
-    for loss, source in losses:
-        source.epoch = 0
-        for _ in range(2):
-            for slate in source:
+    drawn = {}
+    for loss in losses:
+        sampler = SlateSampler(relevance, 7, 4, 6, seed=5, k=K if isinstance(loss, KSONG) else None)
+        for epoch in range(2):
+            for slate in sampler:
                 loss(score(slate.query, slate.item), slate)
-    return [loss.state_dict() for loss, _ in losses]
+                drawn |= {f"{epoch} {int(q)}": slate.item[b] for b, q in enumerate(slate.query)}
+    return [loss.state_dict() for loss in losses], drawn
 
 
 if __name__ == "__main__":

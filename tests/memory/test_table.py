@@ -50,7 +50,9 @@ def test_rows_outside_the_range_held_raise():
         with pytest.raises(ValueError, match="rows from 4 to 7"):
             table.read(rows)
         with pytest.raises((IndexError, RuntimeError)):
-            table.gather(rows + (2 if rows.item() == 8 else 0))
+            table.gather(rows)
+        with pytest.raises((IndexError, RuntimeError)):
+            table.scatter(rows, torch.tensor([1.0]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -75,7 +77,7 @@ def test_state_loads_into_any_range_that_it_covers():
     part = MemoryTable(10, (4, 6))
     part.load_state_dict(state)
     assert part.read().tolist() == pytest.approx([4 / 3, 5 / 3])
-    with pytest.raises(RuntimeError, match="holds rows 2:9 .*; expected rows that cover 0:10"):
+    with pytest.raises(RuntimeError, match="holds rows 2:9 of 10 .*; expected rows that cover 0:10 of 10"):
         MemoryTable(10).load_state_dict(state)
     with pytest.raises(RuntimeError, match="Missing key"):
         MemoryTable(10).load_state_dict({})
@@ -96,17 +98,31 @@ def test_unseen_rows_stay_unseen_through_a_change_of_precision():
     assert bool(fine.read().isnan().all())
 
 
-def test_a_saved_state_is_not_changed_by_later_steps():
-    table = filled()
-    state = {name: value.clone() for name, value in table.state_dict().items()}
-    assert state["values"].shape == (10,)
+def test_the_state_of_another_task_is_refused():
+    with pytest.raises(RuntimeError, match="holds rows 0:20 of 20 .*; expected rows that cover 0:10 of 10"):
+        MemoryTable(10).load_state_dict(MemoryTable(20).state_dict())
+
+
+def test_a_state_loads_into_a_table_that_has_no_storage_yet():
+    with torch.device("meta"):
+        table = MemoryTable(10)
+    table.load_state_dict(filled().state_dict(), assign=True)
+    assert torch.equal(table.read(), filled().read())
+
+
+def test_rows_and_values_may_be_lists():
+    table = MemoryTable(3)
+    table.write([0, 2], [1.0, 3.0])
+    assert table.read([2, 0]).tolist() == [3.0, 1.0]
+    table.reset([0])
+    assert bool(table.read([0]).isnan())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((-1,), "num_rows is -1"),
-        ((5, (2, 9)), r"rows range is \(2, 9\); expected a range inside \(0, 5\)"),
+        ((5, (2, 9)), r"row_range is \(2, 9\); expected a range inside \(0, 5\)"),
         ((5, None, torch.float16), "dtype is torch.float16; expected torch.float32 or torch.float64"),
     ],
 )

@@ -25,11 +25,12 @@ from songrank.functional.pointwise import bce_loss
 from songrank.functional.ranks import ranks, smooth_ranks
 from songrank.functional.selection import select, sigmoid_selector, smooth_step
 from songrank.functional.strata import list_weights, rival_weights
-from songrank.functional.surrogates import get_surrogate, logistic, sigmoid, smooth_hinge, squared_hinge
+from songrank.functional.surrogates import Surrogate, logistic, sigmoid, smooth_hinge, squared_hinge
 from songrank.functional.threshold import ThresholdProblem, exact_threshold, smooth_threshold, weighted_threshold
 
 __all__ = [
     "Gain",
+    "Surrogate",
     "ThresholdProblem",
     "approx_ndcg_loss",
     "bce_loss",
@@ -38,7 +39,6 @@ __all__ = [
     "discounts",
     "exact_threshold",
     "gains",
-    "get_surrogate",
     "gumbel_approx_ndcg_loss",
     "ideal_dcg",
     "lambdarank_loss",

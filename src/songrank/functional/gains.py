@@ -15,15 +15,20 @@ from torch import Tensor
 from songrank._checks import check_choice, check_int
 
 Gain = str | Callable[[Tensor], Tensor]
-"""``"exp2"`` (2^y − 1), ``"linear"`` (y), or a function of the labels that is 0 at 0 and increasing."""
+"""``"exp2"`` (2^y − 1), ``"linear"`` (y), or an increasing function of labels above 0."""
 
 
 def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
     """Gain of each label: 2^y − 1 by default (design decision 9)."""
     if callable(gain):
-        return gain(labels)
-    check_choice("gain", gain, ("exp2", "linear"))
-    return torch.exp2(labels) - 1.0 if gain == "exp2" else labels
+        # An irrelevant item earns nothing whatever the function says, or padding would count.
+        return torch.where(labels > 0, gain(labels), torch.zeros_like(labels))
+    return torch.exp2(labels) - 1.0 if check_gain(gain) == "exp2" else labels
+
+
+def check_gain(gain: Gain) -> Gain:
+    """Raise unless ``gain`` is a function or one of the names."""
+    return gain if callable(gain) else check_choice("gain", gain, ("exp2", "linear"))
 
 
 def discounts(ranks: Tensor) -> Tensor:

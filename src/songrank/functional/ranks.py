@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from songrank._checks import check_choice, check_same_shape
-from songrank.functional.surrogates import get_surrogate
+from songrank.functional.surrogates import Surrogate
 
 Ties = Literal["pessimistic", "average", "stable"]
 TIES = ("pessimistic", "average", "stable")
@@ -74,7 +74,7 @@ def smooth_ranks(
     >>> smooth_ranks(torch.tensor([2.0, 0.0]))
     tensor([ 1., 10.])
     """
-    loss = get_surrogate(surrogate, margin)
+    loss = Surrogate(surrogate, margin)
     terms = loss(scores.unsqueeze(-2) - scores.unsqueeze(-1))
     if mask is not None:
         check_same_shape("mask", mask, "scores", scores)

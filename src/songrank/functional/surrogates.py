@@ -18,21 +18,19 @@ objective would divide by log₂ 1. All are defined for every finite x.
 >>> import torch
 >>> squared_hinge(torch.tensor([-2.0, 0.0, 1.0]), margin=1.0)
 tensor([0., 1., 4.])
->>> get_surrogate("logistic").at_zero
+>>> Surrogate("logistic").at_zero
 1.0
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from songrank._checks import check_choice, check_number
 
-SurrogateName = Literal["squared_hinge", "smooth_hinge", "logistic", "sigmoid"]
+SURROGATES = ("squared_hinge", "smooth_hinge", "logistic", "sigmoid")
 
 
 def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
@@ -60,63 +58,40 @@ def sigmoid(x: Tensor) -> Tensor:
 class Surrogate:
     """A surrogate with its margin set: ``surrogate(x)`` is ℓ(x), ``at_zero`` is ℓ(0).
 
-    ``value_and_slope_(x)`` gives (ℓ(x), ℓ′(x)) and may overwrite x: it is for large x, without autograd.
+    >>> Surrogate("squared_hinge", margin=2.0).at_zero
+    4.0
     """
 
     name: str
-    at_zero: float
-    value: Callable[[Tensor], Tensor]
-    value_and_slope_: Callable[[Tensor], tuple[Tensor, Tensor]]
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("surrogate", self.name, SURROGATES)
+        check_number("margin", self.margin, 0.0, low_open=True)
+
+    @property
+    def at_zero(self) -> float:
+        """ℓ(0)."""
+        margin = self.margin
+        hinge = 0.5 * margin * margin if margin < 1 else margin - 0.5
+        return {"squared_hinge": margin * margin, "smooth_hinge": hinge, "logistic": 1.0, "sigmoid": 0.5}[self.name]
 
     def __call__(self, x: Tensor) -> Tensor:
         """ℓ(x)."""
-        return self.value(x)
+        if self.name == "squared_hinge":
+            return squared_hinge(x, self.margin)
+        if self.name == "smooth_hinge":
+            return smooth_hinge(x, self.margin)
+        return logistic(x) if self.name == "logistic" else sigmoid(x)
 
-
-def get_surrogate(name: str, margin: float = 1.0) -> Surrogate:
-    """Look a surrogate up by name, with its margin set.
-
-    >>> get_surrogate("squared_hinge", margin=2.0).at_zero
-    4.0
-    """
-    check_choice("surrogate", name, tuple(_SURROGATES))
-    return _SURROGATES[name](check_number("margin", margin, 0.0, low_open=True))
-
-
-def _squared_hinge(margin: float) -> Surrogate:
-    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
-        shifted = x.add_(margin).relu_()
-        return shifted * shifted, shifted.mul_(2.0)
-
-    return Surrogate("squared_hinge", margin * margin, lambda x: squared_hinge(x, margin), value_and_slope_)
-
-
-def _smooth_hinge(margin: float) -> Surrogate:
-    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
-        return smooth_hinge(x, margin), (x + margin).clamp_(0.0, 1.0)
-
-    at_zero = 0.5 * margin * margin if margin < 1 else margin - 0.5
-    return Surrogate("smooth_hinge", at_zero, lambda x: smooth_hinge(x, margin), value_and_slope_)
-
-
-def _logistic(margin: float) -> Surrogate:
-    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
-        return logistic(x), torch.sigmoid(x) / math.log(2.0)
-
-    return Surrogate("logistic", 1.0, logistic, value_and_slope_)
-
-
-def _sigmoid(margin: float) -> Surrogate:
-    def value_and_slope_(x: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_slope_(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(ℓ(x), ℓ′(x)); may overwrite x: it is for large x, without autograd."""
+        if self.name == "squared_hinge":
+            shifted = x.add_(self.margin).relu_()
+            return shifted * shifted, shifted.mul_(2.0)
+        if self.name == "smooth_hinge":
+            return smooth_hinge(x, self.margin), (x + self.margin).clamp_(0.0, 1.0)
         value = torch.sigmoid(x)
+        if self.name == "logistic":
+            return logistic(x), value / math.log(2.0)
         return value, value * (1.0 - value)
-
-    return Surrogate("sigmoid", 0.5, sigmoid, value_and_slope_)
-
-
-_SURROGATES: dict[str, Callable[[float], Surrogate]] = {
-    "squared_hinge": _squared_hinge,
-    "smooth_hinge": _smooth_hinge,
-    "logistic": _logistic,
-    "sigmoid": _sigmoid,
-}

@@ -34,12 +34,13 @@ class KSONG(SONG):
     λ_q tracks the (K+1)-th largest score of the query's full list, the minimiser of L_q (``functional.threshold``):
 
         F_K = mean_q Σ_i ψ(h_i − λ_q) f(u_i),     f with Z_q^K
-        G   = Σ_i ψ f′(u_i) ∇ĝ_i  +  ψ′ f(u_i) (∇h_i − ∇λ_q),      ∇λ_q = Σ_j w_j φ″(h_j − λ_q) ∇h_j / s_q      (eq. 5)
+        G   = Σ_i ψ f′(u_i) ∇ĝ_i  +  ψ′ f(u_i) (∇h_i − ∇λ_q),      ∇λ_q = Σ_j w_j φ″(h_j − λ_q) ∇h_j / H_q      (eq. 5)
 
     ``mode="practical"`` leaves the second term out (eq. 6). In a step, with λ as stored (at a query's first visit: the
     weighted (K+1)-th largest score of the slate): H = ∇²_λ L on the slate; s ← H at the first visit, else
-    (1 − γ′)s + γ′H; G uses this s and the stored λ; then λ moves. Where K ≥ N_q there is nothing to select: ψ = 1 and
-    λ is not touched.
+    (1 − γ′)s + γ′H; G uses the stored λ; then λ moves. Where K ≥ N_q there is nothing to select: ψ = 1 and λ is not
+    touched. ∇λ is divided by H rather than by s (``implicit``): an s that lags behind leaves G with a part that moves all
+    scores of a query together, which is worth nothing to its ranking and was seen to ruin it (docs/defaults.md).
 
     Args:
         num_pairs: relevant pairs of the task.
@@ -55,6 +56,7 @@ class KSONG(SONG):
             λ ← λ − η₀ ∇_λL, the paper's.
         threshold_rate: η₀.
         threshold_gamma: γ′ of s.
+        implicit: what ∇λ is divided by: ``"slate"``, this slate's H; or ``"memory"``, s, as eq. 5 is written.
         epsilon: ε of L_q.
         tau1: τ₁ of L_q.
         tau2: τ₂ of L_q.
@@ -90,8 +92,9 @@ class KSONG(SONG):
         selector_scale: float = 2.0,
         form: str = "bilevel",
         threshold_step: str = "newton",
-        threshold_rate: float = 0.1,
-        threshold_gamma: float = 0.1,
+        threshold_rate: float = 0.3,
+        threshold_gamma: float = 0.3,
+        implicit: str = "slate",
         epsilon: float = 0.5,
         tau1: float = 0.1,
         tau2: float = 1e-4,
@@ -124,6 +127,7 @@ class KSONG(SONG):
         self.threshold_step = check_choice("threshold_step", threshold_step, ("newton", "gradient"))
         self.threshold_rate = check_number("threshold_rate", threshold_rate, 0.0, low_open=True)
         self.threshold_gamma = check_number("threshold_gamma", threshold_gamma, 0.0, 1.0, low_open=True)
+        self.implicit = check_choice("implicit", implicit, ("slate", "memory"))
         self.problem = ThresholdProblem(check_int("k", k), epsilon, tau1, tau2, smoothing)
         self.k = self.problem.k
         self.centred = check_choice("centre", centre, ("first", "zero"))
@@ -196,17 +200,18 @@ class KSONG(SONG):
         slope, cross = self.problem.derivatives(threshold, h, weight, size, centre)
         bend = self.problem.tau2 + cross.sum(-1)
         curvature = moving_average(rows["curvature"].to(h.dtype), bend, self.threshold_gamma)
-        divisor = curvature.clamp_min(torch.finfo(h.dtype).tiny)
+        smallest = torch.finfo(h.dtype).tiny
         step = self.threshold_rate * slope
         if self.threshold_step == "newton":
             mask = slate.mask.expand(h.shape)
             spread = torch.where(mask, h, -torch.inf).amax(-1) - torch.where(mask, h, torch.inf).amin(-1)
             spread = spread.clamp_min(0.0)
-            step = torch.maximum(torch.minimum(step / divisor, spread), -spread)
+            step = torch.maximum(torch.minimum(step / curvature.clamp_min(smallest), spread), -spread)
         moved = {"threshold": threshold - step, "curvature": curvature, "centre": centre}
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
-        return threshold, cross / divisor.unsqueeze(1), after
+        divisor = bend if self.implicit == "slate" else curvature
+        return threshold, cross / divisor.clamp_min(smallest).unsqueeze(1), after
 
     def _start(self, h: Tensor, weight: Tensor, size: Tensor, stored: Tensor, known: Tensor) -> Tensor:
         """The stored λ, or at a first visit the weighted (K+1)-th largest score of the slate."""

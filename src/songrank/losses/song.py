@@ -9,7 +9,7 @@ from songrank._checks import check_choice, check_number, fail
 from songrank.functional.gains import gains
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.strata import ESTIMATORS
-from songrank.functional.surrogates import get_surrogate
+from songrank.functional.surrogates import Surrogate
 from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, present_scores, row_shares
 from songrank.losses.rank_terms import RankTerms
 from songrank.memory import MemoryTable, moving_average, seen
@@ -70,7 +70,7 @@ class SONG(MemoryLoss):
         validate: bool = False,
     ) -> None:
         super().__init__(gamma, validate=validate)
-        self.surrogate = get_surrogate(surrogate, margin)
+        self.surrogate = Surrogate(surrogate, margin)
         self.rank_offset = None if rank_offset is None else check_number("rank_offset", rank_offset, 0.0)
         self.lagged = bool(lagged)
         self.estimator = check_choice("estimator", estimator, ESTIMATORS)

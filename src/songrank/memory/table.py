@@ -47,10 +47,10 @@ class MemoryTable(nn.Module):
         check_int(f"num_{name}", num_rows, 0)
         if dtype not in (torch.float32, torch.float64):
             fail("dtype", dtype, "torch.float32 or torch.float64")
-        first, last = (0, num_rows) if rows is None else rows
+        first, last = (0, num_rows) if rows is None else _ends(f"{name.removesuffix('s')}_range", rows)
         if not 0 <= first <= last <= num_rows:
-            fail(f"{name} range", (first, last), f"a range inside (0, {num_rows})")
-        self.first, self.last = int(first), int(last)
+            fail(f"{name.removesuffix('s')}_range", (first, last), f"a range inside (0, {num_rows})")
+        self.first, self.last, self.num_rows = int(first), int(last), int(num_rows)
         # One row more than asked for takes what padding writes, so that a step needs no branch and no read-back.
         self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
 
@@ -67,38 +67,42 @@ class MemoryTable(nn.Module):
         self.values.index_copy_(0, local, flat)
 
     def _local(self, rows: Tensor) -> Tensor:
+        """Where these rows lie: padding in the extra row, rows past the end past that one, so that they raise."""
         flat = rows.reshape(-1)
-        return torch.where(flat >= 0, flat - self.first, torch.full_like(flat, self.last - self.first))
+        here = flat - self.first + (flat >= self.last)
+        return torch.where(flat >= 0, here, torch.full_like(flat, self.last - self.first))
 
     # ---- for people
 
-    def read(self, rows: Tensor | None = None) -> Tensor:
+    def read(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
         """A copy of these rows, of all held here if not given; NaN for rows not yet visited."""
         values = self.values[:-1].clone() if rows is None else self.gather(self._owned(rows))
         return torch.where(seen(values), values, torch.full_like(values, torch.nan))
 
-    def write(self, rows: Tensor, values: Tensor) -> None:
+    def write(self, rows: Tensor | Sequence[int], values: Tensor | Sequence[float]) -> None:
         """Set these rows; refuses values that are not finite."""
-        values = torch.as_tensor(values, device=self.values.device)
-        if not bool(torch.isfinite(values).all()):
+        given = torch.as_tensor(values, device=self.values.device)
+        if not bool(torch.isfinite(given).all()):
             fail("values", "not finite", "finite numbers")
-        self.scatter(self._owned(rows), values.expand(rows.shape))
+        held = self._owned(rows)
+        self.scatter(held, given.expand(held.shape))
 
-    def reset(self, rows: Tensor | None = None) -> None:
+    def reset(self, rows: Tensor | Sequence[int] | None = None) -> None:
         """Forget these rows, all if not given: the next visit is a first one."""
         if rows is None:
             self.values.fill_(UNSEEN)
         else:
             self.values.index_fill_(0, self._local(self._owned(rows)), UNSEEN)
 
-    def _owned(self, rows: Tensor) -> Tensor:
+    def _owned(self, rows: Tensor | Sequence[int]) -> Tensor:
+        rows = torch.as_tensor(rows, dtype=torch.int64, device=self.values.device)
         if rows.numel() and (int(rows.min()) < self.first or int(rows.max()) >= self.last):
             fail(
                 "rows",
                 (int(rows.min()), int(rows.max())),
                 f"rows from {self.first} to {self.last - 1}, those held here",
             )
-        return rows.to(self.values.device)
+        return rows
 
     def extra_repr(self) -> str:
         """The range held and its type."""
@@ -116,7 +120,7 @@ class MemoryTable(nn.Module):
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
-        destination[prefix + "range"] = torch.tensor([self.first, self.last])
+        destination[prefix + "range"] = torch.tensor([self.first, self.last, self.num_rows])
 
     def _load_from_state_dict(
         self,
@@ -133,14 +137,17 @@ class MemoryTable(nn.Module):
         if missing:
             missing_keys.extend(missing)
             return
-        values, (first, last) = state_dict[names[0]], state_dict[names[1]].tolist()
-        if not (first <= self.first and self.last <= last and values.shape == (last - first,)):
+        values, (first, last, total) = state_dict[names[0]], state_dict[names[1]].tolist()
+        covers = first <= self.first and self.last <= last and values.shape == (last - first,)
+        if total != self.num_rows or not covers:
             error_msgs.append(
-                f"{prefix}values holds rows {first}:{last} (shape {list(values.shape)}); expected rows that cover "
-                f"{self.first}:{self.last}"
+                f"{prefix}values holds rows {first}:{last} of {total} (shape {list(values.shape)}); expected rows that "
+                f"cover {self.first}:{self.last} of {self.num_rows}"
             )
             return
         with torch.no_grad():
+            if self.values.is_meta:
+                self.values = torch.full(self.values.shape, UNSEEN, dtype=self.values.dtype, device=values.device)
             self.values[:-1].copy_(values[self.first - first : self.last - first])
 
 
@@ -150,20 +157,27 @@ def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     >>> parts = [MemoryTable(5, (2, 5)), MemoryTable(5, (0, 2))]
     >>> merged = merge_states([part.state_dict() for part in parts])
     >>> merged["range"].tolist(), merged["values"].shape
-    ([0, 5], torch.Size([5]))
+    ([0, 5, 5], torch.Size([5]))
     """
     if not states:
         fail("states", [], "at least one state")
     merged = dict(states[0])
     for name in [key for key in merged if key == "range" or key.endswith(".range")]:
         column = name.removesuffix("range") + "values"
-        parts = sorted((tuple(state[name].tolist()), state[column].cpu()) for state in _with(states, name))
+        parts = [(tuple(state[name].tolist()), state[column].cpu()) for state in _with(states, name)]
+        parts.sort(key=lambda part: part[0])
         for (before, _), (after, _) in itertools.pairwise(parts):
             if before[1] != after[0]:
                 fail(name, f"{before} followed by {after}", "ranges that meet without a gap or an overlap")
-        merged[name] = torch.tensor([parts[0][0][0], parts[-1][0][1]])
+        merged[name] = torch.tensor([parts[0][0][0], parts[-1][0][1], parts[0][0][2]])
         merged[column] = torch.cat([values for _, values in parts])
     return merged
+
+
+def _ends(argument: str, rows: tuple[int, int]) -> tuple[int, int]:
+    if len(rows) != 2:
+        fail(argument, rows, "two whole numbers, first and last + 1")
+    return check_int(f"{argument}[0]", rows[0], 0), check_int(f"{argument}[1]", rows[1], 0)
 
 
 def _with(states: Sequence[dict[str, Tensor]], name: str) -> Sequence[dict[str, Tensor]]:
