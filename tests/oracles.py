@@ -186,14 +186,13 @@ class SongOracle:
         """λ to use, ∇λ; moves λ, s and the centre on."""
         weights = list_weights(row, self.estimator)
         q = row.query
-        if q not in self.lam:
-            total = 0.0
-            for j in sorted(weights, key=lambda j: -row.scores[j]):
-                self.lam[q] = row.scores[j]
-                total += weights[j] * row.size
-                if total >= self.k + self.epsilon:
-                    break
-        lam = self.lam[q]
+        total, own = 0.0, 0.0
+        for j in sorted(weights, key=lambda j: -row.scores[j]):
+            own = row.scores[j]
+            total += weights[j] * row.size
+            if total >= self.k + self.epsilon:
+                break
+        lam = self.lam.setdefault(q, own)
         centre = self.c.setdefault(q, lam) if self.centred == "first" else 0.0
         first, second = {}, {}
         for j in weights:
@@ -210,9 +209,8 @@ class SongOracle:
         slope -= sum(weights[j] * first[j] for j in weights)
         move = self.rate * slope
         if self.step == "newton":
-            values = [row.scores[j] for j in row.present]
-            spread = max(values) - min(values)
-            move = max(min(move / self.s[q], spread), -spread)
+            reach = abs(own - lam) + self.tau1
+            move = max(min(move / self.s[q], reach), -reach)
         self.lam[q] = lam - move
         divisor = bend if self.implicit == "slate" else self.s[q]
         return lam, {j: weights[j] * second[j] / divisor for j in weights}

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from songrank import KSONG, SONG, Relevance, SlateSampler
-from songrank.functional import Surrogate, ThresholdProblem, list_weights, smooth_threshold
+from songrank import KSONG, SONG, Relevance, Slate, SlateSampler
+from songrank.functional import Surrogate, ThresholdProblem, exact_threshold, list_weights, smooth_threshold
 from songrank.losses.rank_terms import RankTerms
 
 ITEMS = 120
@@ -143,3 +143,20 @@ def test_the_threshold_moves_with_the_scores_however_stale_the_curvature_is():
         shares[implicit] = abs(float(leaf.grad.sum() / leaf.grad.abs().sum()))
     assert shares["slate"] < 1e-12, "adding a constant to all scores is worth nothing, so the gradient sums to 0"
     assert shares["memory"] > 0.01
+
+
+@pytest.mark.parametrize("smoothing", ["softplus", "hinge"])
+@pytest.mark.parametrize(("items", "k", "spread"), [(6, 2, 1.0), (10, 3, 20.0), (20, 5, 100.0), (120, 20, 5.0)])
+def test_the_threshold_settles_where_no_score_is_near_it(items, k, spread, smoothing):
+    rows = 60
+    generator = torch.Generator().manual_seed(items)
+    labels = torch.zeros(rows, items)
+    labels[:, 0] = 1.0
+    slate = Slate.from_batch(labels, torch.arange(rows), torch.arange(rows).unsqueeze(1), k=k)
+    loss = KSONG(rows, rows, k, smoothing=smoothing, dtype=torch.float64)
+    loss(torch.randn(rows, items, generator=generator, dtype=torch.float64), slate)  # another model's thresholds
+    scores = spread * torch.randn(rows, items, generator=generator, dtype=torch.float64)
+    for _ in range(300):
+        loss(scores, slate)
+    exact = exact_threshold(scores, k)
+    assert float((loss.threshold.read() - exact).abs().max()) < 0.5 + 0.02 * spread

@@ -20,7 +20,7 @@ from songrank.slate import Slate
 
 @dataclass(frozen=True)
 class _Selection:
-    """ψ and ψ′ of each relevant item [B, P], the rows that need no selection [B], and the threshold's own terms."""
+    """ψ and ψ′ of each relevant item [B, P], ∇λ with respect to the scores [B, L], and the queries' rows after."""
 
     psi: Tensor
     slope: Tensor
@@ -39,8 +39,8 @@ class KSONG(SONG):
     ``mode="practical"`` leaves the second term out (eq. 6). In a step, with λ as stored (at a query's first visit: the
     weighted (K+1)-th largest score of the slate): H = ∇²_λ L on the slate; s ← H at the first visit, else
     (1 − γ′)s + γ′H; G uses the stored λ; then λ moves. Where K ≥ N_q there is nothing to select: ψ = 1 and λ is not
-    touched. ∇λ is divided by H rather than by s (``implicit``): an s that lags behind leaves G with a part that moves all
-    scores of a query together, which is worth nothing to its ranking and was seen to ruin it (docs/defaults.md).
+    touched. ∇λ is divided by H rather than by s (``implicit``): an s that lags behind leaves G with a part that moves
+    all scores of a query together, which is worth nothing to its ranking and was seen to ruin it (docs/defaults.md).
 
     Args:
         num_pairs: relevant pairs of the task.
@@ -52,8 +52,8 @@ class KSONG(SONG):
         selector: ψ: ``"sigmoid"`` or ``"smooth_step"`` (``functional.selection``).
         selector_scale: α of ψ.
         form: ``"bilevel"`` (the paper's), or ``"rank"``: ψ(K − N u_i), the earlier form that the paper compares with.
-        threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, at most the spread of the slate's scores; or ``"gradient"``:
-            λ ← λ − η₀ ∇_λL, the paper's.
+        threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, by at most τ₁ more than to the slate's own (K+1)-th largest
+            score, since s can be as small as τ₂; or ``"gradient"``: λ ← λ − η₀ ∇_λL, the paper's.
         threshold_rate: η₀.
         threshold_gamma: γ′ of s.
         implicit: what ∇λ is divided by: ``"slate"``, this slate's H; or ``"memory"``, s, as eq. 5 is written.
@@ -191,7 +191,8 @@ class KSONG(SONG):
         weight = list_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
         stored = rows["threshold"].to(h.dtype)
         known = seen(stored)
-        threshold = self._start(h, weight, size, stored, known)
+        own = weighted_threshold(h, weight * size.unsqueeze(1), self.problem.k, self.problem.epsilon)
+        threshold = torch.where(known, stored, own)
         if self.centred == "first":
             kept = rows["centre"].to(h.dtype)
             centre = torch.where(seen(kept), kept, threshold)
@@ -203,20 +204,10 @@ class KSONG(SONG):
         smallest = torch.finfo(h.dtype).tiny
         step = self.threshold_rate * slope
         if self.threshold_step == "newton":
-            mask = slate.mask.expand(h.shape)
-            spread = torch.where(mask, h, -torch.inf).amax(-1) - torch.where(mask, h, torch.inf).amin(-1)
-            spread = spread.clamp_min(0.0)
-            step = torch.maximum(torch.minimum(step / curvature.clamp_min(smallest), spread), -spread)
+            reach = (own - threshold).abs() + self.problem.tau1
+            step = torch.maximum(torch.minimum(step / curvature.clamp_min(smallest), reach), -reach)
         moved = {"threshold": threshold - step, "curvature": curvature, "centre": centre}
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
         divisor = bend if self.implicit == "slate" else curvature
         return threshold, cross / divisor.clamp_min(smallest).unsqueeze(1), after
-
-    def _start(self, h: Tensor, weight: Tensor, size: Tensor, stored: Tensor, known: Tensor) -> Tensor:
-        """The stored λ, or at a first visit the weighted (K+1)-th largest score of the slate."""
-        # A CPU can look whether any row is new and skip the sort; a GPU would have to wait for the answer.
-        if not torch.compiler.is_compiling() and h.device.type == "cpu" and bool(known.all()):
-            return stored
-        first = weighted_threshold(h, weight * size.unsqueeze(1), self.problem.k, self.problem.epsilon)
-        return torch.where(known, stored, first)
