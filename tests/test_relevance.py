@@ -1,5 +1,7 @@
 """The table of relevant pairs."""
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -73,7 +75,10 @@ def test_memory_is_eight_bytes_a_pair():
     [
         (([0, 0], [1, 1]), r"pair \(query=0, item=1, rows \[0, 1\]\) stands twice"),
         (([0, -1], [1, 1]), r"query\[1\] is -1; expected a number of at least 0"),
-        (([0, 1], [1.5, 2.5]), "item is 'of type torch.float32'; expected whole numbers"),
+        (([0, 1], [1.5, 2.5]), "item is 'of type float64'; expected whole numbers"),
+        ((torch.tensor([0, 1]), torch.tensor([1.5, 2.5])), "item is 'of type torch.float32'; expected whole numbers"),
+        ((["ann", "bob"], [1, 2]), "query is 'of type <U3'; expected whole numbers"),
+        (([0, 1], [5, 2**60]), "num_items is 1152921504606846977; expected ids counted from 0 without gaps"),
         (([0, 1], [1]), "item is 'of length 1'; expected the length of query, 2"),
         (([0], [1], [-2.0]), r"label\[0\] is -2.0; expected a finite number of at least 0"),
         (([0], [1], [float("nan")]), r"label\[0\] is nan"),
@@ -88,6 +93,33 @@ def test_memory_is_eight_bytes_a_pair():
 def test_bad_pairs_are_refused_by_name(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Relevance.from_pairs(*arguments)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint32", "uint64"])
+def test_ids_may_be_whole_numbers_of_any_kind(dtype):
+    ids = np.array([2, 1, 0], dtype=dtype)[::-1]
+    assert Relevance.from_pairs(ids, ids.astype(dtype)).num_relevant.tolist() == [1, 1, 1]
+
+
+def test_columns_of_a_data_frame_are_taken_by_position():
+    frame = pd.DataFrame({"user": [7, 0, 1], "item": [3, 2, 2], "rating": [0.0, 4.0, 2.5]}).query("rating > 0")
+    relevance = Relevance.from_pairs(frame.user, frame.item, frame.rating)
+    assert (relevance.num_queries, relevance.num_items, relevance.label.tolist()) == (2, 3, [4.0, 2.5])
+
+
+def test_what_the_caller_changes_later_changes_nothing():
+    lengths, labels = torch.tensor([3, 2]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
+    relevance = Relevance.from_lists(labels, lengths)
+    lengths[0], labels[1] = 100, 9.0
+    assert relevance.list_size.tolist() == [3, 2]
+    assert relevance.label.tolist() == [1.0, 2.0]
+
+
+def test_labels_whose_gain_overflows_are_refused_where_the_gain_is_taken():
+    relevance = Relevance.from_pairs([0, 1], [0, 1], [2.0, 200.0])
+    with pytest.raises(ValueError, match="label of query 1 is 'as large as 200'; expected labels of finite gain"):
+        relevance.ideal_dcg()
+    assert relevance.ideal_dcg(gain="linear").tolist() == [2.0, 200.0]
 
 
 def test_lists_whose_lengths_do_not_add_up_are_refused():

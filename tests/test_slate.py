@@ -49,6 +49,8 @@ def test_whole_numbers_do_as_labels_of_a_batch():
         ({"weight": torch.ones(4, 2)}, "slate.weight has shape"),
         ({"row_weight": torch.ones(2)}, "slate.row_weight has shape"),
         ({"k": 0}, "slate.k is 0; expected a whole number of at least 1"),
+        ({"gain": "cubic"}, "gain is 'cubic'; expected one of 'exp2', 'linear'"),
+        ({"label": torch.zeros(4, 0)}, "expected at least one column"),
     ],
 )
 def test_wrong_shapes_and_types_raise_at_once(change, message):
@@ -75,8 +77,14 @@ def altered(name, at, value):
         (altered("pair", (0, 1), 9), r"query 0\) has a pair whose column is padding or irrelevant"),
         (altered("pair", (2, 0), int(sampled_slate(0).pair[3, 0])), "slate.pair names a row twice"),
         (altered("query", 2, 3), "slate.query names a query twice"),
-        (altered("ideal_dcg", 3, 0.0), r"query 3\) has relevant items but an ideal_dcg that is not positive"),
+        (
+            altered("ideal_dcg", 3, 0.0),
+            r"query 3\) has relevant items but an ideal_dcg that is",
+        ),
         (altered("column", (0, 3), 99), "slate.column is 'outside the columns'"),
+        (altered("ideal_dcg", 3, torch.inf), "ideal_dcg that is not positive and finite"),
+        (altered("row_weight", 1, -1.0), r"query 1\) has a row_weight that is negative or not finite"),
+        (altered("row_weight", 1, torch.nan), "row_weight that is negative or not finite"),
         (replace(sampled_slate(0), weight=torch.ones(4, 11)), "sampling weights that do not sum to 1"),
     ],
 )
@@ -98,8 +106,15 @@ def test_from_batch_checks_values_unless_told_not_to():
     Slate.from_batch(labels, torch.tensor([0]), validate=False)
     with pytest.raises(ValueError, match="a pair whose column is padding or irrelevant"):
         Slate.from_batch(torch.tensor([[0.0, 1.0]]), torch.tensor([0]), torch.tensor([[3, 4]]))
-    with pytest.raises(ValueError, match=r"mask has shape \[1, 3\]; expected \[B, L\], here \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"mask has shape \[1, 3\]; expected \[B, L\] or \[1, L\]"):
         Slate.from_batch(torch.zeros(1, 2), torch.tensor([0]), mask=torch.ones(1, 3, dtype=torch.bool))
+
+
+def test_from_batch_names_what_is_of_the_wrong_type():
+    with pytest.raises(TypeError, match="labels is 'ndarray'; expected a tensor"):
+        Slate.from_batch(torch.zeros(1, 2).numpy(), torch.tensor([0]))
+    with pytest.raises(TypeError, match="mask is torch.int64; expected type torch.bool"):
+        Slate.from_batch(torch.zeros(1, 2), torch.tensor([0]), mask=torch.ones(1, 2, dtype=torch.int64))
 
 
 def test_moving_a_slate_moves_every_tensor():

@@ -103,6 +103,8 @@ class Relevance:
         num_queries = _count("num_queries", num_queries, "query", all_queries)
         num_items = _count("num_items", num_items, "item", all_items)
 
+        if num_queries * num_items >= 2**63 or num_items >= 2**31:
+            fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
         keys, order = _sorted_keys(queries, items, num_items, "pair")
         kept = labels[order] > 0
         keys, labels = keys[kept], labels[order][kept]
@@ -140,7 +142,7 @@ class Relevance:
         start = offsets(sizes)
         relevant = torch.nonzero(values > 0).squeeze(-1)
         indptr = torch.searchsorted(relevant, start)
-        column = relevant.to(torch.int32 if values.shape[0] < 2**31 else torch.int64)
+        column = relevant.to(torch.int32)
         return cls._build(values.shape[0], indptr, column, values[relevant], start[:-1], sizes, indptr, column)
 
     @classmethod
@@ -220,7 +222,17 @@ class Relevance:
         if k is not None:
             value = torch.where(place < k, value, torch.zeros_like(value))
         total = torch.zeros(last - first, dtype=torch.float64, device=self.device).index_add_(0, row, value)
-        return total.to(self.label.dtype)
+        ideal = total.to(self.label.dtype)
+        bad = ~torch.isfinite(ideal)
+        if bool(bad.any()):
+            query = int(bad.nonzero()[0]) + first + self.query_range[0]
+            largest = float(self.label[bounds[0] : bounds[-1]].max())
+            fail(
+                f"label of query {query}",
+                f"as large as {largest:g}",
+                "labels of finite gain, such as gain='linear' has",
+            )
+        return ideal
 
     def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
         """Row of each pair (query, item) in the whole task's table, −1 where the item is not relevant."""
@@ -291,12 +303,22 @@ class Relevance:
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
 
 
+def _column(argument: str, values: ArrayLike, kinds: str, expected: str) -> Tensor:
+    """One column of numbers from whatever holds it, copied, so that the caller's later changes are not ours."""
+    if not isinstance(values, Tensor):
+        array = np.asarray(values)
+        if array.size and array.dtype.kind not in kinds:
+            fail(argument, f"of type {array.dtype}", expected, TypeError)
+        values = torch.from_numpy(array.astype(np.int64 if "f" not in kinds else np.float32))
+    if values.dim() != 1:
+        fail(argument, f"of shape {list(values.shape)}", "one dimension")
+    if values.is_complex() or ("f" not in kinds and (values.is_floating_point() or values.dtype == torch.bool)):
+        fail(argument, f"of type {values.dtype}", expected, TypeError)
+    return values.clone()
+
+
 def _ids(argument: str, values: ArrayLike) -> Tensor:
-    ids = torch.as_tensor(values)
-    if ids.dim() != 1:
-        fail(argument, f"of shape {list(ids.shape)}", "one dimension")
-    if ids.numel() and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool):
-        fail(argument, f"of type {ids.dtype}", "whole numbers", TypeError)
+    ids = _column(argument, values, "iu", "whole numbers")
     if ids.numel() and int(ids.min()) < 0:
         at = int((ids < 0).nonzero()[0])
         fail(f"{argument}[{at}]", int(ids[at]), "a number of at least 0")
@@ -304,9 +326,7 @@ def _ids(argument: str, values: ArrayLike) -> Tensor:
 
 
 def _labels(argument: str, values: ArrayLike) -> Tensor:
-    labels = torch.as_tensor(values).to(torch.float32)
-    if labels.dim() != 1:
-        fail(argument, f"of shape {list(labels.shape)}", "one dimension")
+    labels = _column(argument, values, "iufb", "numbers").to(torch.float32)
     bad = ~(torch.isfinite(labels) & (labels >= 0))
     if bool(bad.any()):
         at = int(bad.nonzero()[0])
@@ -347,7 +367,7 @@ def _table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, Tens
     bounds = torch.arange(num_queries + 1, device=keys.device) * num_items
     indptr = torch.searchsorted(keys, bounds)
     item = keys % num_items if num_items else keys
-    return indptr, item.to(torch.int32 if num_items < 2**31 else torch.int64)
+    return indptr, item.to(torch.int32)
 
 
 def _largest(values: Tensor) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from songrank._checks import check_int, check_shape, fail
-from songrank.functional.gains import Gain, ideal_dcg
+from songrank.functional.gains import Gain, check_gain, ideal_dcg
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +55,9 @@ class Slate:
         if not isinstance(self.label, Tensor) or self.label.dim() != 2:
             fail("slate.label", getattr(self.label, "shape", self.label), "a tensor of shape [B, L]")
         rows, columns = self.label.shape
+        if columns == 0:
+            fail("slate.label", self.label.shape, "at least one column")
+        check_gain(self.gain)
         shared = ((rows, columns), (1, columns))
         check_shape("slate.query", self.query, (rows,), meaning="[B]")
         check_shape("slate.item", self.item, *shared, meaning="[B, L] or [1, L]")
@@ -118,11 +121,17 @@ class Slate:
             validate: check the values too, which reads them back from the device; turn off in a loop on a GPU.
 
         """
-        if not isinstance(labels, Tensor) or labels.dim() != 2:
-            fail("labels", getattr(labels, "shape", labels), "a tensor of shape [B, L]")
+        if not isinstance(labels, Tensor):
+            fail("labels", type(labels).__name__, "a tensor of shape [B, L]", TypeError)
+        if labels.dim() != 2:
+            fail("labels", labels.shape, "a tensor of shape [B, L]")
         values = labels if labels.is_floating_point() else labels.float()
-        present = torch.ones_like(values, dtype=torch.bool) if mask is None else mask
-        check_shape("mask", present, tuple(values.shape), meaning="[B, L]")
+        present = torch.ones_like(values, dtype=torch.bool)
+        if mask is not None:
+            check_shape("mask", mask, tuple(values.shape), (1, values.shape[1]), meaning="[B, L] or [1, L]")
+            if mask.dtype != torch.bool:
+                fail("mask", mask.dtype, "type torch.bool", TypeError)
+            present = mask.expand(values.shape)
         slate = cls(
             query=query,
             item=torch.arange(values.shape[1], device=values.device).unsqueeze(0),
@@ -186,9 +195,11 @@ class Slate:
         else:
             off = (torch.where(mask, self.weight, torch.zeros_like(self.weight)).sum(-1) - 1.0).abs() > 1e-3
             self._refuse(present & off, "sampling weights that do not sum to 1")
-        self._refuse(
-            self.active.any(-1) & ~(self.ideal_dcg > 0), "relevant items but an ideal_dcg that is not positive"
-        )
+        sound = torch.isfinite(self.ideal_dcg) & (self.ideal_dcg > 0)
+        self._refuse(self.active.any(-1) & ~sound, "relevant items but an ideal_dcg that is not positive and finite")
+        if self.row_weight is not None:
+            weighed = torch.isfinite(self.row_weight) & (self.row_weight >= 0)
+            self._refuse(~weighed, "a row_weight that is negative or not finite")
         queries = self.query[present]
         if _repeats(queries):
             raise ValueError("slate.query names a query twice; expected each query once in a slate")

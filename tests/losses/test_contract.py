@@ -1,6 +1,7 @@
 """What every loss with memory promises its caller."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -229,6 +230,25 @@ def test_a_slate_made_for_another_k_raises(kind, k):
     slate = sampled_slate(0, k=k)
     with pytest.raises(ValueError, match=f"slate.k is {k}; expected the k of this loss"):
         make(kind)(draw(slate), slate)
+
+
+def test_a_baseline_with_a_k_of_its_own_refuses_slates_of_another():
+    slate = sampled_slate(0, k=5)
+    with pytest.raises(ValueError, match="slate.k is 5; expected the k of this loss, 3"):
+        losses.LambdaRank(k=3)(draw(slate), slate)
+    assert bool(losses.LambdaRank(k=5)(draw(slate), slate).isfinite())
+    assert bool(losses.LambdaRank()(draw(slate), slate).isfinite())
+
+
+@every_kind
+def test_a_loss_can_be_pickled_with_its_memory(kind):
+    loss = make(kind)
+    loss(draw(slate_for(kind)), slate_for(kind))
+    again = pickle.loads(pickle.dumps(loss))
+    for name, values in memory(loss).items():
+        assert torch.equal(memory(again)[name], values)
+    scores, slate = draw(slate_for(kind, 1), 1), slate_for(kind, 1)
+    assert torch.equal(again(scores, slate), loss(scores, slate))
 
 
 def test_the_warm_up_takes_slates_of_any_k():

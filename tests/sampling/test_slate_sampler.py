@@ -259,6 +259,31 @@ def test_bad_arguments_are_named(options, message):
         SlateSampler(relevance, **options)
 
 
+def test_dropping_every_batch_is_refused():
+    relevance, _, _ = random_relevance()
+    with pytest.raises(ValueError, match="queries_per_batch is 100; expected at most 37, all there are"):
+        SlateSampler(relevance, queries_per_batch=100, partial="drop")
+
+
+def test_a_state_at_the_end_of_an_epoch_goes_on_with_the_next():
+    relevance, _, _ = random_relevance()
+    sampler = SlateSampler(relevance, 16, partial="drop")
+    sampler.load_state_dict({"seed": 0, "epoch": 0, "position": 32})  # of a sampler that keeps its short batches
+    assert [len(list(sampler)) for _ in range(2)] == [2, 2]
+    assert sampler.epoch == 3
+
+
+def test_an_iterator_ends_when_another_one_begins():
+    relevance, _, _ = random_relevance()
+    sampler = SlateSampler(relevance, 16)
+    stale = iter(sampler)
+    next(stale)
+    list(sampler)
+    with pytest.raises(RuntimeError, match="another one was begun"):
+        next(stale)
+    assert sampler.state_dict()["position"] == 0
+
+
 def test_a_state_of_another_sampler_is_refused():
     relevance, _, _ = random_relevance()
     sampler = SlateSampler(relevance)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_same_shape
+from songrank._checks import check_choice, check_same_shape, fail
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -14,6 +14,8 @@ def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
     check_same_shape("mask", mask, "scores", scores)
+    if mask.dtype != torch.bool:
+        fail("mask", mask.dtype, "type torch.bool", TypeError)
     dtype = torch.promote_types(scores.dtype, torch.float32)
     scores = torch.where(mask, scores, torch.zeros_like(scores)).to(dtype)
     return scores, torch.where(mask, labels.to(dtype), torch.zeros_like(scores)), mask

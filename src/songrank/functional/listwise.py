@@ -37,9 +37,9 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     not state is learnt, and their order in memory means nothing.
     """
     scores, labels, mask = prepare(scores, labels, mask)
-    keys = torch.where(mask, labels, torch.full_like(labels, -1.0))
+    keys = torch.where(mask, labels, torch.full_like(labels, -torch.inf))
     ordered, order = keys.sort(dim=-1, descending=True, stable=True)
-    present = ordered >= 0
+    present = ordered > -torch.inf
     # Measured from each list's top score, which cancels, so that no digits are lost far from 0. Padding sorts last and
     # lies so far below every item that it adds exactly nothing to the sums it stands in.
     top = torch.where(mask, scores, torch.full_like(scores, -torch.inf)).amax(-1, keepdim=True).detach()

@@ -8,15 +8,13 @@ tensor([1, 3, 3, 4])
 tensor([1, 2, 3, 4])
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from songrank._checks import check_choice, check_same_shape
+from songrank.functional.lists import pairwise, prepare
 from songrank.functional.surrogates import Surrogate
 
-Ties = Literal["pessimistic", "average", "stable"]
 TIES = ("pessimistic", "average", "stable")
 
 
@@ -30,7 +28,9 @@ def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessim
     """
     check_choice("ties", ties, TIES)
     size = scores.shape[-1]
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = scores.to(
+        torch.promote_types(scores.dtype, torch.float32 if scores.is_floating_point() else torch.float64)
+    )
     limits = torch.finfo(scores.dtype)
     keys = torch.nan_to_num(scores, nan=limits.min, posinf=limits.max, neginf=limits.min)
     if mask is not None:
@@ -74,9 +74,6 @@ def smooth_ranks(
     >>> smooth_ranks(torch.tensor([2.0, 0.0]))
     tensor([ 1., 10.])
     """
-    loss = Surrogate(surrogate, margin)
-    terms = loss(scores.unsqueeze(-2) - scores.unsqueeze(-1))
-    if mask is not None:
-        check_same_shape("mask", mask, "scores", scores)
-        terms = torch.where(mask.unsqueeze(-2), terms, torch.zeros_like(terms))
-    return terms.sum(-1)
+    scores, _, mask = prepare(scores, torch.zeros_like(scores), mask)
+    terms = Surrogate(surrogate, margin)(-pairwise(scores))
+    return torch.where(mask.unsqueeze(-2), terms, torch.zeros_like(terms)).sum(-1)

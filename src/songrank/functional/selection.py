@@ -9,14 +9,10 @@ most 𝕀(x > 0), so Lemma 3 holds with C = 1, at the price of no gradient at al
 tensor([0.0000, 0.5000, 1.0000])
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from songrank._checks import check_choice
-
-SelectorName = Literal["sigmoid", "smooth_step"]
 
 
 def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:

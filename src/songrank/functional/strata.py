@@ -8,12 +8,9 @@ ones by N⁻/(N m⁻). For the rank of item i, its own comparison is known exact
     ĝ_i = (1/N) [ ℓ(0) + (N⁺ − 1) · mean over the other sampled relevant + N⁻ · mean over the sampled irrelevant ]
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-Estimator = Literal["strata", "plain"]
 ESTIMATORS = ("strata", "plain")
 
 

@@ -17,14 +17,11 @@ tensor([3.], dtype=torch.float64)
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from songrank._checks import check_choice, check_int, check_number
-
-Smoothing = Literal["softplus", "hinge"]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ class RankingLoss(nn.Module, ABC):
 
     """
 
+    k: int | None = None
+    """The K of the NDCG it is about; None for the whole list."""
+
     def __init__(self, *, validate: bool = False) -> None:
         super().__init__()
         self.validate = validate
@@ -38,6 +41,8 @@ class RankingLoss(nn.Module, ABC):
             raise ValueError(
                 f"scores has shape {list(scores.shape)}; expected that of slate.label, {list(slate.label.shape)}"
             )
+        if self.k is not None and slate.k is not None and slate.k != self.k:
+            fail("slate.k", slate.k, f"the k of this loss, {self.k}")
         if self.validate:
             slate.check(scores)
 
@@ -74,6 +79,10 @@ class MemoryLoss(RankingLoss):
 
     ``forward`` gathers the slate's rows, calls ``step`` and, in training mode only, scatters the new rows. The value's
     autograd gradient is the paper's estimator G(w_t); the value itself is the estimate of the objective F(w_t).
+
+    G is a constant for autograd: there is no second derivative to take, and ``torch.func`` transforms work on ``step``
+    or in evaluation mode. Keep the loss outside a ``DistributedDataParallel`` module, or give that one
+    ``broadcast_buffers=False``: by default it copies the first process's buffers, this memory too, over all others'.
     """
 
     by_pair: tuple[str, ...] = ()

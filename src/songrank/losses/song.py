@@ -74,7 +74,6 @@ class SONG(MemoryLoss):
         self.rank_offset = None if rank_offset is None else check_number("rank_offset", rank_offset, 0.0)
         self.lagged = bool(lagged)
         self.estimator = check_choice("estimator", estimator, ESTIMATORS)
-        self.k: int | None = None
         self.u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def check(self, scores: Tensor, slate: Slate) -> None:

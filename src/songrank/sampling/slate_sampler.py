@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -81,7 +81,14 @@ class SlateSampler:
         self._queries = torch.nonzero(self._num_relevant > 0).squeeze(-1) + relevance.query_range[0]
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
+        if len(self) == 0:
+            fail(
+                "queries_per_batch",
+                queries_per_batch,
+                f"at most {self.num_queries}, all there are, with partial='drop'",
+            )
         self._order: tuple[int, Tensor] | None = None
+        self._iteration = 0
 
     @property
     def num_queries(self) -> int:
@@ -95,12 +102,18 @@ class SlateSampler:
 
     def __iter__(self) -> Iterator[Slate]:
         """The slates that are left of the current epoch."""
-        epoch, order = self.epoch, self.order(self.epoch)
+        self._iteration += 1
+        iteration = self._iteration
         end = self.num_queries
         if self.partial == "drop":
             end -= end % self.queries_per_batch
-        place = self.position
+        if self.position >= end:
+            self.epoch, self.position = self.epoch + 1, 0
+        epoch, place = self.epoch, self.position
+        order = self.order(epoch)
         while place < end:
+            if iteration != self._iteration:
+                raise RuntimeError("this pass over the sampler is over: another one was begun, or a state was loaded")
             query = order[place : place + self.queries_per_batch]
             place += self.queries_per_batch
             # Moved on before the slate is handed out: a checkpoint written after its step goes on with the next one.
@@ -129,12 +142,14 @@ class SlateSampler:
         self.epoch, self.position = check_int("state['epoch']", state["epoch"], 0), position
         self.seed = check_int("state['seed']", state["seed"], 0)
         self._order = None
+        self._iteration += 1
 
     # ---- drawing
 
-    def draw(self, query: Tensor, epoch: int | None = None) -> Slate:
+    def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> Slate:
         """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
         epoch = self.epoch if epoch is None else epoch
+        query = torch.as_tensor(query, device=self.relevance.device)
         first, last = self.relevance.query_range
         # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
         if query.device.type == "cpu" and query.numel() and not (first <= int(query.min()) and int(query.max()) < last):
