@@ -25,7 +25,7 @@ def approx_ndcg_loss(
     check_number("temperature", temperature, 0.0, low_open=True)
     scores, labels, mask = prepare(scores, labels, mask)
     rivals = torch.sigmoid(-pairwise(scores) / temperature)
-    rivals = torch.where(mask.unsqueeze(-2), rivals, torch.zeros_like(rivals))
+    rivals = torch.where(mask.unsqueeze(-2), rivals, 0.0)
     rank = 0.5 + rivals.sum(-1)  # an item's comparison with itself is the missing half
     value = safe_divide(dcg(labels, rank, mask=mask, gain=gain), ideal_dcg(labels, gain=gain))
     return reduce_lists(-value, mask, reduction)

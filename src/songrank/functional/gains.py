@@ -22,7 +22,7 @@ def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
     """Gain of each label: 2^y − 1 by default (design decision 9)."""
     if callable(gain):
         # An irrelevant item earns nothing whatever the function says, or padding would count.
-        return torch.where(labels > 0, gain(labels), torch.zeros_like(labels))
+        return torch.where(labels > 0, gain(labels), 0.0)
     return torch.exp2(labels) - 1.0 if check_gain(gain) == "exp2" else labels
 
 
@@ -46,9 +46,9 @@ def dcg(
     """
     terms = gains(labels, gain) * discounts(ranks)
     if k is not None:
-        terms = torch.where(ranks <= check_int("k", k), terms, torch.zeros_like(terms))
+        terms = torch.where(ranks <= check_int("k", k), terms, 0.0)
     if mask is not None:
-        terms = torch.where(mask, terms, torch.zeros_like(terms))
+        terms = torch.where(mask, terms, 0.0)
     return terms.sum(-1)
 
 
@@ -64,7 +64,7 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
     """
     labels = labels.to(torch.promote_types(labels.dtype, torch.float32))
     if mask is not None:
-        labels = torch.where(mask, labels, torch.zeros_like(labels))
+        labels = torch.where(mask, labels, 0.0)
     if k is not None and check_int("k", k) < labels.shape[-1]:
         best = labels.topk(k, dim=-1).values
     else:

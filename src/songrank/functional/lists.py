@@ -17,15 +17,15 @@ def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor
     if mask.dtype != torch.bool:
         fail("mask", mask.dtype, "type torch.bool", TypeError)
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    scores = torch.where(mask, scores, torch.zeros_like(scores)).to(dtype)
-    return scores, torch.where(mask, labels.to(dtype), torch.zeros_like(scores)), mask
+    scores = torch.where(mask, scores, 0.0).to(dtype)
+    return scores, torch.where(mask, labels.to(dtype), 0.0), mask
 
 
 def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
     """Mean over the lists that hold an item, their sum, or one value a list (0 for a list that holds none)."""
     check_choice("reduction", reduction, REDUCTIONS)
     present = mask.any(-1)
-    values = torch.where(present, values, torch.zeros_like(values))
+    values = torch.where(present, values, 0.0)
     if reduction == "none":
         return values
     return values.sum() if reduction == "sum" else values.sum() / present.sum().clamp_min(1)
@@ -34,13 +34,13 @@ def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
 def masked_log_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Log softmax over the items that are there; 0 at padding and in a list that holds nothing."""
     lowest = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
-    lowest = torch.where(mask.any(-1, keepdim=True), lowest, torch.zeros_like(lowest))
-    return torch.where(mask, torch.log_softmax(lowest, -1), torch.zeros_like(scores))
+    lowest = torch.where(mask.any(-1, keepdim=True), lowest, 0.0)
+    return torch.where(mask, torch.log_softmax(lowest, -1), 0.0)
 
 
 def safe_divide(total: Tensor, by: Tensor) -> Tensor:
     """Total / by, and 0 where ``by`` is 0."""
-    return torch.where(by > 0, total / torch.where(by > 0, by, torch.ones_like(by)), torch.zeros_like(total))
+    return torch.where(by > 0, total / torch.where(by > 0, by, torch.ones_like(by)), 0.0)
 
 
 def pairwise(values: Tensor) -> Tensor:

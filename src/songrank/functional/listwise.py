@@ -14,7 +14,7 @@ def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     tensor(1.3863)
     """
     scores, labels, mask = prepare(scores, labels, mask)
-    target = torch.where(mask, torch.exp(masked_log_softmax(labels, mask)), torch.zeros_like(labels))
+    target = torch.where(mask, torch.exp(masked_log_softmax(labels, mask)), 0.0)
     return reduce_lists(-(target * masked_log_softmax(scores, mask)).sum(-1), mask, reduction)
 
 
@@ -45,8 +45,8 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     top = torch.where(mask, scores, torch.full_like(scores, -torch.inf)).amax(-1, keepdim=True).detach()
     bottom = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach()
     value = torch.where(present, scores.gather(-1, order) - top, bottom - top - 1e3)
-    value = torch.where(mask.any(-1, keepdim=True), value, torch.zeros_like(value))
+    value = torch.where(mask.any(-1, keepdim=True), value, 0.0)
     tail = torch.logcumsumexp(value.flip(-1), -1).flip(-1)
     first = group_starts(ordered)
-    terms = torch.where(present, tail.gather(-1, first) - value, torch.zeros_like(value))
+    terms = torch.where(present, tail.gather(-1, first) - value, 0.0)
     return reduce_lists(safe_divide(terms.sum(-1), mask.sum(-1).to(terms.dtype)), mask, reduction)

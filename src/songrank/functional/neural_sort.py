@@ -22,7 +22,7 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
     """
     check_number("temperature", temperature, 0.0, low_open=True)
     scores, _, mask = prepare(scores, torch.zeros_like(scores), mask)
-    spread = torch.where(mask.unsqueeze(-2), pairwise(scores).abs(), torch.zeros_like(scores).unsqueeze(-2)).sum(-1)
+    spread = torch.where(mask.unsqueeze(-2), pairwise(scores).abs(), 0.0).sum(-1)
     count = mask.sum(-1, keepdim=True)
     place = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     slope = (count + 1 - 2 * place).to(scores.dtype)
@@ -31,8 +31,8 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
     logits = (slope.unsqueeze(-1) * centred.unsqueeze(-2) - spread.unsqueeze(-2)) / temperature
     there = mask.unsqueeze(-2) & (place <= count).unsqueeze(-1)
     logits = torch.where(there, logits, torch.full_like(logits, -torch.inf))
-    logits = torch.where(there.any(-1, keepdim=True), logits, torch.zeros_like(logits))
-    return torch.where(there, torch.softmax(logits, -1), torch.zeros_like(logits))
+    logits = torch.where(there.any(-1, keepdim=True), logits, 0.0)
+    return torch.where(there, torch.softmax(logits, -1), 0.0)
 
 
 def sinkhorn(matrix: Tensor, iterations: int) -> Tensor:
@@ -90,7 +90,7 @@ def _soft_ndcg_loss(
     place = torch.arange(1, labels.shape[-1] + 1, device=labels.device, dtype=labels.dtype)
     discount = discounts(place)
     if k is not None:
-        discount = torch.where(place <= check_int("k", k), discount, torch.zeros_like(discount))
+        discount = torch.where(place <= check_int("k", k), discount, 0.0)
     at_place = (order * gains(labels, gain).unsqueeze(-2)).sum(-1)
     value = safe_divide((at_place * discount).sum(-1), ideal_dcg(labels, k=k, gain=gain))
     return reduce_lists(-value, mask, reduction)

@@ -46,7 +46,7 @@ def lambdarank_loss(
         rank = _label_aware_ranks(scores, labels, mask)
         discount = discounts(rank)
         if k is not None:
-            discount = torch.where(rank <= check_int("k", k), discount, torch.zeros_like(discount))
+            discount = torch.where(rank <= check_int("k", k), discount, 0.0)
         swap = pairwise(gains(labels, gain)).abs() * pairwise(discount).abs()
         delta = safe_divide(swap, ideal_dcg(labels, k=k, gain=gain)[..., None, None].expand(swap.shape))
     terms = _pair_terms(scores, _better(labels, mask), sigma) * delta
@@ -60,7 +60,7 @@ def _better(labels: Tensor, mask: Tensor) -> Tensor:
 
 def _pair_terms(scores: Tensor, better: Tensor, sigma: float) -> Tensor:
     terms = torch.nn.functional.softplus(-sigma * pairwise(scores), threshold=50.0)
-    return torch.where(better, terms, torch.zeros_like(terms))
+    return torch.where(better, terms, 0.0)
 
 
 def _label_aware_ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:

@@ -16,5 +16,5 @@ def bce_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, redu
     scores, labels, mask = prepare(scores, labels, mask)
     target = (labels > 0).to(scores.dtype)
     terms = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
-    terms = torch.where(mask, terms, torch.zeros_like(terms))
+    terms = torch.where(mask, terms, 0.0)
     return reduce_lists(safe_divide(terms.sum(-1), mask.sum(-1).to(terms.dtype)), mask, reduction)

@@ -53,7 +53,7 @@ def group_starts(ordered: Tensor) -> Tensor:
     place = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
     begins = torch.ones_like(ordered, dtype=torch.bool)
     begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    return torch.where(begins, place, torch.zeros_like(place)).cummax(-1).values
+    return torch.where(begins, place, 0).cummax(-1).values
 
 
 def _unsort(values: Tensor, order: Tensor) -> Tensor:
@@ -76,4 +76,4 @@ def smooth_ranks(
     """
     scores, _, mask = prepare(scores, torch.zeros_like(scores), mask)
     terms = Surrogate(surrogate, margin)(-pairwise(scores))
-    return torch.where(mask.unsqueeze(-2), terms, torch.zeros_like(terms)).sum(-1)
+    return torch.where(mask.unsqueeze(-2), terms, 0.0).sum(-1)

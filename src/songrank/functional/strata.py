@@ -36,7 +36,7 @@ def list_weights(
     """
     mask = mask.expand(label.shape)
     if weight is not None:
-        return torch.where(mask, weight, torch.zeros_like(weight))
+        return torch.where(mask, weight, 0.0)
     if estimator == "plain":
         present = mask.to(list_size.dtype)
         return present / present.sum(-1, keepdim=True).clamp_min(1.0)
@@ -70,7 +70,7 @@ def rival_weights(
     relevant = mask & (label > 0)
     sampled_relevant, sampled_irrelevant = _sampled(relevant, mask, list_size.dtype)
     others = (num_relevant - 1.0).clamp_min(0.0) / (list_size * (sampled_relevant - 1.0).clamp_min(1.0))
-    others = torch.where(sampled_relevant > 1, others, torch.zeros_like(others))
+    others = torch.where(sampled_relevant > 1, others, 0.0)
     column = _spread(
         relevant, mask, others, (list_size - num_relevant) / (list_size * sampled_irrelevant.clamp_min(1.0))
     )
@@ -84,4 +84,4 @@ def _sampled(relevant: Tensor, mask: Tensor, dtype: torch.dtype) -> tuple[Tensor
 
 def _spread(relevant: Tensor, mask: Tensor, on_relevant: Tensor, on_irrelevant: Tensor) -> Tensor:
     column = torch.where(relevant, on_relevant.unsqueeze(-1), on_irrelevant.unsqueeze(-1))
-    return torch.where(mask, column, torch.zeros_like(column))
+    return torch.where(mask, column, 0.0)

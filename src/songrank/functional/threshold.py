@@ -105,13 +105,30 @@ def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Te
 def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 0.5) -> Tensor:
     """The (K+1)-th largest score where item j stands for ``counts[j]`` items of the list; the smallest with any
     count if all of them together are fewer. It minimises the unsmoothed L_q over the weighted sample.
+
+    >>> weighted_threshold(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1.0, 5.0, 5.0]), k=4)
+    tensor(2.)
     """
-    keys = torch.where(counts > 0, scores, torch.full_like(scores, -torch.inf))
-    ordered, order = keys.sort(dim=-1, descending=True)
+    keys = torch.where(counts > 0, scores, -torch.inf)
+    ordered, order = keys.topk(_depth(counts, k + epsilon), dim=-1)
     total = counts.gather(-1, order).cumsum(-1)
     last = (counts > 0).sum(-1) - 1
-    place = torch.minimum((total < k + epsilon).sum(-1), last.clamp_min(0))
+    place = torch.minimum((total < k + epsilon).sum(-1), last.clamp_min(0)).clamp_max(order.shape[-1] - 1)
     return ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+
+def _depth(counts: Tensor, wanted: float) -> int:
+    """How many of the largest scores can be needed to count up to ``wanted``.
+
+    All of them, in general. A CPU may look: once the items that stand for less than the row's largest count are used
+    up, each further one adds that count. (A GPU would have to wait for the answer.)
+    """
+    size = counts.shape[-1]
+    if counts.device.type != "cpu" or torch.compiler.is_compiling() or counts.numel() == 0:
+        return size
+    most = counts.amax(-1, keepdim=True)
+    needed = (counts < most).sum(-1) + torch.ceil(wanted / most.squeeze(-1).clamp_min(1e-9)) + 1
+    return int(needed.amax().clamp(max=size))
 
 
 def smooth_threshold(

@@ -186,7 +186,7 @@ def own_weights(slate: Slate, dtype: torch.dtype) -> Tensor | None:
 def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:
     """The scores in ``dtype``, 0 at padding: whatever stands there, its gradient is exactly 0."""
     mask = slate.mask.expand(slate.label.shape)
-    return torch.where(mask, scores, torch.zeros_like(scores)).to(dtype)
+    return torch.where(mask, scores, 0.0).to(dtype)
 
 
 def attach_gradient(value: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ class ListwiseCE(MemoryLoss):
         weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
         mask = slate.mask.expand(h.shape)
         top = torch.where(mask, h, -torch.inf).amax(-1, keepdim=True)
-        top = torch.where(slate.rows_present.unsqueeze(1), top, torch.zeros_like(top))
+        top = torch.where(slate.rows_present.unsqueeze(1), top, 0.0)
         mass = weight * torch.exp((h - top).clamp_max(0.0))  # only padding can lie above the top
         active = slate.active
         relevant = torch.where(active, h.gather(1, slate.column), top)
@@ -85,9 +85,9 @@ class ListwiseCE(MemoryLoss):
         new = log_moving_average(old, log_estimate, self.gamma)
 
         sampled = active.sum(-1, keepdim=True).clamp_min(1).to(h.dtype)
-        share = torch.where(active, row_shares(slate, h.dtype).unsqueeze(1) / sampled, torch.zeros_like(new))
-        inverse = torch.where(active, share * torch.exp(top - relevant - new), torch.zeros_like(new))
+        share = torch.where(active, row_shares(slate, h.dtype).unsqueeze(1) / sampled, 0.0)
+        inverse = torch.where(active, share * torch.exp(top - relevant - new), 0.0)
         gradient = mass * inverse.sum(-1, keepdim=True)
         gradient = gradient.scatter_add(1, slate.column, -inverse * (others + own_mass))
-        nll = torch.where(active, new + torch.log(counts[0]).unsqueeze(1), torch.zeros_like(new))
+        nll = torch.where(active, new + torch.log(counts[0]).unsqueeze(1), 0.0)
         return (share * nll).sum(), gradient, new

@@ -117,7 +117,7 @@ class SONG(MemoryLoss):
         active = slate.active
         sampled = active.sum(-1).clamp_min(1).to(dtype)
         share = row_shares(slate, dtype) * list_counts(slate, dtype)[1] / sampled
-        return torch.where(active, share.unsqueeze(1), torch.zeros_like(share).unsqueeze(1))
+        return torch.where(active, share.unsqueeze(1), 0.0)
 
     def _ndcg(
         self, u: Tensor, slate: Slate, dtype: torch.dtype, rank_offset: float | None = None
@@ -127,7 +127,7 @@ class SONG(MemoryLoss):
         chosen = self.rank_offset if rank_offset is None else rank_offset
         offset = default_rank_offset(size) if chosen is None else chosen
         gain = gains(slate.label.to(dtype).gather(1, slate.column), slate.gain)
-        gain = torch.where(slate.active, gain, torch.zeros_like(gain))
+        gain = torch.where(slate.active, gain, 0.0)
         ideal = slate.ideal_dcg.to(dtype).unsqueeze(1)
         ideal = torch.where(ideal > 0, ideal, torch.ones_like(ideal))
         # An item's own comparison alone puts ℓ(0)/N into g; own sampling weights may leave it out.
