@@ -84,11 +84,11 @@ class Surrogate:
             return smooth_hinge(x, self.margin)
         return logistic(x) if self.name == "logistic" else sigmoid(x)
 
-    def value_and_slope_(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(ℓ(x), ℓ′(x)); may overwrite x: it is for large x, without autograd."""
+    def value_and_slope_(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(ℓ(x), ℓ′(x)); may overwrite x, and ``out`` if given: it is for large x, without autograd."""
         if self.name == "squared_hinge":
             shifted = x.add_(self.margin).relu_()
-            return shifted * shifted, shifted.mul_(2.0)
+            return torch.mul(shifted, shifted, out=out), shifted.mul_(2.0)
         if self.name == "smooth_hinge":
             return smooth_hinge(x, self.margin), (x + self.margin).clamp_(0.0, 1.0)
         value = torch.sigmoid(x)

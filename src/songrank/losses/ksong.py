@@ -191,8 +191,8 @@ class KSONG(SONG):
         weight = list_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
         stored = rows["threshold"].to(h.dtype)
         known = seen(stored)
-        own = weighted_threshold(h, weight * size.unsqueeze(1), self.problem.k, self.problem.epsilon)
-        threshold = torch.where(known, stored, own)
+        own = _SlateThreshold(h, weight, size, self.problem)
+        threshold = own.where(~known, stored)
         if self.centred == "first":
             kept = rows["centre"].to(h.dtype)
             centre = torch.where(seen(kept), kept, threshold)
@@ -204,10 +204,36 @@ class KSONG(SONG):
         smallest = torch.finfo(h.dtype).tiny
         step = self.threshold_rate * slope
         if self.threshold_step == "newton":
-            reach = (own - threshold).abs() + self.problem.tau1
-            step = torch.maximum(torch.minimum(step / curvature.clamp_min(smallest), reach), -reach)
+            step = step / curvature.clamp_min(smallest)
+            far = step.abs() > self.problem.tau1
+            reach = (own.where(far, threshold) - threshold).abs() + self.problem.tau1
+            step = torch.maximum(torch.minimum(step, reach), -reach)
         moved = {"threshold": threshold - step, "curvature": curvature, "centre": centre}
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
         divisor = bend if self.implicit == "slate" else curvature
         return threshold, cross / divisor.clamp_min(smallest).unsqueeze(1), after
+
+
+class _SlateThreshold:
+    """The weighted (K+1)-th largest score of each row of a slate, worked out where it is asked for.
+
+    It takes a sort. A CPU can look which rows need it; a GPU would have to wait for the answer, and sorts them all.
+    """
+
+    def __init__(self, h: Tensor, weight: Tensor, size: Tensor, problem: ThresholdProblem) -> None:
+        self.h, self.weight, self.size, self.problem = h, weight, size, problem
+        picky = h.device.type == "cpu" and not torch.compiler.is_compiling()
+        self.everywhere = None if picky else self._of(h, weight, size)
+
+    def where(self, wanted: Tensor, otherwise: Tensor) -> Tensor:
+        """[B]: the slate's threshold for the rows ``wanted``, ``otherwise`` for the others."""
+        if self.everywhere is not None:
+            return torch.where(wanted, self.everywhere, otherwise)
+        rows = wanted.nonzero().squeeze(1)
+        if rows.numel() == 0:
+            return otherwise
+        return otherwise.index_copy(0, rows, self._of(self.h[rows], self.weight[rows], self.size[rows]))
+
+    def _of(self, h: Tensor, weight: Tensor, size: Tensor) -> Tensor:
+        return weighted_threshold(h, weight * size.unsqueeze(1), self.problem.k, self.problem.epsilon)

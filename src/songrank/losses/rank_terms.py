@@ -12,15 +12,19 @@ from songrank.functional.surrogates import Surrogate
 from songrank.losses.base import list_counts, own_weights
 from songrank.slate import Slate
 
-_IN_CACHE = 2**18
+_IN_CACHE = 2**17
 """Comparisons at a time on a CPU: what they make then stays in its cache (three times as fast at 256 × 10 × 310)."""
-_IN_MEMORY = 2**28
-"""Comparisons to hold at most: above that the slopes are computed a second time instead of kept."""
+_IN_MEMORY = 2**26
+"""Comparisons at a time on a GPU; 256 MB in float32."""
 
 
 @dataclass(frozen=True)
 class RankTerms:
-    """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time."""
+    """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time.
+
+    On a CPU they are made in two buffers, again for the gradient: fresh memory costs more than the arithmetic.
+    Elsewhere the slopes are kept if one part holds them all.
+    """
 
     estimate: Tensor
     scores: Tensor
@@ -29,7 +33,8 @@ class RankTerms:
     column: Tensor
     surrogate: Surrogate
     parts: list[slice]
-    slopes: list[Tensor] | None
+    buffers: tuple[Tensor, Tensor] | None
+    slope: Tensor | None
 
     @classmethod
     def of(cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str) -> RankTerms:
@@ -38,43 +43,50 @@ class RankTerms:
         counts = list_counts(slate, scores.dtype)
         weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=estimator)
         relevant = scores.gather(1, slate.column)
-        parts = _parts(scores, slate.column.shape[1])
-        keep = scores.numel() * slate.column.shape[1] <= _IN_MEMORY
+        parts, buffers = _plan(scores, slate.column.shape[1])
         sums: list[Tensor] = []
-        slopes: list[Tensor] = []
+        slope = None
         for part in parts:
-            value, slope = surrogate.value_and_slope_(scores[part].unsqueeze(1) - relevant[part].unsqueeze(2))
+            value, slope = _compare(scores, relevant, part, surrogate, buffers)
             sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
-            if keep:
-                slopes.append(slope)
+        kept = slope if buffers is None and len(parts) == 1 else None
         estimate = _join(sums) + own * surrogate.at_zero
-        return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, slopes if keep else None)
+        return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, buffers, kept)
 
     def gradient(self, coefficient: Tensor) -> Tensor:
         """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
         pushes: list[Tensor] = []
         pulls: list[Tensor] = []
-        for at, part in enumerate(self.parts):
-            slope = self._slope(at)
+        for part in self.parts:
+            slope = self.slope
+            if slope is None:
+                slope = _compare(self.scores, self.relevant, part, self.surrogate, self.buffers)[1]
             pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
             pulls.append(torch.bmm(slope, self.weight[part].unsqueeze(2)).squeeze(2))
-        return (_join(pushes) * self.weight).scatter_add(1, self.column, -_join(pulls) * coefficient)
-
-    def _slope(self, at: int) -> Tensor:
-        if self.slopes is not None:
-            return self.slopes[at]
-        part = self.parts[at]
-        return self.surrogate.value_and_slope_(self.scores[part].unsqueeze(1) - self.relevant[part].unsqueeze(2))[1]
+        return _join(pushes).mul_(self.weight).scatter_add_(1, self.column, -_join(pulls) * coefficient)
 
 
-def _parts(scores: Tensor, pairs: int) -> list[slice]:
-    """Rows to take at a time: all at once for a compiler, which makes no such tensor anyway."""
+def _compare(
+    scores: Tensor, relevant: Tensor, part: slice, surrogate: Surrogate, buffers: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor]:
+    """(ℓ, ℓ′) of h_j − h_i for these rows, [rows, P, L]; in the buffers, if there are any, until the next call."""
+    rivals, items = scores[part].unsqueeze(1), relevant[part].unsqueeze(2)
+    if buffers is None:
+        return surrogate.value_and_slope_(rivals - items)
+    difference, value = (buffer[: part.stop - part.start] for buffer in buffers)
+    return surrogate.value_and_slope_(torch.sub(rivals, items, out=difference), out=value)
+
+
+def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:
+    """Rows to take at a time, and on a CPU where to compare them. A compiler makes no such tensor: all at once."""
     rows, columns = scores.shape
-    if torch.compiler.is_compiling():
-        return [slice(0, rows)]
-    budget = _IN_CACHE if scores.device.type == "cpu" else _IN_MEMORY // 4
-    step = max(budget // max(pairs * columns, 1), 1)
-    return [slice(first, min(first + step, rows)) for first in range(0, rows, step)] or [slice(0, 0)]
+    if torch.compiler.is_compiling() or rows == 0:
+        return [slice(0, rows)], None
+    on_cpu = scores.device.type == "cpu"
+    step = min(max((_IN_CACHE if on_cpu else _IN_MEMORY) // max(pairs * columns, 1), 1), rows)
+    parts = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
+    shape = (step, pairs, columns)
+    return parts, (scores.new_empty(shape), scores.new_empty(shape)) if on_cpu else None
 
 
 def _join(parts: list[Tensor]) -> Tensor:
