@@ -73,6 +73,7 @@ def catalogue_studies() -> dict[str, list[Config]]:
         "tau": grid(**fixed, tau1=[0.1, 0.03, 0.3, 1.0]),
         "selector": grid(**fixed, selector=["sigmoid", "smooth_step"], selector_scale=[2.0, 1.0, 5.0]),
         "margin": grid(loss=["song"], margin=[1.0, 0.5, 2.0, 3.0], gamma=[0.1, 0.3]),
+        "defaults": [{"loss": "song"}, *grid(**ksong)],
     }
 
 
@@ -128,9 +129,10 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
         return ListwiseCE(relevance.num_pairs, **options).to(relevance.device)
     loss: SONG
     if config["loss"] == "k-song":
-        # "balanced" is Newton's step with ∇λ divided by the slate's own curvature; the others divide by s, as eq. 5 has it.
-        step = options.pop("threshold_step", "newton")
-        options.setdefault("implicit", "slate" if step == "balanced" else "memory")
+        # "balanced" is Newton with ∇λ divided by the curvature of the slate; the others divide by s, as eq. 5 has it.
+        step = options.pop("threshold_step", None)
+        if step is not None:
+            options["implicit"] = "slate" if step == "balanced" else "memory"
         if step in ("newton", "gradient"):
             options["threshold_step"] = step
         kind = QuantileKSONG if step == "quantile" else KSONG

@@ -78,8 +78,8 @@ def rival_weights(
 
 
 def _sampled(relevant: Tensor, mask: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    sampled_relevant = relevant.sum(-1).to(dtype)
-    return sampled_relevant, mask.sum(-1).to(dtype) - sampled_relevant
+    sampled_relevant = relevant.sum(-1, dtype=torch.int32).to(dtype)
+    return sampled_relevant, mask.sum(-1, dtype=torch.int32).to(dtype) - sampled_relevant
 
 
 def _spread(relevant: Tensor, mask: Tensor, on_relevant: Tensor, on_irrelevant: Tensor) -> Tensor:

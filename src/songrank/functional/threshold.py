@@ -84,7 +84,7 @@ class ThresholdProblem:
         x = (scores - threshold.unsqueeze(-1)) / self.tau1
         if self.smoothing == "softplus":
             slope = torch.sigmoid(x)
-            bend = slope * (1.0 - slope)
+            bend = torch.addcmul(slope, slope, slope, value=-1.0)
         else:
             slope = x.clamp(0.0, 1.0)
             bend = ((x > 0) & (x <= 1)).to(x.dtype)

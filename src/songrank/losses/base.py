@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -100,18 +101,27 @@ class MemoryLoss(RankingLoss):
 
     def gather(self, slate: Slate) -> Rows:
         """The rows of this slate, as they are now."""
-        rows = {name: self.table(name).gather(_pair_rows(slate)) for name in self.by_pair}
-        rows |= {name: self.table(name).gather(_query_rows(slate)) for name in self.by_query}
-        return rows
+        return {
+            name: self.table(name).take(places).view(rows.shape)
+            for rows, places, names in self._places(slate)
+            for name in names
+        }
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
         """Write the rows of this slate. Rows of padding are not written, nor values that are not finite."""
         with torch.no_grad():
-            for name in self.by_pair:
-                if slate.pair is not None:
-                    self.table(name).scatter(slate.pair, rows[name])
-            for name in self.by_query:
-                self.table(name).scatter(_query_rows(slate), rows[name])
+            for _, places, names in self._places(slate):
+                for name in names:
+                    self.table(name).put(places, rows[name])
+
+    def _places(self, slate: Slate) -> Iterator[tuple[Tensor, Tensor, tuple[str, ...]]]:
+        """(rows, where they lie, the tables that hold them): the tables of a kind hold the same range."""
+        if self.by_pair:
+            rows = torch.full_like(slate.column, -1) if slate.pair is None else slate.pair
+            yield rows, self.table(self.by_pair[0]).locate(rows), self.by_pair
+        if self.by_query:
+            rows = torch.where(slate.rows_present, slate.query, -1)
+            yield rows, self.table(self.by_query[0]).locate(rows), self.by_query
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
         """The loss, with the memory brought up to date if this module is in training mode."""
@@ -154,14 +164,6 @@ class MemoryLoss(RankingLoss):
         """The precision to compute in: that of the memory, or of the scores where they are finer."""
         first = (self.by_pair + self.by_query)[0]
         return torch.promote_types(scores.dtype, self.table(first).values.dtype)
-
-
-def _pair_rows(slate: Slate) -> Tensor:
-    return torch.full_like(slate.column, -1) if slate.pair is None else slate.pair
-
-
-def _query_rows(slate: Slate) -> Tensor:
-    return torch.where(slate.rows_present, slate.query, torch.full_like(slate.query, -1))
 
 
 def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:

@@ -20,11 +20,12 @@ from songrank.slate import Slate
 
 @dataclass(frozen=True)
 class _Selection:
-    """ψ and ψ′ of each relevant item [B, P], ∇λ with respect to the scores [B, L], and the queries' rows after."""
+    """ψ and ψ′ of each relevant item [B, P], ∇λ = cross [B, L] / divisor [B], and the queries' rows after."""
 
     psi: Tensor
     slope: Tensor
-    implicit: Tensor | None
+    cross: Tensor | None
+    divisor: Tensor | None
     rows: Rows
 
 
@@ -164,11 +165,11 @@ class KSONG(SONG):
         if self.form == "rank":
             size = list_counts(slate, slope.dtype)[0].unsqueeze(1)
             return terms.gradient(selection.psi * slope - size * selection.slope * value)
-        assert selection.implicit is not None
-        gradient = terms.gradient(selection.psi * slope)
+        assert selection.cross is not None
+        assert selection.divisor is not None
         pull = selection.slope * value
-        gradient = gradient.scatter_add(1, slate.column, pull)
-        return gradient - pull.sum(-1, keepdim=True) * selection.implicit
+        gradient = terms.gradient(selection.psi * slope).scatter_add_(1, slate.column, pull)
+        return gradient.addcmul_(selection.cross, (pull.sum(-1) / selection.divisor).unsqueeze(1), value=-1.0)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> _Selection:
         """ψ and ψ′ for the slate's relevant items, with the threshold moved on for the next visit."""
@@ -176,17 +177,17 @@ class KSONG(SONG):
         everything = (self.problem.k >= size).unsqueeze(1)
         if self.form == "rank":
             psi, slope = select(self.problem.k - size.unsqueeze(1) * u, self.selector, self.selector_scale)
-            implicit, moved = None, {name: rows[name] for name in self.by_query}
+            cross, divisor, moved = None, None, {name: rows[name] for name in self.by_query}
         else:
-            threshold, implicit, moved = self._track(h, size, slate, rows)
+            threshold, cross, divisor, moved = self._track(h, size, slate, rows)
             relevant = h.gather(1, slate.column)
             psi, slope = select(relevant - threshold.unsqueeze(1), self.selector, self.selector_scale)
         psi = torch.where(everything, torch.ones_like(psi), psi)
         slope = torch.where(everything, torch.zeros_like(slope), slope)
-        return _Selection(psi, slope, implicit, moved)
+        return _Selection(psi, slope, cross, divisor, moved)
 
-    def _track(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Tensor, Rows]:
-        """The λ to use now, ∇λ with respect to the scores [B, L], and the rows after this visit."""
+    def _track(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Rows]:
+        """The λ to use now, ∇λ as a quotient [B, L] / [B], and the rows after this visit."""
         given, counts = own_weights(slate, h.dtype), list_counts(slate, h.dtype)
         weight = list_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
         stored = rows["threshold"].to(h.dtype)
@@ -212,7 +213,7 @@ class KSONG(SONG):
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
         divisor = bend if self.implicit == "slate" else curvature
-        return threshold, cross / divisor.clamp_min(smallest).unsqueeze(1), after
+        return threshold, cross, divisor.clamp_min(smallest), after
 
 
 class _SlateThreshold:

@@ -56,18 +56,24 @@ class MemoryTable(nn.Module):
 
     def gather(self, rows: Tensor) -> Tensor:
         """Values of these rows, ``UNSEEN`` for −1 and for rows not yet visited; any shape."""
-        return self.values.index_select(0, self._local(rows)).view(rows.shape)
+        return self.take(self.locate(rows)).view(rows.shape)
 
     def scatter(self, rows: Tensor, values: Tensor) -> None:
         """Write these rows; −1 is written nowhere, and a value that is not finite leaves its row as it was."""
-        local = self._local(rows)
-        flat = values.detach().reshape(-1).to(self.values.dtype)
-        keep = torch.isfinite(flat) & (rows.reshape(-1) >= 0)
-        flat = torch.where(keep, flat, self.values.index_select(0, local))
-        self.values.index_copy_(0, local, flat)
+        self.put(self.locate(rows), values)
 
-    def _local(self, rows: Tensor) -> Tensor:
-        """Where these rows lie: padding in the extra row, rows past the end past that one, so that they raise."""
+    def take(self, places: Tensor) -> Tensor:
+        """Values at these places, which :meth:`locate` gave."""
+        return self.values.index_select(0, places)
+
+    def put(self, places: Tensor, values: Tensor) -> None:
+        """Write at these places, which :meth:`locate` gave, as :meth:`scatter` does."""
+        flat = values.detach().reshape(-1).to(self.values.dtype)
+        keep = torch.isfinite(flat) & (places < self.last - self.first)
+        self.values.index_copy_(0, places, torch.where(keep, flat, self.take(places)))
+
+    def locate(self, rows: Tensor) -> Tensor:
+        """Where these rows lie, flat: padding in the extra row, and rows past the end past that one, so they raise."""
         flat = rows.reshape(-1)
         here = flat - self.first + (flat >= self.last)
         return torch.where(flat >= 0, here, torch.full_like(flat, self.last - self.first))
@@ -92,7 +98,7 @@ class MemoryTable(nn.Module):
         if rows is None:
             self.values.fill_(UNSEEN)
         else:
-            self.values.index_fill_(0, self._local(self._owned(rows)), UNSEEN)
+            self.values.index_fill_(0, self.locate(self._owned(rows)), UNSEEN)
 
     def _owned(self, rows: Tensor | Sequence[int]) -> Tensor:
         rows = torch.as_tensor(rows, dtype=torch.int64, device=self.values.device)
