@@ -95,3 +95,9 @@ class Surrogate:
         if self.name == "logistic":
             return logistic(x), value / math.log(2.0)
         return value, value * (1.0 - value)
+
+    def slope_(self, x: Tensor) -> Tensor:
+        """ℓ′(x) alone; may overwrite x."""
+        if self.name == "squared_hinge":
+            return x.add_(self.margin).relu_().mul_(2.0)
+        return self.value_and_slope_(x)[1]

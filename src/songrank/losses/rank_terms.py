@@ -47,7 +47,9 @@ class RankTerms:
         sums: list[Tensor] = []
         slope = None
         for part in parts:
-            value, slope = _compare(scores, relevant, part, surrogate, buffers)
+            difference = _differences(scores, relevant, part, buffers)
+            out = None if buffers is None else buffers[1][: difference.shape[0]]
+            value, slope = surrogate.value_and_slope_(difference, out)
             sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
         kept = slope if buffers is None and len(parts) == 1 else None
         estimate = _join(sums) + own * surrogate.at_zero
@@ -60,21 +62,18 @@ class RankTerms:
         for part in self.parts:
             slope = self.slope
             if slope is None:
-                slope = _compare(self.scores, self.relevant, part, self.surrogate, self.buffers)[1]
+                slope = self.surrogate.slope_(_differences(self.scores, self.relevant, part, self.buffers))
             pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
             pulls.append(torch.bmm(slope, self.weight[part].unsqueeze(2)).squeeze(2))
         return _join(pushes).mul_(self.weight).scatter_add_(1, self.column, -_join(pulls) * coefficient)
 
 
-def _compare(
-    scores: Tensor, relevant: Tensor, part: slice, surrogate: Surrogate, buffers: tuple[Tensor, Tensor] | None
-) -> tuple[Tensor, Tensor]:
-    """(ℓ, ℓ′) of h_j − h_i for these rows, [rows, P, L]; in the buffers, if there are any, until the next call."""
+def _differences(scores: Tensor, relevant: Tensor, part: slice, buffers: tuple[Tensor, Tensor] | None) -> Tensor:
+    """h_j − h_i for these rows, [rows, P, L]; in the first buffer, if there is one, until the next call."""
     rivals, items = scores[part].unsqueeze(1), relevant[part].unsqueeze(2)
     if buffers is None:
-        return surrogate.value_and_slope_(rivals - items)
-    difference, value = (buffer[: part.stop - part.start] for buffer in buffers)
-    return surrogate.value_and_slope_(torch.sub(rivals, items, out=difference), out=value)
+        return rivals - items
+    return torch.sub(rivals, items, out=buffers[0][: part.stop - part.start])
 
 
 def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:

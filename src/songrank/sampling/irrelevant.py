@@ -23,8 +23,7 @@ class Spread:
     The n places, laid on a circle and turned by a random amount, are cut into one stretch for each draw, and each draw
     takes one place of its stretch. The turn makes every place equally likely; the stretches make draws distinct and
     spread them out. Draws stand in columns ``first`` … ``first + drawn − 1``; the others hold something valid but
-    meaningless. ``turned_place``, ``place`` and ``around`` (1 where the turn led past the end) are [B, L], the others
-    [B, 1].
+    meaningless. ``turned_place`` and ``around`` (where turning back leads past the end) are [B, L], the others [B, 1].
     """
 
     first: Tensor
@@ -32,7 +31,6 @@ class Spread:
     available: Tensor
     turn: Tensor
     turned_place: Tensor
-    place: Tensor
     around: Tensor
 
     @classmethod
@@ -46,9 +44,11 @@ class Spread:
         cut = slot.mul_(available).div_(drawn.clamp_min(1.0)).floor_()
         turn = (share[:, -1:] * available).floor_()
         turned = cut.diff(dim=1).mul_(share[:, :-1]).floor_().add_(cut[:, :-1])
-        place = turned + turn
-        around = place.div(available.clamp_min(1.0)).floor_()
-        return cls(first, drawn, available, turn, turned, place.addcmul_(around, available, value=-1.0), around)
+        return cls(first, drawn, available, turn, turned, turned >= available - turn)
+
+    def turn_back_(self, added: Tensor) -> Tensor:
+        """``added`` [B, L] + the places themselves, in ``added``'s memory."""
+        return added.add_(self.turned_place).add_(self.turn).addcmul_(self.around, self.available, value=-1.0)
 
 
 def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Tensor:
@@ -58,9 +58,9 @@ def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Ten
     # fixed number of steps a place and reads nothing back, which is what a GPU wants.
     if local.device.type == "cpu" and not torch.compiler.is_compiling():
         total = int((stop - start).sum())
-        if total <= 8 * spread.place.numel():
-            return taken_before_by_merge(relevance, local, start, stop, spread).add_(spread.place).long()
-    return taken_before_by_search(relevance, local, start, stop, spread) + spread.place.long()
+        if total <= 8 * spread.turned_place.numel():
+            return spread.turn_back_(taken_before_by_merge(relevance, local, start, stop, spread)).long()
+    return spread.turn_back_(taken_before_by_search(relevance, local, start, stop, spread).double()).long()
 
 
 def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, stop: Tensor, spread: Spread) -> Tensor:
@@ -69,7 +69,8 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
     The j-th taken item c_j of a list has c_j − j untaken items before it, so it comes before the r-th untaken item if
     and only if c_j − j ≤ r; c_j − j never falls, so bisection finds how many do.
     """
-    taken, place = relevance.taken_item, spread.place.long()
+    taken = relevance.taken_item
+    place = spread.turn_back_(torch.zeros_like(spread.turned_place)).long()
     if taken.numel() == 0:
         return torch.zeros_like(place)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local].unsqueeze(1)
@@ -85,7 +86,7 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
 
 def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, stop: Tensor, spread: Spread) -> Tensor:
     """The same, as float64, by counting from which draw on each taken item comes before; O(taken + places)."""
-    rows, columns = spread.place.shape
+    rows, columns = spread.turned_place.shape
     length = stop - start
     ends = length.cumsum(0)
     row = segment_rows(length)
@@ -108,12 +109,8 @@ def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, st
     later = spread.turned_place.view(-1).index_select(0, cell) < turned
     nowhere = rows * (columns + 1)  # each row has one bin more than cells, for those that come after its last draw
     bins = torch.where(inside, cell.add_(row).add_(later), nowhere)
-    counts = torch.bincount(bins, minlength=nowhere + 1)[:nowhere].view(rows, columns + 1)
-    before = counts[:, :columns].cumsum(1, dtype=torch.float64)
-    return before.add_(_sums(wrapped, ends, length)).addcmul_(spread.around, _sums(inside, ends, length), value=-1.0)
-
-
-def _sums(flags: Tensor, ends: Tensor, length: Tensor) -> Tensor:
-    """[B, 1]: how many flags each row's segment holds."""
-    total = torch.nn.functional.pad(flags.cumsum(0), (1, 0))
-    return (total[ends] - total[ends - length]).unsqueeze(1).double()
+    counts = torch.bincount(bins, weights=torch.ones_like(turned), minlength=nowhere + 1)
+    before = counts[:nowhere].view(rows, columns + 1).cumsum_(1)
+    wraps = torch.bincount(row, weights=wrapped.double(), minlength=rows).unsqueeze(1)
+    within = before[:, columns:].clone()
+    return before[:, :columns].add_(wraps).addcmul_(spread.around, within, value=-1.0)

@@ -152,8 +152,10 @@ class SlateSampler:
         query = torch.as_tensor(query, device=self.relevance.device)
         first, last = self.relevance.query_range
         # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
-        if query.device.type == "cpu" and query.numel() and not (first <= int(query.min()) and int(query.max()) < last):
-            fail("query", (int(query.min()), int(query.max())), f"queries from {first} to {last - 1}, those held here")
+        if query.device.type == "cpu" and query.numel():
+            least, most = (int(end) for end in query.aminmax())
+            if least < first or most >= last:
+                fail("query", (least, most), f"queries from {first} to {last - 1}, those held here")
         local = query - first
         if self.irrelevant == "all" and self.length is None:
             return self._whole_lists(query, local, epoch)
