@@ -56,6 +56,10 @@ def gumbel_approx_ndcg_loss(
         scale: β.
         noise: standard Gumbel noise [samples, ..., L]; drawn from torch's generator if not given.
 
+    >>> scores, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]])
+    >>> gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(4, 1, 2)) == approx_ndcg_loss(scores, labels)
+    tensor(True)
+
     """
     check_number("scale", scale, 0.0)
     present = prepare(scores, labels, mask)[2]

@@ -19,7 +19,11 @@ Gain = str | Callable[[Tensor], Tensor]
 
 
 def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
-    """Gain of each label: 2^y − 1 by default (design decision 9)."""
+    """Gain of each label: 2^y − 1 by default (design decision 9).
+
+    >>> gains(torch.tensor([0.0, 1.0, 2.0]), gain="linear")
+    tensor([0., 1., 2.])
+    """
     if callable(gain):
         # An irrelevant item earns nothing whatever the function says, or padding would count.
         return torch.where(labels > 0, gain(labels), 0.0)
@@ -32,7 +36,11 @@ def check_gain(gain: Gain) -> Gain:
 
 
 def discounts(ranks: Tensor) -> Tensor:
-    """1 / log₂(1 + rank) for ranks counted from 1."""
+    """1 / log₂(1 + rank) for ranks counted from 1.
+
+    >>> discounts(torch.tensor([1.0, 3.0]))
+    tensor([1.0000, 0.5000])
+    """
     return torch.reciprocal(torch.log2(1.0 + ranks))
 
 
@@ -60,6 +68,9 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
         mask: [..., L], False for padding.
         k: how many positions count; None for all.
         gain: see :func:`gains`.
+
+    >>> ideal_dcg(torch.tensor([0.0, 2.0, 1.0]), k=1)
+    tensor(3.)
 
     """
     labels = labels.to(torch.promote_types(labels.dtype, torch.float32))

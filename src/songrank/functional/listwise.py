@@ -35,6 +35,9 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     −Σ_i [ s_i − ln Σ_{j: y_j ≤ y_i} e^{s_j} ] / n. Without ties in the labels this is ListMLE to the letter. Items
     with equal labels meet the same rivals, each other included (Breslow's rule), so that no order that the labels do
     not state is learnt, and their order in memory means nothing.
+
+    >>> listmle_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))                           # (ln 2 + ln 1) / 2
+    tensor(0.3466)
     """
     scores, labels, mask = prepare(scores, labels, mask)
     keys = torch.where(mask, labels, torch.full_like(labels, -torch.inf))

@@ -62,6 +62,9 @@ def neural_ndcg_loss(
 
     −(1/Z) Σ_i (P̂ gain)_i / log₂(1 + i). O(L²) a list. A fixed number of Sinkhorn iterations, so that it compiles and
     reads nothing back from the device.
+
+    >>> neural_ndcg_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))              # nearly sorted
+    tensor(-1.0000)
     """
     check_int("sinkhorn_iterations", sinkhorn_iterations, 0)
     order = sinkhorn(neural_sort(scores, mask=mask, temperature=temperature), sinkhorn_iterations)
@@ -78,7 +81,11 @@ def pirank_loss(
     gain: Gain = "exp2",
     k: int | None = None,
 ) -> Tensor:
-    r"""−NDCG@k of the softly sorted gains, with P̂ as NeuralSort gives it (Swezey et al. 2021, at depth 1)."""
+    r"""−NDCG@k of the softly sorted gains, with P̂ as NeuralSort gives it (Swezey et al. 2021, at depth 1).
+
+    >>> pirank_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(-1.0000)
+    """
     order = neural_sort(scores, mask=mask, temperature=temperature)
     return _soft_ndcg_loss(order, scores, labels, mask, reduction, gain, k)
 

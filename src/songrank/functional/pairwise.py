@@ -39,6 +39,9 @@ def lambdarank_loss(
     a constant for the gradient. Among equal scores the less relevant item ranks first, so that a constant scorer has a
     gradient; items equal in score and label share the mean of their ranks, so that their order in memory means
     nothing. With ``k``, positions after k have no discount and Z is that of the top k.
+
+    >>> lambdarank_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))            # (1 − 1/log₂3) ln(1 + e)
+    tensor(0.4847)
     """
     check_number("sigma", sigma, 0.0, low_open=True)
     scores, labels, mask = prepare(scores, labels, mask)

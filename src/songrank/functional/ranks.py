@@ -61,7 +61,11 @@ def _unsort(values: Tensor, order: Tensor) -> Tensor:
 
 
 def ranks(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> Tensor:
-    """Rank of each item in its list, from 1; int64, or float for ``ties="average"`` (the middle of the tied group)."""
+    """Rank of each item in its list, from 1; int64, or float for ``ties="average"`` (the middle of the tied group).
+
+    >>> ranks(torch.tensor([0.3, 0.9, 0.3]), ties="average")
+    tensor([2.5000, 1.0000, 2.5000])
+    """
     first, last = rank_span(scores, mask=mask, ties=ties)
     return (first + last) / 2 if ties == "average" else last
 

@@ -16,18 +16,30 @@ from songrank._checks import check_choice
 
 
 def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """(ψ, ψ′) of the sigmoid with slope ``scale`` = α."""
+    """(ψ, ψ′) of the sigmoid with slope ``scale`` = α.
+
+    >>> sigmoid_selector(torch.tensor(0.0), scale=2.0)
+    (tensor(0.5000), tensor(0.5000))
+    """
     value = torch.sigmoid(scale * x)
     return value, scale * value * (1.0 - value)
 
 
 def smooth_step(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """(ψ, ψ′) of the step that rises from 0 to 1 over 0 ≤ x ≤ 1/α; once continuously differentiable."""
+    """(ψ, ψ′) of the step that rises from 0 to 1 over 0 ≤ x ≤ 1/α; once continuously differentiable.
+
+    >>> smooth_step(torch.tensor(0.5))
+    (tensor(0.5000), tensor(1.5000))
+    """
     t = (scale * x).clamp(0.0, 1.0)
     return t * t * (3.0 - 2.0 * t), 6.0 * scale * t * (1.0 - t)
 
 
 def select(x: Tensor, selector: str = "sigmoid", scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """(ψ(x), ψ′(x)) of the selector named."""
+    """(ψ(x), ψ′(x)) of the selector named.
+
+    >>> select(torch.tensor(0.0), "sigmoid", scale=2.0)
+    (tensor(0.5000), tensor(0.5000))
+    """
     check_choice("selector", selector, ("sigmoid", "smooth_step"))
     return sigmoid_selector(x, scale) if selector == "sigmoid" else smooth_step(x, scale)

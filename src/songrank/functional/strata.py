@@ -33,6 +33,10 @@ def list_weights(
         weight: own weights [B, L] that replace the strata's.
         estimator: ``"strata"``, or ``"plain"`` for 1/m each (what the reference code does; biased).
 
+    >>> label, mask = torch.tensor([[1.0, 0.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
+    >>> list_weights(label, mask, torch.tensor([10.0]), torch.tensor([2.0]))         # 2/10, and 8/10 shared by two
+    tensor([[0.2000, 0.4000, 0.4000]])
+
     """
     mask = mask.expand(label.shape)
     if weight is not None:
@@ -62,6 +66,10 @@ def rival_weights(
     """Weights for ĝ_i = Σ_j column_j ℓ(h_j − h_i) + own · ℓ(0): ``column`` [B, L] and ``own`` [B, 1].
 
     The sum runs over all columns, i's own included; ``own`` corrects what that counts too much or too little.
+
+    >>> label, mask = torch.tensor([[1.0, 1.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
+    >>> rival_weights(label, mask, torch.tensor([10.0]), torch.tensor([4.0]))
+    (tensor([[0.3000, 0.3000, 0.6000]]), tensor([[-0.2000]]))
     """
     if weight is not None or estimator == "plain":
         column = list_weights(label, mask, list_size, num_relevant, weight=weight, estimator=estimator)

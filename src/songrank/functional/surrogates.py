@@ -34,23 +34,39 @@ SURROGATES = ("squared_hinge", "smooth_hinge", "logistic", "sigmoid")
 
 
 def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
-    r"""ℓ(x) = max(0, x + c)², the paper's surrogate (section 4); convex, and 2-smooth."""
+    r"""ℓ(x) = max(0, x + c)², the paper's surrogate (section 4); convex, and 2-smooth.
+
+    >>> squared_hinge(torch.tensor([-2.0, -0.5, 1.0]))
+    tensor([0.0000, 0.2500, 4.0000])
+    """
     return torch.square(torch.relu(x + margin))
 
 
 def smooth_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
-    r"""The hinge max(0, x + c) rounded off over one unit: grows linearly, so outliers weigh less than squared."""
+    r"""The hinge max(0, x + c) rounded off over one unit: grows linearly, so outliers weigh less than squared.
+
+    >>> smooth_hinge(torch.tensor([-2.0, -0.5, 1.0]))
+    tensor([0.0000, 0.1250, 1.5000])
+    """
     shifted = torch.relu(x + margin)
     return torch.where(shifted < 1, 0.5 * shifted * shifted, shifted - 0.5)
 
 
 def logistic(x: Tensor) -> Tensor:
-    r"""ℓ(x) = log₂(1 + eˣ); convex, smooth everywhere, never 0."""
+    r"""ℓ(x) = log₂(1 + eˣ); convex, smooth everywhere, never 0.
+
+    >>> logistic(torch.zeros(1))
+    tensor([1.])
+    """
     return torch.nn.functional.softplus(x, threshold=50.0) / math.log(2.0)
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    r"""ℓ(x) = 1/(1 + e⁻ˣ); bounded and not convex, what ApproxNDCG uses."""
+    r"""ℓ(x) = 1/(1 + e⁻ˣ); bounded and not convex, what ApproxNDCG uses.
+
+    >>> sigmoid(torch.zeros(1))
+    tensor([0.5000])
+    """
     return torch.sigmoid(x)
 
 

@@ -35,6 +35,11 @@ class ThresholdProblem:
         tau2: τ₂ ≥ 0, strong convexity.
         smoothing: ``"softplus"`` for φ, ``"hinge"`` for the appendix's κ.
 
+    >>> scores = torch.tensor([3.0, 2.0, 1.0, 0.0])
+    >>> problem = ThresholdProblem(k=1, tau1=0.1)
+    >>> problem.gradient(torch.tensor(2.0), scores, torch.full((4,), 0.25), torch.tensor(4.0)).abs() < 1e-3
+    tensor(True)
+
     """
 
     k: int
@@ -93,7 +98,11 @@ class ThresholdProblem:
 
 
 def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Tensor:
-    """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ where a list has no more than K items."""
+    """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ where a list has no more than K items.
+
+    >>> exact_threshold(torch.tensor([5.0, 1.0, 3.0]), k=1)
+    tensor(3.)
+    """
     check_int("k", k)
     if mask is not None:
         scores = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
@@ -149,6 +158,10 @@ def smooth_threshold(
         list_size: N_q; L by default.
         centre: c of τ₂'s term.
         iterations: halvings of the bracket.
+
+    >>> scores = torch.tensor([5.0, 4.0, 3.0, 2.0], dtype=torch.float64)
+    >>> smooth_threshold(scores, ThresholdProblem(k=1, tau1=0.01, tau2=0.0)).round(decimals=4)
+    tensor(4., dtype=torch.float64)
 
     """
     size = torch.full_like(scores[..., 0], scores.shape[-1]) if list_size is None else list_size

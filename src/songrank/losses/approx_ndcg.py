@@ -15,6 +15,12 @@ class ApproxNDCG(ListLoss):
         temperature: T of the smooth rank.
         validate: check the values of every slate.
 
+    >>> import torch
+    >>> from songrank import ApproxNDCG, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.6699)
+
     """
 
     def __init__(self, temperature: float = 1.0, *, validate: bool = False) -> None:

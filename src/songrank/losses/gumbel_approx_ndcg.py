@@ -23,6 +23,11 @@ class GumbelApproxNDCG(ListLoss):
         seed: of the noise.
         validate: check the values of every slate.
 
+    >>> from songrank import GumbelApproxNDCG, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> GumbelApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7012)
+
     """
 
     steps: Tensor

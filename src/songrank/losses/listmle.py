@@ -8,7 +8,14 @@ from songrank.slate import Slate
 
 
 class ListMLE(ListLoss):
-    """:func:`songrank.functional.listmle_loss` of a slate's labels, through the common call."""
+    """:func:`songrank.functional.listmle_loss` of a slate's labels, through the common call.
+
+    >>> import torch
+    >>> from songrank import ListMLE, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ListMLE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.1782)
+    """
 
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""

@@ -8,7 +8,14 @@ from songrank.slate import Slate
 
 
 class ListNet(ListLoss):
-    """:func:`songrank.functional.listnet_loss` of a slate's labels, through the common call."""
+    """:func:`songrank.functional.listnet_loss` of a slate's labels, through the common call.
+
+    >>> import torch
+    >>> from songrank import ListNet, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ListNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.5623)
+    """
 
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""

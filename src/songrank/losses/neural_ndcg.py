@@ -17,6 +17,12 @@ class NeuralNDCG(ListLoss):
         sinkhorn_iterations: rounds of normalisation.
         validate: check the values of every slate.
 
+    >>> import torch
+    >>> from songrank import NeuralNDCG, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> NeuralNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7152)
+
     """
 
     def __init__(

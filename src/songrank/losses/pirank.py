@@ -16,6 +16,12 @@ class PiRank(ListLoss):
         k: positions that count; all if None.
         validate: check the values of every slate.
 
+    >>> import torch
+    >>> from songrank import PiRank, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> PiRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7690)
+
     """
 
     def __init__(self, temperature: float = 1.0, k: int | None = None, *, validate: bool = False) -> None:

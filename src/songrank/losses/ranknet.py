@@ -15,6 +15,12 @@ class RankNet(ListLoss):
         sigma: steepness of the logistic.
         validate: check the values of every slate.
 
+    >>> import torch
+    >>> from songrank import RankNet, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> RankNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.2512)
+
     """
 
     def __init__(self, sigma: float = 1.0, *, validate: bool = False) -> None:

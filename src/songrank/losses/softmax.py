@@ -8,7 +8,14 @@ from songrank.slate import Slate
 
 
 class SoftmaxCE(ListLoss):
-    """:func:`songrank.functional.softmax_loss` of a slate's labels, through the common call."""
+    """:func:`songrank.functional.softmax_loss` of a slate's labels, through the common call.
+
+    >>> import torch
+    >>> from songrank import SoftmaxCE, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> SoftmaxCE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.7409)
+    """
 
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""

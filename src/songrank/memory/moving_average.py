@@ -19,7 +19,11 @@ def moving_average(rows: Tensor, estimate: Tensor, gamma: float) -> Tensor:
 
 
 def log_moving_average(log_rows: Tensor, log_estimate: Tensor, gamma: float) -> Tensor:
-    """The same for rows that hold log u, without leaving log space."""
+    """The same for rows that hold log u, without leaving log space.
+
+    >>> log_moving_average(torch.tensor([0.0]), torch.tensor([0.0]), gamma=0.1)
+    tensor([-7.4506e-09])
+    """
     if gamma == 1.0:
         return log_estimate
     kept = torch.logaddexp(log_rows + math.log1p(-gamma), log_estimate + math.log(gamma))

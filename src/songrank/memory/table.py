@@ -16,7 +16,11 @@ UNSEEN = -(2.0**120)
 
 
 def seen(rows: Tensor) -> Tensor:
-    """Which of these rows have been visited."""
+    """Which of these rows have been visited.
+
+    >>> seen(torch.tensor([0.0, UNSEEN]))
+    tensor([ True, False])
+    """
     return rows > UNSEEN
 
 
