@@ -7,7 +7,7 @@ is remembered between steps is compared too.
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 import torch
@@ -403,7 +403,8 @@ def test_permuting_the_queries_permutes_the_gradient(row, kind):
     steps = scores_for(slate)
     want = run(row, slate, steps)
     order = torch.arange(len(slate.query)).flip(0)
-    tensors = {name: part[order] for name, part in vars(slate).items() if isinstance(part, Tensor)}
+    parts = {entry.name: getattr(slate, entry.name) for entry in fields(slate)}
+    tensors = {name: part[order] for name, part in parts.items() if isinstance(part, Tensor)}
     found = run(row, replace(slate, **tensors), [scores[order] for scores in steps])
     same(found, want, torch.float64, pick=lambda gradient: gradient[order])
 
