@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from songrank._checks import check_int, fail
+from songrank._columns import ArrayLike, check_count, check_same_length, read_ids, read_labels
 from songrank._csr import offsets, partition_point, search_depth, segment_rows
 from songrank.functional.gains import Gain, discounts, gains
-
-ArrayLike = Tensor | np.ndarray[Any, Any] | Sequence[float] | Sequence[int]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,24 +81,24 @@ class Relevance:
             exclude: (query, item) of pairs that compete in no list, such as items already seen.
 
         """
-        queries, items = _ids("query", query), _ids("item", item)
+        queries, items = read_ids("query", query), read_ids("item", item)
         items = items.to(queries.device)
-        labels = torch.ones(queries.shape[0]) if label is None else _labels("label", label)
+        labels = torch.ones(queries.shape[0]) if label is None else read_labels("label", label)
         labels = labels.to(queries.device)
-        _same_length("item", items, "query", queries)
-        _same_length("label", labels, "query", queries)
+        check_same_length("item", items, "query", queries)
+        check_same_length("label", labels, "query", queries)
         barred = None
         if exclude is not None:
             barred = (
-                _ids("exclude[0]", exclude[0]).to(queries.device),
-                _ids("exclude[1]", exclude[1]).to(queries.device),
+                read_ids("exclude[0]", exclude[0]).to(queries.device),
+                read_ids("exclude[1]", exclude[1]).to(queries.device),
             )
         if barred is not None:
-            _same_length("exclude[1]", barred[1], "exclude[0]", barred[0])
+            check_same_length("exclude[1]", barred[1], "exclude[0]", barred[0])
         all_queries = [queries] if barred is None else [queries, barred[0]]
         all_items = [items] if barred is None else [items, barred[1]]
-        num_queries = _count("num_queries", num_queries, "query", all_queries)
-        num_items = _count("num_items", num_items, "item", all_items)
+        num_queries = check_count("num_queries", num_queries, "query", all_queries)
+        num_items = check_count("num_items", num_items, "item", all_items)
 
         if num_queries * num_items >= 2**63 or num_items >= 2**31:
             fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
@@ -133,8 +130,8 @@ class Relevance:
         >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
         Relevance(lists, 2 queries, 5 items, 2 pairs)
         """
-        values = _labels("labels", labels)
-        sizes = _ids("lengths", lengths).to(values.device)
+        values = read_labels("labels", labels)
+        sizes = read_ids("lengths", lengths).to(values.device)
         if int(sizes.sum()) != values.shape[0]:
             fail(
                 "lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {values.shape[0]}"
@@ -236,8 +233,8 @@ class Relevance:
 
     def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
         """Row of each pair (query, item) in the whole task's table, −1 where the item is not relevant."""
-        queries = _ids("query", query).to(self.device) - self.query_range[0]
-        items = _ids("item", item).to(self.device)
+        queries = read_ids("query", query).to(self.device) - self.query_range[0]
+        items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
         if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
             fail(
@@ -301,51 +298,6 @@ class Relevance:
         part = "" if self.query_range == (0, self.num_queries) else f", holding queries {self.query_range}"
         kind = "catalogue" if self.is_catalogue else "lists"
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
-
-
-def _column(argument: str, values: ArrayLike, kinds: str, expected: str) -> Tensor:
-    """One column of numbers from whatever holds it, copied, so that the caller's later changes are not ours."""
-    if not isinstance(values, Tensor):
-        array = np.asarray(values)
-        if array.size and array.dtype.kind not in kinds:
-            fail(argument, f"of type {array.dtype}", expected, TypeError)
-        values = torch.from_numpy(array.astype(np.int64 if "f" not in kinds else np.float32))
-    if values.dim() != 1:
-        fail(argument, f"of shape {list(values.shape)}", "one dimension")
-    if values.is_complex() or ("f" not in kinds and (values.is_floating_point() or values.dtype == torch.bool)):
-        fail(argument, f"of type {values.dtype}", expected, TypeError)
-    return values.clone()
-
-
-def _ids(argument: str, values: ArrayLike) -> Tensor:
-    ids = _column(argument, values, "iu", "whole numbers")
-    if ids.numel() and int(ids.min()) < 0:
-        at = int((ids < 0).nonzero()[0])
-        fail(f"{argument}[{at}]", int(ids[at]), "a number of at least 0")
-    return ids.long()
-
-
-def _labels(argument: str, values: ArrayLike) -> Tensor:
-    labels = _column(argument, values, "iufb", "numbers").to(torch.float32)
-    bad = ~(torch.isfinite(labels) & (labels >= 0))
-    if bool(bad.any()):
-        at = int(bad.nonzero()[0])
-        fail(f"{argument}[{at}]", float(labels[at]), "a finite number of at least 0")
-    return labels
-
-
-def _same_length(argument: str, values: Tensor, other: str, reference: Tensor) -> None:
-    if values.shape != reference.shape:
-        fail(argument, f"of length {values.shape[0]}", f"the length of {other}, {reference.shape[0]}")
-
-
-def _count(argument: str, given: int | None, of: str, ids: list[Tensor]) -> int:
-    needed = max((int(part.max()) + 1 for part in ids if part.numel()), default=0)
-    if given is None:
-        return needed
-    if check_int(argument, given, 0) < needed:
-        fail(of, f"an id of {needed - 1}", f"ids below {argument}={given}")
-    return given
 
 
 def _sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor]:
