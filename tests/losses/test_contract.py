@@ -63,6 +63,15 @@ def test_evaluation_mode_and_the_objective_change_no_state(kind):
 
 
 @every_kind
+def test_autocast_does_not_coarsen_the_objective(kind):
+    slate = slate_for(kind)
+    scores = draw(slate).float()
+    plain = make(kind).objective(scores, slate)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(make(kind).objective(scores, slate), plain)
+
+
+@every_kind
 def test_the_pure_step_gives_what_forward_gives(kind):
     loss, pure = make(kind, dtype=torch.float64), make(kind, dtype=torch.float64)
     rows = pure.gather(slate_for(kind))

@@ -132,6 +132,17 @@ class MemoryLoss(RankingLoss):
             self.scatter(slate, rows)
         return value
 
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """A value that a person can follow, from the memory as this slate would leave it; changes nothing."""
+        self.check(scores, slate)
+        with torch.autocast(scores.device.type, enabled=False):
+            return self._objective(present_scores(scores, slate, self._working_type(scores)), slate, self.gather(slate))
+
+    @abstractmethod
+    def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
+        """What :meth:`objective` reports, from scores that are 0 at padding."""
+
     def check(self, scores: Tensor, slate: Slate) -> None:
         """Raise unless the scores fit the slate and its pairs can be remembered."""
         super().check(scores, slate)

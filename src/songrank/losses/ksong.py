@@ -149,12 +149,8 @@ class KSONG(SONG):
             total = (share * selection.psi * value).sum()
         return attach_gradient(total, h, gradient), {"u": new, **selection.rows}
 
-    @torch.no_grad()
-    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+    def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
         """Estimated top-K NDCG of the batch, with rank offset 0."""
-        self.check(scores, slate)
-        rows = self.gather(slate)
-        h = present_scores(scores, slate, self._working_type(scores))
         _, _, new = self._ranks(h, slate, rows)
         value, _ = self._ndcg(new, slate, h.dtype, rank_offset=0.0)
         return -(self._pair_share(slate, h.dtype) * self._select(h, new, slate, rows).psi * value).sum()

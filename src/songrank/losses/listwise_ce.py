@@ -59,12 +59,9 @@ class ListwiseCE(MemoryLoss):
             value, gradient, new = self._evaluate(h.detach(), slate, rows["log_u"].to(h.dtype))
         return attach_gradient(value, h, gradient), {"log_u": new}
 
-    @torch.no_grad()
-    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+    def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
         """Estimated negative log-likelihood of a relevant item, mean_i ln(N u_i)."""
-        self.check(scores, slate)
-        h = present_scores(scores, slate, self._working_type(scores))
-        return self._evaluate(h, slate, self.gather(slate)["log_u"].to(h.dtype))[0]
+        return self._evaluate(h, slate, rows["log_u"].to(h.dtype))[0]
 
     def _evaluate(self, h: Tensor, slate: Slate, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         given, counts = own_weights(slate, h.dtype), list_counts(slate, h.dtype)

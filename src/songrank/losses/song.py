@@ -93,12 +93,9 @@ class SONG(MemoryLoss):
             total = (share * value).sum()
         return attach_gradient(total, h, gradient), {"u": new}
 
-    @torch.no_grad()
-    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+    def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
         """Estimated NDCG of the batch (a lower bound, for surrogates with ℓ(0) ≥ 1), with rank offset 0."""
-        self.check(scores, slate)
-        h = present_scores(scores, slate, self._working_type(scores))
-        _, _, new = self._ranks(h, slate, self.gather(slate))
+        _, _, new = self._ranks(h, slate, rows)
         value, _ = self._ndcg(new, slate, h.dtype, rank_offset=0.0)
         return -(self._pair_share(slate, h.dtype) * value).sum()
 
