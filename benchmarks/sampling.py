@@ -9,6 +9,7 @@ from shapes import MOVIELENS_20M, long_tailed
 from timing import medians, table
 
 from songrank import Relevance, SlateSampler
+from songrank.sampling.irrelevant import Spread, taken_before_by_merge, taken_before_by_search
 
 
 def megabytes(relevance: Relevance) -> float:
@@ -26,6 +27,30 @@ def one_draw(sampler: SlateSampler) -> Callable[[], None]:
         sampler.draw(order[first : first + 256], 0)
 
     return run
+
+
+def batch_sizes(sampler: SlateSampler) -> dict[str, Callable[[], None]]:
+    """One draw of n queries, and the two ways to find what is not taken, on the first 256."""
+    query = sampler.order(0)
+    steps: dict[str, Callable[[], None]] = {}
+    for size in (256, 1024):
+
+        def draw(size: int = size) -> None:
+            sampler.draw(query[:size], 0)
+
+        steps[f"draw {size:,} queries"] = draw
+    relevance, local = sampler.relevance, query[:256]
+    total = relevance.num_relevant[local]
+    rest = relevance.list_size[local] - total
+    spread = Spread.draw(local * 7919, total.clamp(max=10), rest.clamp(max=300), rest, 310)
+    bounds = relevance.taken_indptr[local], relevance.taken_indptr[local + 1]
+    for name, count in (("merge", taken_before_by_merge), ("bisection", taken_before_by_search)):
+
+        def find(count: Callable[..., object] = count) -> None:
+            count(relevance, local, *bounds, spread)
+
+        steps[f"what is not taken, by {name}"] = find
+    return steps
 
 
 def main() -> None:
@@ -52,6 +77,10 @@ def main() -> None:
     print(f"memory: {megabytes(relevance):.0f} MB; with exclusions {megabytes(excluding):.0f} MB")
     steps = {"draw 256 × (10 + 300)": one_draw(plain), "the same with exclusions": one_draw(barred)}
     table(f"sampling, {options.device}", medians(steps, options.rounds))
+    if options.device == "cpu":
+        for threads in (torch.get_num_threads(), 1):
+            torch.set_num_threads(threads)
+            table(f"in parts, {threads} threads", medians(batch_sizes(plain), options.rounds // 2))
 
 
 if __name__ == "__main__":
