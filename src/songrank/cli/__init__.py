@@ -1,0 +1,5 @@
+"""The ``songrank`` command."""
+
+from songrank.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""``python -m songrank.cli``."""
+
+from songrank.cli.main import main
+
+main()

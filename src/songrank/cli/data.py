@@ -1,0 +1,164 @@
+"""``songrank data``: which data sets there are, preparing, showing and fetching them."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from songrank.cli.progress import progress_bar
+from songrank.data.dataset import Dataset, open_dataset
+from songrank.data.errors import DataError
+from songrank.data.prepare import prepare as prepare_dataset
+from songrank.data.registry import RECIPES, Recipe, find_recipe
+
+app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
+
+_ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command("list")
+def list_names(name: Annotated[str | None, typer.Argument(help="Show the options of this kind.")] = None) -> None:
+    """List the kinds of data sets, or the options of one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if name is None:
+        table = Table("name", "task", "what it is", box=None, pad_edge=False)
+        for recipe in RECIPES.values():
+            table.add_row(recipe.name, recipe.task, recipe.title)
+        console.print(table)
+        return
+    recipe = find_recipe(name)
+    console.print(f"{recipe.title}\nsource: {recipe.wants}", highlight=False, markup=False)
+    table = Table("option", *recipe.presets, "meaning", box=None, pad_edge=False)
+    columns = [{option: value for option, value, _ in recipe.option_table(preset)} for preset in recipe.presets]
+    for option, _, meaning in recipe.option_table():
+        table.add_row("--" + option.replace("_", "-"), *(_word(values[option]) for values in columns), meaning)
+    console.print(table)
+    if len(recipe.presets) > 1:
+        console.print(f"--preset {recipe.default_preset} unless you say otherwise", highlight=False)
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@app.command(context_settings=_ANY_OPTIONS)
+def prepare(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Kind of data set: see `songrank data list`.")],
+    source: Annotated[Path | None, typer.Argument(help="File, folder, archive, or archive.zip/member.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to make.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Named values of the options, e.g. paper or raw.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a data set that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar, no summary.")] = False,
+) -> None:
+    """Prepare a data set. More options depend on the kind: `songrank data list NAME` shows them."""
+    options = _read_options(context.args)
+    if output is None:
+        raise DataError("no place for the data set was named", "say where with -o FOLDER")
+    with progress_bar(quiet) as report:
+        dataset = prepare_dataset(name, source, output, preset=preset, overwrite=overwrite, progress=report, **options)
+    if not quiet:
+        _print_summary(dataset)
+
+
+def _read_options(words: list[str]) -> dict[str, Any]:
+    """``--min-interactions 5 --standardise --no-log`` as keywords; the options check their types."""
+    options: dict[str, Any] = {}
+    at = 0
+    while at < len(words):
+        word, equals, value = words[at].partition("=")
+        if not word.startswith("--") or len(word) == 2:
+            raise DataError(f"argument {words[at]!r} is one too many", "see `songrank data prepare --help`")
+        name = word[2:].replace("-", "_")
+        at += 1
+        if equals:
+            found: Any = value
+        elif at < len(words) and not words[at].startswith("--"):
+            found = words[at]
+            at += 1
+        else:
+            found, name = (False, name[3:]) if name.startswith("no_") else (True, name)
+        if name in options:
+            raise DataError(f"option --{name.replace('_', '-')} stands twice", "say it once")
+        options[name] = found
+    return options
+
+
+@app.command()
+def show(
+    directory: Annotated[Path, typer.Argument(help="A prepared data set.")],
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
+) -> None:
+    """Show what a prepared data set holds, with published figures beside where there are any."""
+    dataset = open_dataset(directory)
+    if as_json:
+        typer.echo(json.dumps({**dataset.info, "published": published(dataset)}, indent=2, ensure_ascii=False))
+        return
+    _print_summary(dataset)
+    _print_details(dataset)
+
+
+def published(dataset: Dataset) -> dict[str, Any] | None:
+    """What the paper says about this data set, if it does."""
+    recipe: Recipe | None = RECIPES.get(dataset.name)
+    known = recipe.published if recipe is not None else ()
+    if len(known) > 1:
+        known = tuple(figures for figures in known if figures["items"] == dataset.num_items)
+    return dict(known[0]) if known else None
+
+
+def _print_summary(dataset: Dataset) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, info, paper = Console(), dataset.info, published(dataset) or {}
+    console.print(f"{dataset.path}: {dataset.name}, {dataset.task}", highlight=False, markup=False, soft_wrap=True)
+    titles = ["", "queries", "documents" if dataset.form == "list" else "items", "pairs"]
+    table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
+    rows = [("all", info), *((name, info["splits"][name]) for name in dataset)]
+    if paper:
+        rows.append((f"paper's {paper['title']}", paper))
+    for name, figures in rows:
+        table.add_row(name, *(_number(figures.get(key)) for key in ("queries", "items", "pairs")), _percent(figures))
+    console.print(table)
+    if "validation" not in dataset:
+        console.print("no validation split: --validation 0.1 takes a part of the training rows", highlight=False)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _percent(figures: dict[str, Any]) -> str:
+    return f"{figures['sparsity']:.2%}" if "sparsity" in figures else ""
+
+
+def _print_details(dataset: Dataset) -> None:
+    from rich.console import Console
+
+    console, info, paper = (
+        Console(highlight=False, markup=False, soft_wrap=True),
+        dataset.info,
+        published(dataset) or {},
+    )
+    for key, title in (("list_length", "documents a query"), ("relevant_per_query", "relevant items a query")):
+        if key in info:
+            ours = ", ".join(f"{word} {value:,g}" for word, value in info[key].items())
+            theirs = "".join(f"; paper: {word} {value:,}" for word, value in paper.get(key, {}).items())
+            console.print(f"{title}: {ours}{theirs}")
+    total = sum(info["labels"].values())
+    console.print("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
+    for name, count in paper.get("splits", {}).items():
+        console.print(f"paper: {count:,} queries for {name}")
+    for what, count in info["made"]["left_out"].items():
+        console.print(f"left out: {count:,} {what}")
+    for source in info["made"]["sources"]:
+        console.print(f"from {source['name']} ({source['bytes']:,} bytes, sha256 {source['sha256'][:12]}…)")

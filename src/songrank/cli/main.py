@@ -1,0 +1,51 @@
+"""The command's root: what every subcommand shares, above all how it ends."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from songrank import __version__
+from songrank.cli.data import app as data
+from songrank.errors import UserError
+
+app = typer.Typer(
+    name="songrank",
+    help="Train ranking models by optimising NDCG itself.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Say which version this is.")) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; nothing was kept", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(0)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """Leave through all ``finally`` blocks, so that nothing half-written stays behind."""
+    sys.exit(128 + number)

@@ -1,0 +1,288 @@
+"""The prepared data set: a folder with a readable ``dataset.json`` and arrays that are memory-mapped.
+
+Two forms, after how queries get their items. **Catalogue**: all queries rank the same items; a split is a CSR table of
+relevant pairs. **List**: each query brings its own documents; a split is a table of feature rows, grouped by query.
+docs/data.md describes the files.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.storage import read_arrays, read_json
+from songrank.relevance import Relevance
+
+FORMAT = "songrank-dataset"
+VERSION = 1
+SPLITS = ("train", "validation", "test")
+FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Sparse features in CSR: row r holds ``value[offsets[r]:offsets[r + 1]]`` at columns ``index[…]``."""
+
+    offsets: Tensor
+    index: Tensor
+    value: Tensor
+    num_columns: int
+
+    def dense(self, rows: Tensor) -> Tensor:
+        """These rows as a dense matrix [len(rows), num_columns].
+
+        >>> table = SparseRows(torch.tensor([0, 1, 1]), torch.tensor([2]), torch.tensor([0.5]), num_columns=3)
+        >>> table.dense(torch.tensor([1, 0])).tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+        """
+        starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        row = torch.repeat_interleave(torch.arange(rows.shape[0]), counts)
+        within = torch.arange(row.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        at = torch.repeat_interleave(starts, counts) + within
+        matrix = torch.zeros(rows.shape[0], self.num_columns)
+        matrix[row, self.index[at].long()] = self.value[at].float()
+        return matrix
+
+
+@dataclass(frozen=True)
+class CatalogueSplit:
+    """One split of a catalogue task: query q has the pairs ``offsets[q]`` to ``offsets[q + 1]``, oldest first.
+
+    ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
+    ``lengths`` [Q]. They are None for recommendation, where a query is just an id.
+    """
+
+    name: str
+    num_items: int
+    offsets: Tensor
+    item: Tensor
+    label: Tensor
+    time: Tensor | None = None
+    features: SparseRows | None = None
+    tokens: Tensor | None = None
+    lengths: Tensor | None = None
+
+    @property
+    def num_queries(self) -> int:
+        """How many rows the table has, those without pairs included."""
+        return self.offsets.shape[0] - 1
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs it holds."""
+        return self.item.shape[0]
+
+    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, item and label of each pair once; of repeated pairs the latest."""
+        query = torch.repeat_interleave(torch.arange(self.num_queries), self.offsets.diff())
+        key = query * self.num_items + self.item
+        order = key.sort(stable=True).indices
+        ordered = key[order]
+        last = torch.ones_like(ordered, dtype=torch.bool)
+        if ordered.numel():
+            last[:-1] = ordered[1:] != ordered[:-1]
+        kept = order[last]
+        return query[kept], self.item[kept].long(), self.label[kept]
+
+
+@dataclass(frozen=True)
+class ListSplit:
+    """One split of a list task: query q has rows ``offsets[q]`` to ``offsets[q + 1]`` of ``features`` and ``label``."""
+
+    name: str
+    offsets: Tensor
+    label: Tensor
+    features: Tensor
+
+    @property
+    def num_queries(self) -> int:
+        """How many lists there are."""
+        return self.offsets.shape[0] - 1
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many documents each list has."""
+        return self.offsets.diff()
+
+    @property
+    def num_pairs(self) -> int:
+        """How many documents are relevant."""
+        return int((self.label > 0).sum())
+
+
+class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
+    """A prepared data set: splits by name, ids to map back, and all that ``dataset.json`` says.
+
+    >>> from songrank.data import open_dataset, prepare
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/demo"
+    >>> _ = prepare("synthetic", None, folder, queries=50, items=200, pairs=1000)
+    >>> dataset = open_dataset(folder)
+    >>> dataset.task, list(dataset), dataset.num_queries
+    ('recommendation', ['train', 'validation', 'test'], 50)
+    >>> relevance = dataset.relevance("train")
+    >>> relevance.num_items
+    200
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.info: dict[str, Any] = read_json(self.path / "dataset.json")
+        self._check()
+
+    def _check(self) -> None:
+        file = str(self.path / "dataset.json")
+        if self.info.get("format") != FORMAT:
+            raise DataError("is not one of ours", "expected a folder made by `songrank data prepare`", file=file)
+        if self.info.get("version") != VERSION:
+            found = self.info.get("version")
+            raise DataError(
+                f"has format version {found!r}, and this songrank reads {VERSION}", "prepare it again", file=file
+            )
+        try:
+            well_formed = (
+                FORMS.get(self.info["task"]) == self.info["form"]
+                and set(self.info["splits"]) <= set(SPLITS)
+                and all(isinstance(self.info[count], int) for count in ("queries", "items", "pairs"))
+            )
+        except (KeyError, TypeError):
+            well_formed = False
+        if not well_formed:
+            raise DataError("was changed by hand or is of another kind", "prepare the data set again", file=file)
+
+    @property
+    def name(self) -> str:
+        """What it was prepared from, e.g. ``movielens-1m``."""
+        return str(self.info["name"])
+
+    @property
+    def task(self) -> str:
+        """``"recommendation"``, ``"labelling"`` or ``"search"``."""
+        return str(self.info["task"])
+
+    @property
+    def form(self) -> str:
+        """``"catalogue"`` or ``"list"``."""
+        return str(self.info["form"])
+
+    @property
+    def num_queries(self) -> int:
+        """Users, texts or search queries, over all splits."""
+        return int(self.info["queries"])
+
+    @property
+    def num_items(self) -> int:
+        """Items of the catalogue; documents of all lists."""
+        return int(self.info["items"])
+
+    @property
+    def num_pairs(self) -> int:
+        """Relevant pairs over all splits."""
+        return int(self.info["pairs"])
+
+    @property
+    def query_ids(self) -> Ids:
+        """Original ids of the queries of a recommendation task, which all splits share."""
+        return Ids.from_arrays("query", self._ids)
+
+    @property
+    def item_ids(self) -> Ids:
+        """Original ids of the catalogue's items."""
+        return Ids.from_arrays("item", self._ids)
+
+    def split_query_ids(self, split: str) -> Ids:
+        """Original ids of the queries of one split, in its order."""
+        if f"query.{split}" in self._ids:
+            return Ids.from_arrays(f"query.{split}", self._ids)
+        return self.query_ids
+
+    @cached_property
+    def _ids(self) -> dict[str, Tensor]:
+        return read_arrays(self.path / "ids.safetensors")
+
+    @cached_property
+    def _splits(self) -> dict[str, CatalogueSplit | ListSplit]:
+        return {}
+
+    def __getitem__(self, name: str) -> CatalogueSplit | ListSplit:
+        """A split, memory-mapped."""
+        if name not in self.info["splits"]:
+            raise KeyError(name)
+        if name not in self._splits:
+            self._splits[name] = self._open_split(name)
+        return self._splits[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in SPLITS if name in self.info["splits"])
+
+    def __len__(self) -> int:
+        return len(self.info["splits"])
+
+    def _open_split(self, name: str) -> CatalogueSplit | ListSplit:
+        file = self.path / f"{name}.safetensors"
+        arrays = read_arrays(file)
+        written = self.info["splits"][name].get("arrays")
+        found = {key: [str(value.dtype).removeprefix("torch."), list(value.shape)] for key, value in arrays.items()}
+        if written != found:
+            raise DataError("does not fit its dataset.json", "prepare the data set again", file=str(file))
+        if self.form == "list":
+            return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"])
+        features = None
+        if "features.value" in arrays:
+            offsets, index, value = (arrays[f"features.{part}"] for part in ("offsets", "index", "value"))
+            features = SparseRows(offsets, index, value, int(self.info["features"]["count"]))
+        return CatalogueSplit(
+            name,
+            self.num_items,
+            arrays["offsets"],
+            arrays["item"],
+            arrays["label"],
+            arrays.get("time"),
+            features,
+            arrays.get("tokens"),
+            arrays.get("lengths"),
+        )
+
+    def relevance(self, split: str, *, exclude: tuple[str, ...] | None = None) -> Relevance:
+        """Who is relevant to whom in a split, for sampling and for evaluation.
+
+        Args:
+            split: ``"train"``, ``"validation"`` or ``"test"``.
+            exclude: splits whose pairs compete in no list. By default those before this one, where splits share their
+                queries: a user is not shown again what he has seen. Training excludes nothing, since to spare what
+                is held out would tell the model about them. A pair that is relevant in ``split`` itself stays.
+
+        """
+        check_choice("split", split, tuple(self))
+        part = self[split]
+        if isinstance(part, ListSplit):
+            return Relevance.from_lists(part.label, part.lengths)
+        if exclude is None:
+            exclude = tuple(self)[: tuple(self).index(split)] if self.info["shared_queries"] else ()
+        query, item, label = part.pairs()
+        barred = None
+        if exclude:
+            others = [other for name in exclude if isinstance(other := self[name], CatalogueSplit)]
+            pairs = [other.pairs() for other in others]
+            key = torch.cat([q * part.num_items + x for q, x, _ in pairs]).unique()  # type: ignore[no-untyped-call]
+            key = key[~torch.isin(key, query * part.num_items + item)]
+            barred = (key // part.num_items, key % part.num_items)
+        return Relevance.from_pairs(query, item, label, part.num_queries, part.num_items, exclude=barred)
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Open a prepared data set; nothing but ``dataset.json`` is read until it is needed.
+
+    >>> open_dataset("nowhere")
+    Traceback (most recent call last):
+    songrank.data.errors.DataError: nowhere/dataset.json: is missing; expected a folder made by `songrank data prepare`
+    """
+    return Dataset(path)

@@ -1,0 +1,66 @@
+"""From a named kind of source to a prepared data set: find it, read it, write it, or leave nothing behind."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from songrank.data.content import write_content
+from songrank.data.dataset import Dataset, open_dataset
+from songrank.data.errors import DataError
+from songrank.data.registry import find_recipe
+from songrank.data.source import Job, Progress
+from songrank.data.storage import staged_directory
+
+
+def prepare(
+    name: str,
+    source: Any,
+    directory: str | os.PathLike[str],
+    *,
+    preset: str | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Dataset:
+    """Turn files or tables into a prepared data set, and open it.
+
+    The folder is there whole or not at all. The same source with the same options gives the same bytes.
+
+    Args:
+        name: kind of source; ``songrank data list`` shows them.
+        source: a file, a zip archive, a folder, or a DataFrame; None for synthetic data.
+        directory: where the data set shall be.
+        preset: named values for the options: ``"paper"`` for the paper's, ``"raw"`` for files as they are.
+        overwrite: replace a data set that is there already.
+        progress: called with what is being done, how far it is, and how far it goes (None if not known).
+        options: see ``songrank data list NAME``; they come before the preset.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/clicks"
+    >>> clicks = {"user": ["a", "a", "a", "b", "b", "b"], "item": [1, 2, 3, 3, 2, 9], "time": [1, 2, 3, 1, 2, 3]}
+    >>> dataset = prepare("interactions", clicks, folder)
+    >>> dataset.num_queries, dataset.num_items, dataset.num_pairs
+    (2, 4, 6)
+    >>> [dataset.item_ids[x] for x in dataset["test"].item]
+    [3, 9]
+
+    """
+    recipe = find_recipe(name)
+    chosen = recipe.options(preset, options)
+    job = Job(progress)
+    if isinstance(source, (str, os.PathLike)):
+        source = Path(source)
+    if (source is None) != recipe.without_source:
+        raise DataError(
+            f"source is {'missing' if source is None else 'given'}",
+            f"{name} needs {'none' if recipe.without_source else recipe.wants}",
+        )
+    with staged_directory(Path(directory), overwrite=overwrite) as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        content = recipe.run(source, chosen, job, scratch)
+        used = {"preset": preset or recipe.default_preset, **chosen.model_dump(mode="json")}
+        write_content(folder, content, name=name, options=used, job=job)
+        shutil.rmtree(scratch)
+    return open_dataset(directory)

@@ -1,0 +1,218 @@
+"""All kinds of sources by name: what each wants, how it is read, the presets, and what was published about it."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from songrank.data.errors import DataError
+
+if TYPE_CHECKING:
+    from songrank.data.content import Content
+    from songrank.data.options import Options
+    from songrank.data.source import Job
+
+
+@dataclass(frozen=True)
+class Download:
+    """Where a data set can be had, how large it is, and its checksum."""
+
+    url: str
+    md5: str | None = None
+    sha256: str | None = None
+    terms: str = ""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one kind of source becomes a prepared data set.
+
+    ``reader`` and ``option_class`` name what is imported when it is first needed, as ``module:name`` in this room.
+    """
+
+    name: str
+    task: str
+    title: str
+    wants: str
+    reader: str
+    option_class: str
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"raw": {}})
+    default_preset: str = "raw"
+    published: tuple[Mapping[str, Any], ...] = ()
+    download: Download | None = None
+    without_source: bool = False
+
+    def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
+        """The preset's values under the given ones, checked."""
+        preset = preset or self.default_preset
+        if preset not in self.presets:
+            raise DataError(f"preset is {preset!r}", f"{self.name} has " + ", ".join(sorted(self.presets)))
+        checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
+        return checked
+
+    def run(self, source: Any, options: "Options", job: "Job", scratch: Path) -> "Content":
+        """Read the source; ``scratch`` is a folder for what does not fit in memory."""
+        content: Content = _load(self.reader)(source, options, job, scratch)
+        return content
+
+    def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
+        """Name, default and meaning of each option."""
+        values = self.options(preset, {}).model_dump(mode="json")
+        fields = _load(self.option_class).model_fields
+        return [(name, values[name], fields[name].description or "") for name in fields]
+
+
+def _load(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(import_module(f"songrank.data.{module}"), name)
+
+
+_SPLIT_OFF = {"split": "none", "duplicates": "keep"}
+_PAPER_LTR = {"standardise": True, "log_features": "auto", "missing": "mean"}
+
+
+def _movielens(size: str, reader: str, file: str, **more: Any) -> Recipe:
+    return Recipe(
+        f"movielens-{size.lower()}",
+        "recommendation",
+        f"MovieLens {size}: every rating is a pair, each user's last two are held out",
+        f"ml-{size.lower()}.zip, its folder, or {file}",
+        f"ratings:{reader}",
+        "options:RatingOptions",
+        {"paper": {}, "raw": _SPLIT_OFF},
+        "paper",
+        **more,
+    )
+
+
+def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Recipe:
+    presets: dict[str, Mapping[str, Any]] = {"raw": {}}
+    if list_size is not None:
+        presets["paper"] = {**_PAPER_LTR, "truncate": list_size}
+    default = "paper" if list_size is not None else "raw"
+    return Recipe(name, "search", title, wants, "letor:letor", "letor:LetorOptions", presets, default, **more)
+
+
+_PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
+_PAPER_NETFLIX = {
+    "title": "Netflix Prize",
+    "queries": 236_117,
+    "items": 17_770,
+    "pairs": 89_973_534,
+    "sparsity": 0.9786,
+}
+_PAPER_MSLR = {"title": "MSLR-WEB30K", "queries": 30_000, "items": 3_771_125, "list_length": {"min": 1, "max": 1_245}}
+_PAPER_YAHOO = {"title": "Yahoo! LTR", "queries": 29_921, "items": 709_877, "list_length": {"min": 1, "max": 135}}
+_PAPER_YAHOO |= {"splits": {"train": 19_944, "validation": 2_994, "test": 6_983}}
+_PAPER_EURLEX = {"title": "EURLex-4K", "items": 3_993, "splits": {"train": 15_539, "test": 3_809}}
+_PAPER_EURLEX |= {"labels_per_text": 5.31, "texts_per_label": 25.73}
+_PAPER_WIKI10 = {"title": "Wiki10-31K", "items": 30_938, "splits": {"train": 14_146, "test": 6_616}}
+_PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        _movielens("100k", "movielens_tabs", "u.data"),
+        _movielens("1M", "movielens_colons", "ratings.dat"),
+        _movielens("10M", "movielens_colons", "ratings.dat"),
+        _movielens("20M", "movielens_commas", "ratings.csv", published=(_PAPER_20M,)),
+        _movielens("25M", "movielens_commas", "ratings.csv"),
+        _movielens("32M", "movielens_commas", "ratings.csv"),
+        Recipe(
+            "netflix",
+            "recommendation",
+            "Netflix Prize: users with at least 100 ratings, each user's last two held out",
+            "a folder or archive with combined_data_*.txt or mv_*.txt",
+            "netflix:netflix",
+            "options:RatingOptions",
+            {"paper": {"min_interactions": 100}, "raw": _SPLIT_OFF},
+            "paper",
+            published=(_PAPER_NETFLIX,),
+        ),
+        Recipe(
+            "interactions",
+            "recommendation",
+            "A table of interactions with named columns and ids of any type",
+            "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
+            "interactions:interactions",
+            "options:ColumnOptions",
+            {"paper": {}, "raw": _SPLIT_OFF},
+            "paper",
+        ),
+        Recipe(
+            "sequences",
+            "recommendation",
+            "One user a line: the user, then items in order of time",
+            "a text file, or archive.zip/file",
+            "sequences:sequences",
+            "options:SequenceOptions",
+            {"paper": {}, "raw": _SPLIT_OFF},
+            "paper",
+        ),
+        _letor("letor", "svmlight rows with qid:, or rows and .query files", "a file, folder or archive"),
+        _letor("mslr-web10k", "Microsoft MSLR-WEB10K, one fold", "MSLR-WEB10K.zip or its folder", 100),
+        _letor(
+            "mslr-web30k",
+            "Microsoft MSLR-WEB30K, one fold",
+            "MSLR-WEB30K.zip or its folder",
+            100,
+            published=(_PAPER_MSLR,),
+        ),
+        _letor("yahoo-ltr", "Yahoo! Learning to Rank, set 1 or 2", "its folder or zip", 40, published=(_PAPER_YAHOO,)),
+        Recipe(
+            "feature-table",
+            "search",
+            "A table of documents with a query column, a label column and features",
+            "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
+            "feature_table:feature_table",
+            "feature_table:FeatureTableOptions",
+        ),
+        Recipe(
+            "xmc",
+            "labelling",
+            "Extreme Classification Repository, bag of words",
+            "a folder or archive with a train and a test file, or one file",
+            "xmc:xmc",
+            "labelling:LabelOptions",
+            published=(_PAPER_EURLEX, _PAPER_WIKI10),
+        ),
+        Recipe(
+            "xmc-text",
+            "labelling",
+            "Raw texts and their labels, as lines or JSON lines",
+            "a folder or archive with train and test files, or one file of JSON lines",
+            "text:xmc_text",
+            "text:TextOptions",
+            published=(_PAPER_EURLEX, _PAPER_WIKI10),
+        ),
+        Recipe(
+            "arff",
+            "labelling",
+            "Multi-label ARFF as Mulan and MEKA write it",
+            "a folder or archive with .arff files and the .xml of labels",
+            "arff:arff",
+            "arff:ArffOptions",
+        ),
+        Recipe(
+            "synthetic",
+            "any",
+            "Planted preferences of any size and shape, for trying out and for measuring",
+            "nothing",
+            "synthetic:synthetic",
+            "synthetic_options:SyntheticOptions",
+            without_source=True,
+        ),
+    )
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name, or a ``DataError`` with the nearest."""
+    if name in RECIPES:
+        return RECIPES[name]
+    near = difflib.get_close_matches(str(name), RECIPES, n=3)
+    raise DataError(
+        f"{name!r} is no kind of data set", f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
+    )

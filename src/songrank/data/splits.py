@@ -1,0 +1,90 @@
+"""Which pairs are for training, which for validation, which for test."""
+
+import numpy as np
+
+from songrank.data.errors import DataError
+from songrank.data.options import RatingOptions
+from songrank.data.source import Job
+from songrank.data.storage import Array
+
+
+def split_codes(counts: Array, time: Array | None, options: RatingOptions, job: Job) -> Array | None:
+    """0, 1 or 2 for each pair: train, validation, test; None if all are for training.
+
+    Args:
+        counts: pairs of each query; pairs are in order of query, then time.
+        time: of each pair, where it is known.
+        options: ``split`` and what goes with it.
+        job: told about queries that are too short.
+
+    """
+    if options.split == "none":
+        return None
+    if options.split == "leave-last-out":
+        codes, short = leave_last_out(counts, options.holdout)
+        job.count("queries too short to hold out pairs (all for training)", short)
+        if short == counts.shape[0]:
+            least = 2 * options.holdout + 1
+            raise DataError(
+                f"no query has {least} interactions, which leave-last-out with holdout {options.holdout} needs",
+                "choose another split: random, time or none",
+            )
+        return codes
+    if options.validation + options.test >= 1:
+        raise DataError(
+            f"validation {options.validation:g} and test {options.test:g} leave nothing for training",
+            "expected fractions that sum to less than 1",
+        )
+    if options.split == "random":
+        return random_codes(int(counts.sum()), options.validation, options.test, options.seed)
+    if time is None:
+        raise DataError("a split by time needs times", "name the time column, or choose another split")
+    return time_codes(time, options.validation, options.test)
+
+
+def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
+    """The last ``holdout`` pairs of each query for test, as many before them for validation.
+
+    Queries with fewer than 2·holdout + 1 pairs are left whole for training; how many there are is returned too.
+
+    >>> leave_last_out(np.array([4, 2]), 1)
+    (array([0, 0, 1, 2, 0, 0], dtype=uint8), 1)
+    """
+    ends = np.cumsum(counts)
+    codes = np.zeros(int(ends[-1]) if ends.shape[0] else 0, np.uint8)
+    long = ends[counts > 2 * holdout]
+    for back in range(1, 2 * holdout + 1):
+        codes[long - back] = 2 if back <= holdout else 1
+    return codes, int(counts.shape[0] - long.shape[0])
+
+
+def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
+    """Random rows for validation and test, as many as the fractions say.
+
+    >>> np.bincount(random_codes(10, 0.1, 0.2, seed=0)).tolist()
+    [7, 1, 2]
+    """
+    order = np.random.default_rng(seed).permutation(rows)
+    codes = np.zeros(rows, np.uint8)
+    last = round(rows * test)
+    codes[order[:last]] = 2
+    codes[order[last : last + round(rows * validation)]] = 1
+    return codes
+
+
+def time_codes(time: Array, validation: float, test: float) -> Array:
+    """The latest pairs for test, those before for validation; pairs of one moment stay together, in the later split.
+
+    >>> time_codes(np.array([1, 2, 3, 4, 4]), validation=0.2, test=0.2).tolist()
+    [0, 0, 1, 2, 2]
+    """
+    ordered, rows = np.sort(time), time.shape[0]
+    codes = np.zeros(rows, np.uint8)
+    test_rows = round(rows * test)
+    if test_rows:
+        codes[time >= ordered[rows - test_rows]] = 2
+    left = ordered[ordered < ordered[rows - test_rows]] if test_rows else ordered
+    validation_rows = min(round(rows * validation), left.shape[0])
+    if validation_rows:
+        codes[(codes == 0) & (time >= left[left.shape[0] - validation_rows])] = 1
+    return codes

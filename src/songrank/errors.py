@@ -1,0 +1,26 @@
+"""Errors that are a user's to mend: one line that says what is wrong, where, and what to do."""
+
+
+class UserError(ValueError):
+    """A mistake in what was given, not in the program; the command line prints it on one line and exits with code 2.
+
+    >>> raise UserError("learning_rate is -1; expected a number above 0")
+    Traceback (most recent call last):
+    songrank.errors.UserError: learning_rate is -1; expected a number above 0
+    """
+
+
+def shown(value: object, limit: int = 60) -> str:
+    r"""Quote what was found, on one line and no longer than a reader wants.
+
+    >>> shown("abc"), shown(b"caf\xe9"), shown("x" * 99, limit=8)
+    ("'abc'", "'caf\\xe9'", "'xxxxxxxx…'")
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+        text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
+    else:
+        text = repr(value)
+    if len(text) <= limit + 2:
+        return text
+    return text[: limit + 1] + "…" + (text[0] if text[0] in "'\"" else "")
