@@ -67,7 +67,7 @@ class DelimitedFile:
                 io.BytesIO(block.data),
                 has_header=False,
                 schema=dict.fromkeys(self.columns, pl.String),
-                columns=list(columns),
+                columns=[self.columns.index(name) for name in columns],
                 separator=self._separator,
                 quote_char=None,
             )

@@ -40,11 +40,11 @@ class IdColumn:
         known = self._known
         codes = [known.setdefault(text, len(known)) for text in distinct.to_list()]
         numbers = values.replace_strict(distinct, pl.Series(codes, dtype=pl.Int32), return_dtype=pl.Int32)
-        self._parts.append(numbers.to_numpy())
+        self._parts.append(numbers.to_numpy().astype(np.int32, copy=False))  # an empty column has no type
 
     def finish(self) -> tuple[Array, Ids]:
         """The number of each row's id, and the ids."""
-        column = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
+        column = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
         self._parts = []
         if self._integers:
             return number_integers(column)

@@ -56,41 +56,35 @@ def parse_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]
 
 def _fast(data: bytes, movie: int | None) -> tuple[Columns, int | None] | None:
     """A block that is exactly as it should be, else None: three columns, where a movie's line has only the first."""
-    named = {"first": pl.String, "rating": pl.Int8, "day": pl.String}
+    named = dict.fromkeys(("first", "rating", "day"), pl.String)
+    text = b"0:,,\n" + data.replace(b":\n", b":,,\n")
+    first, rating, day = pl.col("first"), pl.col("rating"), pl.col("day")
+    begins = first.str.ends_with(":")
+    names_a_movie = begins & rating.is_null() & day.is_null()
+    rates_one = ~begins & rating.is_in(["1", "2", "3", "4", "5"]) & (day.str.len_bytes() == 10)
     try:
-        table = pl.read_csv(
-            io.BytesIO(b"0:,,\n" + data.replace(b":\n", b":,,\n")), has_header=False, schema=named, quote_char=None
-        )
-        table = table.with_columns(
-            movie=pl.col("first").str.strip_suffix(":").cast(pl.Int32),
-            begins=pl.col("first").str.ends_with(":"),
-            day=pl.col("day").str.to_date("%Y-%m-%d", strict=True),
+        table = pl.read_csv(io.BytesIO(text), has_header=False, schema=named, quote_char=None)
+        table = table.select(
+            begins=begins,
+            number=first.str.strip_suffix(":").cast(pl.Int32),
+            rating=rating.cast(pl.Float32),
+            time=day.str.to_date("%Y-%m-%d").cast(pl.Int64) * _DAY,
+            right=first.str.contains("^[0-9]{1,9}:?$") & (names_a_movie | rates_one),
         )
     except pl.exceptions.PolarsError:
         return None
-    begins = table["begins"].to_numpy()
-    if table.height != data.count(b"\n") + 1 or table["movie"].null_count() or table["first"].null_count():
+    if table.height != data.count(b"\n") + 1 or not table["right"].fill_null(False).all():
         return None
-    plain = table.filter(~pl.col("begins"))
-    if (
-        plain["rating"].null_count()
-        or plain["day"].null_count()
-        or table.height - plain.height != table["rating"].null_count()
-    ):
+    starts = np.flatnonzero(table["begins"].to_numpy())
+    movies = table["number"].to_numpy()[starts]
+    movies[0] = -1 if movie is None else movie
+    lengths = np.diff(np.append(starts, table.height)) - 1
+    if movies[0] < 0 and lengths[0]:
         return None
-    numbers = table["movie"].to_numpy()
-    if numbers.min() < 0 or (plain.height and not plain["rating"].is_between(1, 5).all()):
-        return None
-    starts = np.flatnonzero(begins)
-    current = numbers[starts].copy()
-    current[0] = -1 if movie is None else movie
-    of_row = np.repeat(current, np.diff(np.append(starts, table.height)))[~begins]
-    if of_row.shape[0] and of_row[0] < 0:
-        return None
-    time = plain["day"].cast(pl.Int64).to_numpy() * _DAY
-    rating = plain["rating"].cast(pl.Float32).to_numpy()
-    columns = (numbers[~begins].astype(np.int32), of_row.astype(np.int32), rating, time)
-    return columns, None if current[-1] < 0 else int(current[-1])
+    rated = table.filter(~pl.col("begins"))
+    columns = (rated["number"], np.repeat(movies, lengths), rated["rating"], rated["time"])
+    user, item, ratings, time = (np.asarray(c, dtype) for c, dtype in zip(columns, _TYPES, strict=True))
+    return (user, item, ratings, time), None if movies[-1] < 0 else int(movies[-1])
 
 
 def careful_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]:

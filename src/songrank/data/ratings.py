@@ -97,7 +97,7 @@ def _fast(data: bytes, layout: Layout) -> tuple[Array, Array, Array, Array] | No
         if b"\t" in data:
             return None
         data, separator = data.replace(separator, b"\t"), b"\t"
-    if not data.strip():
+    if b"-" in data or b"+" in data or not data.strip():  # "-0" is a number to polars, not to us
         return None
     schema = dict(zip(COLUMNS, (pl.Int64, pl.Int64, pl.Float64, pl.Int64), strict=True))
     try:
@@ -131,12 +131,10 @@ def careful_ratings(data: bytes, layout: Layout, file: str, line: int) -> tuple[
                 file=file,
                 line=number,
             )
-        user, movie = (
-            _whole(name, field, _MAX_ID, file, number) for name, field in zip(COLUMNS, fields[:2], strict=True)
-        )
-        rows.append(
-            (user, movie, _rating(fields[2], file, number), _whole("timestamp", fields[3], 2**60, file, number))
-        )
+        user = _whole("user", fields[0], _MAX_ID, file, number)
+        movie = _whole("movie", fields[1], _MAX_ID, file, number)
+        time = _whole("timestamp", fields[3], 2**60, file, number)
+        rows.append((user, movie, _rating(fields[2], file, number), time))
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
     types = (np.int32, np.int32, np.float32, np.int64)
     user_, movie_, rating_, time_ = (np.array(column, dtype) for column, dtype in zip(columns, types, strict=True))

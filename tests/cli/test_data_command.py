@@ -1,0 +1,159 @@
+"""The data command as a user runs it: real processes, exit codes, one line for a mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+
+from songrank.cli import main
+
+KINDS = """movielens-100k movielens-1m movielens-10m movielens-20m movielens-25m movielens-32m netflix interactions
+sequences letor mslr-web10k mslr-web30k yahoo-ltr feature-table xmc xmc-text arff synthetic"""
+RATINGS = "".join(f"{user}::{movie}::{1 + movie % 5}::{movie}\n" for user in range(1, 6) for movie in range(1, 9))
+
+
+@pytest.fixture
+def songrank(capfd, monkeypatch):
+    """The command, in this process: starting one takes seconds. Signals and one plain call below are real processes."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["songrank", *map(str, words)])
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        return SimpleNamespace(returncode=ended.value.code, stdout=out, stderr=err)
+
+    return run
+
+
+def test_a_real_process_ends_with_code_2_and_one_line(tmp_path):
+    command = [sys.executable, "-m", "songrank.cli", "data", "show", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: nowhere/dataset.json: is missing")
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    (tmp_path / "ratings.dat").write_text(RATINGS)
+    return tmp_path / "ratings.dat"
+
+
+def test_prepare_show_and_overwrite(songrank, ratings, tmp_path):
+    made = songrank("data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set")
+    assert made.returncode == 0, made.stderr
+    assert made.stderr == ""  # no terminal, no bar
+    shown = songrank("data", "show", tmp_path / "set", "--json")
+    info = json.loads(shown.stdout)
+    assert (info["queries"], info["items"], info["pairs"]) == (5, 8, 40)
+    assert {name: split["pairs"] for name, split in info["splits"].items()} == {"train": 30, "validation": 5, "test": 5}
+    assert info["published"] is None
+    again = songrank("data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set")
+    assert again.returncode == 2
+    assert again.stderr.count("\n") == 1
+    assert "exists already; choose another place, or say --overwrite" in again.stderr
+    replaced = songrank(
+        "data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set", "--overwrite", "--holdout=2"
+    )
+    assert replaced.returncode == 0
+    assert json.loads((tmp_path / "set" / "dataset.json").read_text())["splits"]["test"]["pairs"] == 10
+
+
+def test_show_puts_the_papers_figures_beside_ours(songrank, tmp_path):
+    rows = "".join(f"{user},{movie},4.5,{movie}\n" for user in (1, 2) for movie in (10, 20, 30))
+    with zipfile.ZipFile(tmp_path / "ml-20m.zip", "w") as archive:
+        archive.writestr("ml-20m/ratings.csv", "userId,movieId,rating,timestamp\n" + rows)
+    assert (
+        songrank("data", "prepare", "movielens-20m", tmp_path / "ml-20m.zip", "-o", tmp_path / "set", "-q").stdout == ""
+    )
+    shown = songrank("data", "show", tmp_path / "set").stdout
+    assert "paper's MovieLens20M" in shown
+    assert "138,493" in shown
+    assert "99.46%" in shown
+    published = json.loads(songrank("data", "show", tmp_path / "set", "--json").stdout)["published"]
+    assert published["pairs"] == 20_000_263
+
+
+def test_list_names_all_kinds_and_the_options_of_one(songrank):
+    names = songrank("data", "list").stdout
+    for name in [
+        "movielens-100k",
+        "movielens-32m",
+        "netflix",
+        "interactions",
+        "sequences",
+        "letor",
+        "mslr-web10k",
+        "mslr-web30k",
+    ]:
+        assert name in names
+    for name in ["yahoo-ltr", "feature-table", "xmc", "xmc-text", "arff", "synthetic"]:
+        assert name in names
+    options = songrank("data", "list", "netflix").stdout
+    assert "--min-interactions" in options
+    assert "100" in options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data", "prepare", "movielens-2m", "x", "-o", "y"], "'movielens-2m' is no kind of data set; did you mean"),
+        (
+            ["data", "prepare", "movielens-1m", "x", "-o", "y", "--cats", "3"],
+            "movielens-1m has no option 'cats'; it has",
+        ),
+        (["data", "prepare", "movielens-1m", "x", "-o", "y", "--holdout", "0"], "option holdout is '0'; expected"),
+        (["data", "prepare", "movielens-1m", "x", "-o", "y", "--split", "odd"], "option split is 'odd'; expected"),
+        (
+            ["data", "prepare", "movielens-1m", "x", "-o", "y", "--preset", "odd"],
+            "preset is 'odd'; movielens-1m has paper, raw",
+        ),
+        (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
+        (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
+        (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "argument 'y' is one too many"),
+        (
+            ["data", "prepare", "movielens-1m", "x", "-o", "y", "--seed", "1", "--seed", "2"],
+            "option --seed stands twice",
+        ),
+        (["data", "prepare", "movielens-1m", "nowhere.zip", "-o", "y"], "nowhere.zip: does not exist; check the path"),
+        (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a folder made by"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words, message, songrank, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = songrank(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_preparation_leaves_nothing(number, code, tmp_path):
+    os.mkfifo(tmp_path / "ratings.dat")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "songrank.cli", "data", "prepare", "movielens-1m", "ratings.dat", "-o", "set"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    pipe = os.open(tmp_path / "ratings.dat", os.O_RDWR)  # both ends, so that nothing ends before we say so
+    text = RATINGS.encode() * 1000
+    assert len(text) > 3 * 65536  # more than a pipe holds: when all is written, the process is in the midst of reading
+    for at in range(0, len(text), 4096):
+        os.write(pipe, text[at : at + 4096])
+    process.send_signal(number)
+    os.close(pipe)
+    assert process.wait() == code
+    assert "Traceback" not in process.stderr.read()
+    assert os.listdir(tmp_path) == ["ratings.dat"]

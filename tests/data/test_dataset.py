@@ -1,0 +1,181 @@
+"""The prepared data set: what it says, what it gives, and what it refuses."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from songrank.data import DataError, Ids, open_dataset, prepare
+from songrank.data.splits import leave_last_out, random_codes, time_codes
+from tests.data.folders import contents
+
+
+def log(rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "user": rng.integers(0, 30, rows) * 3,
+        "item": [f"i{x}" for x in rng.integers(0, 80, rows)],
+        "rating": rng.integers(1, 6, rows),
+        "time": rng.integers(0, 50, rows),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    prepare("interactions", log(), tmp_path / "set")
+    return tmp_path / "set"
+
+
+def test_the_same_source_and_options_give_the_same_bytes(folder, tmp_path):
+    prepare("interactions", log(), tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(folder)
+
+
+def test_dataset_json_says_what_is_there_and_how_it_came(folder):
+    info = json.loads((folder / "dataset.json").read_text())
+    assert info["task"] == "recommendation"
+    assert info["version"] == 1
+    assert info["pairs"] == sum(split["pairs"] for split in info["splits"].values())
+    assert set(info["columns"]) == {"offsets", "item", "label", "time"}
+    assert info["made"]["options"]["split"] == "leave-last-out"
+    assert info["made"]["left_out"]["repeated pairs"] > 0
+    assert sum(info["labels"].values()) == info["pairs"]
+    assert info["sparsity"] == pytest.approx(1 - info["pairs"] / (info["queries"] * info["items"]))
+
+
+def test_each_pair_is_in_one_split_and_splits_are_in_order_of_time(folder):
+    dataset = open_dataset(folder)
+    for query in range(dataset.num_queries):
+        times = [split.time[split.offsets[query] : split.offsets[query + 1]].tolist() for split in dataset.values()]
+        assert times[0] == sorted(times[0])
+        assert max(times[0]) <= times[1][0] <= times[2][0]
+
+
+def test_relevance_trains_on_all_and_tests_on_what_was_not_seen(folder):
+    dataset = open_dataset(folder)
+    train, test = dataset.relevance("train"), dataset.relevance("test")
+    assert train.list_size.unique().tolist() == [dataset.num_items]
+    seen = dataset["train"].offsets.diff() + 1
+    assert (test.list_size == dataset.num_items - seen).all()
+    assert test.num_pairs == dataset.num_queries
+    everything = dataset.relevance("test", exclude=())
+    assert everything.list_size.unique().tolist() == [dataset.num_items]
+
+
+def test_what_comes_last_changes_nothing_in_what_is_trained_on(tmp_path):
+    rows = log()
+    before = prepare("interactions", rows, tmp_path / "before")
+    order = np.lexsort((np.arange(400), rows["time"], rows["user"]))
+    held_out = set()
+    for user in np.unique(rows["user"]):
+        mine = [at for at in order if rows["user"][at] == user]
+        kept = []
+        for at in reversed(mine):  # the last two distinct items are validation and test
+            if rows["item"][at] not in {rows["item"][k] for k in kept}:
+                kept.append(at)
+        held_out |= set(kept[:2])
+    changed = {**rows, "rating": np.array(rows["rating"]), "item": list(rows["item"])}
+    for at in held_out:
+        changed["rating"][at] = 6 - changed["rating"][at]
+    after = prepare("interactions", changed, tmp_path / "after")
+    assert (tmp_path / "before/train.safetensors").read_bytes() == (tmp_path / "after/train.safetensors").read_bytes()
+    assert (tmp_path / "before/ids.safetensors").read_bytes() == (tmp_path / "after/ids.safetensors").read_bytes()
+    assert before["test"].label.tolist() != after["test"].label.tolist()
+
+
+def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path):
+    rows = {"user": [1, 1, 1, 2, 2, 2], "item": ["z", "z2", "a", "z", "z2", "m"]}
+    dataset = prepare("interactions", rows, tmp_path / "set")
+    assert list(dataset.item_ids) == ["a", "m", "z", "z2"]
+
+
+@pytest.mark.parametrize("split", ["time", "random"])
+def test_fractions_of_a_split_by_time_or_at_random(split, tmp_path):
+    dataset = prepare("interactions", log(), tmp_path / "set", split=split, validation=0.2, test=0.1, duplicates="keep")
+    counts = {name: part.num_pairs for name, part in dataset.items()}
+    assert sum(counts.values()) == 400
+    if split == "random":
+        assert counts == {"train": 280, "validation": 80, "test": 40}
+        other = prepare("interactions", log(), tmp_path / "other", split=split, seed=1, validation=0.2, test=0.1)
+        assert other["test"].item.tolist() != dataset["test"].item.tolist()
+    else:
+        assert dataset["train"].time.max() < dataset["validation"].time.min()
+        assert dataset["validation"].time.max() < dataset["test"].time.min()
+
+
+def test_holdout_n_takes_the_last_n_and_the_n_before(tmp_path):
+    rows = {"user": [1] * 7 + [2] * 4, "item": [*range(7), *range(4)]}
+    dataset = prepare("interactions", rows, tmp_path / "set", holdout=2)
+    assert dataset["test"].item.tolist() == [5, 6]
+    assert dataset["validation"].item.tolist() == [3, 4]
+    assert dataset["train"].item.tolist() == [0, 1, 2, 0, 1, 2, 3]
+    left = dataset.info["made"]["left_out"]
+    assert left == {"queries too short to hold out pairs (all for training)": 1}
+
+
+def test_split_codes_spelled_out():
+    assert leave_last_out(np.array([5, 0, 3]), 1)[0].tolist() == [0, 0, 0, 1, 2, 0, 1, 2]
+    assert np.bincount(random_codes(1000, 0.25, 0.5, 3)).tolist() == [250, 250, 500]
+    assert time_codes(np.array([9, 1, 9, 5, 2]), 0.2, 0.2).tolist() == [2, 0, 2, 1, 0]
+    assert time_codes(np.array([4, 4, 4]), 0.3, 0.3).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "dataset.json").unlink(), "dataset.json: is missing"),
+        (lambda f: (f / "dataset.json").write_text("{"), "is not JSON"),
+        (lambda f: (f / "dataset.json").write_text("[1]"), "holds no JSON object"),
+        (lambda f: (f / "dataset.json").write_text("{}"), "is not one of ours"),
+        (lambda f: edit(f, version=99), "has format version 99"),
+        (lambda f: edit(f, task="cooking"), "changed by hand"),
+        (lambda f: edit(f, queries="many"), "changed by hand"),
+        (lambda f: (f / "train.safetensors").unlink(), "train.safetensors: is missing"),
+        (lambda f: (f / "train.safetensors").write_bytes(b""), "is damaged"),
+        (lambda f: cut(f / "train.safetensors"), "is damaged"),
+        (lambda f: shutil.copy(f / "test.safetensors", f / "train.safetensors"), "does not fit its dataset.json"),
+        (lambda f: (f / "ids.safetensors").write_bytes(b"\xff" * 100), "is damaged"),
+    ],
+)
+def test_a_damaged_data_set_is_refused_in_one_line(damage, message, folder):
+    damage(folder)
+    with pytest.raises(DataError, match=message) as error:
+        open_all(folder)
+    assert "\n" not in str(error.value)
+
+
+def open_all(folder):
+    dataset = open_dataset(folder)
+    return dataset["train"], list(dataset.item_ids)
+
+
+def edit(folder, **changes):
+    info = json.loads((folder / "dataset.json").read_text())
+    (folder / "dataset.json").write_text(json.dumps(info | changes))
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def test_arrays_are_mapped_not_read_and_writing_to_them_does_not_reach_the_file(folder):
+    before = (folder / "train.safetensors").read_bytes()
+    dataset = open_dataset(folder)
+    dataset["train"].label.fill_(7)
+    assert (folder / "train.safetensors").read_bytes() == before
+    assert open_dataset(folder)["train"].label.max() <= 5
+
+
+def test_ids_find_numbers_and_texts():
+    numbers = Ids.of([30, 10, 20])
+    assert numbers.find([10, 30.0, "20", "x", None, 15, 2**70]).tolist() == [0, 2, 1, -1, -1, -1, -1]
+    assert numbers[[2, 0]] == [30, 10]
+    assert numbers[-1] == 30
+    texts = Ids.of(["é", "b", "b"])
+    assert texts.find(["é", "c"]).tolist() == [1, -1]
+    assert texts[torch.tensor([1, 0])] == ["é", "b"]
+    assert list(Ids.of(np.zeros(0, np.int64))) == []
+    with pytest.raises(IndexError):
+        texts[2]
