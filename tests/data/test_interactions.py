@@ -153,10 +153,7 @@ def test_what_is_kept_is_what_the_option_says(options, left, tmp_path):
 
 
 def test_too_few_interactions_are_taken_out_until_all_have_enough(tmp_path):
-    users, items = (
-        ["a", "a", "a", "b", "b", "b", "c", "c", "d"],
-        [1, 2, 3, 1, 2, 3, 1, 4, 4],
-    )  # d goes, so 4 goes, so c goes
+    users, items = list("aaabbbccd"), [1, 2, 3, 1, 2, 3, 1, 4, 4]  # d goes, so 4 goes, so c goes
     dataset = prepare(
         "interactions", {"user": users, "item": items}, tmp_path / "set", min_interactions=2, min_per_item=2
     )

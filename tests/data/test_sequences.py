@@ -1,7 +1,7 @@
 """One user a line."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from songrank.data import DataError, prepare
@@ -44,6 +44,7 @@ def test_order_in_the_line_is_order_in_time(tmp_path):
 
 
 @given(st.binary(max_size=80))
+@example(b"\xef\xbb\xbf")
 def test_any_bytes_are_sequences_or_a_data_error(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "s.txt").write_bytes(data)

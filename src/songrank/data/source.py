@@ -163,7 +163,7 @@ class Source:
                 job.report(what, done, total)
         if rest:
             yield self._clean(rest + b"\n", line)
-        if done == 0:
+        elif line == 1:
             raise DataError("is empty", "expected at least one line of data", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
 
