@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 import songrank
-from songrank import functional, losses, memory, metrics, sampling
+from songrank import data, functional, losses, memory, metrics, sampling
 
-ROOMS = {room.__name__: room for room in (songrank, functional, losses, memory, metrics, sampling)}
+ROOMS = {room.__name__: room for room in (songrank, data, functional, losses, memory, metrics, sampling)}
 NO_EXAMPLE = {"Gain", "Rows", "UNSEEN"}  # type aliases and a constant
 ABSTRACT = {"ListLoss", "MemoryLoss", "RankingLoss"}
 
@@ -26,7 +26,7 @@ def test_a_public_name_has_an_example(thing):
 
 
 def test_importing_songrank_needs_nothing_but_torch_and_numpy():
-    assert {"polars", "pandas", "sklearn", "scipy", "pydantic", "typer", "rich"}.isdisjoint(
+    assert {"polars", "pandas", "sklearn", "scipy", "pydantic", "typer", "rich", "safetensors"}.isdisjoint(
         name.split(".")[0] for name in _loaded_by_import()
     )
 

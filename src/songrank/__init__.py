@@ -10,7 +10,7 @@
 ...     loss(scores(slate.query).gather(1, slate.item), slate).backward()
 """
 
-from songrank import functional, losses, memory, metrics, sampling
+from songrank import data, functional, losses, memory, metrics, sampling
 from songrank.losses import (
     KSONG,
     SONG,
@@ -49,6 +49,7 @@ __all__ = [
     "Slate",
     "SlateSampler",
     "SoftmaxCE",
+    "data",
     "functional",
     "losses",
     "memory",

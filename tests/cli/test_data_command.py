@@ -12,6 +12,7 @@ import pytest
 
 from songrank.cli import main
 
+PREPARE = ["data", "prepare", "movielens-1m", "x", "-o", "y"]
 KINDS = """movielens-100k movielens-1m movielens-10m movielens-20m movielens-25m movielens-32m netflix interactions
 sequences letor mslr-web10k mslr-web30k yahoo-ltr feature-table xmc xmc-text arff synthetic"""
 RATINGS = "".join(f"{user}::{movie}::{1 + movie % 5}::{movie}\n" for user in range(1, 6) for movie in range(1, 9))
@@ -118,12 +119,15 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         ),
         (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
         (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
-        (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "argument 'y' is one too many"),
+        (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "unexpected extra argument"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--seed", "1", "--seed", "2"],
             "option --seed stands twice",
         ),
         (["data", "prepare", "movielens-1m", "nowhere.zip", "-o", "y"], "nowhere.zip: does not exist; check the path"),
+        (["data", "cook"], "No such command 'cook'"),
+        (["data", "show"], "Missing argument"),
+        ([*PREPARE, "--fold"], "option --fold has no value"),
         (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a folder made by"),
     ],
 )

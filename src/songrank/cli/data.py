@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from songrank.cli.kind_options import KindCommand
 from songrank.cli.progress import progress_bar
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.errors import DataError
@@ -13,8 +14,6 @@ from songrank.data.prepare import prepare as prepare_dataset
 from songrank.data.registry import RECIPES, Recipe, find_recipe
 
 app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
-
-_ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.command("list")
@@ -49,7 +48,7 @@ def _word(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-@app.command(context_settings=_ANY_OPTIONS)
+@app.command(cls=KindCommand)
 def prepare(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Kind of data set: see `songrank data list`.")],
@@ -60,7 +59,7 @@ def prepare(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar, no summary.")] = False,
 ) -> None:
     """Prepare a data set. More options depend on the kind: `songrank data list NAME` shows them."""
-    options = _read_options(context.args)
+    options: dict[str, Any] = context.obj or {}
     if output is None:
         raise DataError("no place for the data set was named", "say where with -o FOLDER")
     with progress_bar(quiet) as report:
@@ -69,27 +68,18 @@ def prepare(
         _print_summary(dataset)
 
 
-def _read_options(words: list[str]) -> dict[str, Any]:
-    """``--min-interactions 5 --standardise --no-log`` as keywords; the options check their types."""
-    options: dict[str, Any] = {}
-    at = 0
-    while at < len(words):
-        word, equals, value = words[at].partition("=")
-        if not word.startswith("--") or len(word) == 2:
-            raise DataError(f"argument {words[at]!r} is one too many", "see `songrank data prepare --help`")
-        name = word[2:].replace("-", "_")
-        at += 1
-        if equals:
-            found: Any = value
-        elif at < len(words) and not words[at].startswith("--"):
-            found = words[at]
-            at += 1
-        else:
-            found, name = (False, name[3:]) if name.startswith("no_") else (True, name)
-        if name in options:
-            raise DataError(f"option --{name.replace('_', '-')} stands twice", "say it once")
-        options[name] = found
-    return options
+@app.command()
+def download(
+    name: Annotated[str, typer.Argument(help="Kind of data set, or an address.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the file.")] = Path("."),
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Fetch a data set that may be fetched; an interrupted transfer is resumed by the same command."""
+    from songrank.data.download import download as fetch
+
+    with progress_bar(quiet) as report:
+        file = fetch(name, output, progress=report)
+    typer.echo(file)
 
 
 @app.command()

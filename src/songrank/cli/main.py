@@ -33,17 +33,23 @@ def main() -> NoReturn:
     """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("stopped; nothing was kept", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as head, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    sys.exit(0)
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # what typer's errors about words have, and no others
+        if message is None:
+            raise
+        if message():  # empty where typer has printed its help instead
+            print(f"error: {message()}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

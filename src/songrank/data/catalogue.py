@@ -51,7 +51,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
     _keep_active(log, options, job)
     _compact(log)
     if not log.query.shape[0]:
-        raise DataError("no interaction is left", "lower min_interactions, min_per_item or min_rating")
+        raise DataError("no interaction is left", "check the file, or lower min_interactions and min_per_item")
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     codes = split_codes(counts, log.time, options, job)
     label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
@@ -76,6 +76,9 @@ def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
         high = relevant & (log.label >= options.min_rating)
         job.count("rows below min_rating", int(np.count_nonzero(relevant) - np.count_nonzero(high)))
         relevant = high
+    if relevant.shape[0] and not relevant.any():
+        least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
+        raise DataError(f"no rating is {least}", "check which column holds the ratings, or lower min_rating")
     if not relevant.all():
         log.take(relevant)
 

@@ -29,7 +29,12 @@ FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "lis
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Sparse features in CSR: row r holds ``value[offsets[r]:offsets[r + 1]]`` at columns ``index[…]``."""
+    """Sparse features in CSR: row r holds ``value[offsets[r]:offsets[r + 1]]`` at columns ``index[…]``.
+
+    >>> table = SparseRows(torch.tensor([0, 1, 1]), torch.tensor([2]), torch.tensor([0.5]), num_columns=3)
+    >>> table.dense(torch.tensor([1, 0])).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+    """
 
     offsets: Tensor
     index: Tensor
@@ -37,12 +42,7 @@ class SparseRows:
     num_columns: int
 
     def dense(self, rows: Tensor) -> Tensor:
-        """These rows as a dense matrix [len(rows), num_columns].
-
-        >>> table = SparseRows(torch.tensor([0, 1, 1]), torch.tensor([2]), torch.tensor([0.5]), num_columns=3)
-        >>> table.dense(torch.tensor([1, 0])).tolist()
-        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
-        """
+        """These rows as a dense matrix [len(rows), num_columns]."""
         starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         row = torch.repeat_interleave(torch.arange(rows.shape[0]), counts)
         within = torch.arange(row.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
@@ -58,6 +58,11 @@ class CatalogueSplit:
 
     ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
     ``lengths`` [Q]. They are None for recommendation, where a query is just an id.
+
+    >>> ones = torch.ones(3)
+    >>> split = CatalogueSplit("train", 9, offsets=torch.tensor([0, 2, 3]), item=torch.tensor([4, 1, 4]), label=ones)
+    >>> split.num_queries, split.num_pairs
+    (2, 3)
     """
 
     name: str
@@ -95,7 +100,13 @@ class CatalogueSplit:
 
 @dataclass(frozen=True)
 class ListSplit:
-    """One split of a list task: query q has rows ``offsets[q]`` to ``offsets[q + 1]`` of ``features`` and ``label``."""
+    """One split of a list task: query q has rows ``offsets[q]`` to ``offsets[q + 1]`` of ``features`` and ``label``.
+
+    >>> label = torch.tensor([0.0, 1.0, 0.0])
+    >>> split = ListSplit("train", offsets=torch.tensor([0, 2, 3]), label=label, features=torch.zeros(3, 5))
+    >>> split.lengths.tolist(), split.num_pairs
+    ([2, 1], 1)
+    """
 
     name: str
     offsets: Tensor

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,20 @@ def prepare(
     with staged_directory(Path(directory), overwrite=overwrite) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
-        content = recipe.run(source, chosen, job, scratch)
         used = {"preset": preset or recipe.default_preset, **chosen.model_dump(mode="json")}
-        write_content(folder, content, name=name, options=used, job=job)
+        with _naming(source):
+            content = recipe.run(source, chosen, job, scratch)
+            write_content(folder, content, name=name, options=used, job=job)
         shutil.rmtree(scratch)
     return open_dataset(directory)
+
+
+@contextmanager
+def _naming(source: Any) -> Iterator[None]:
+    """What is wrong with the whole of the data is said of the source."""
+    try:
+        yield
+    except DataError as error:
+        if error.file is not None or not isinstance(source, Path):
+            raise
+        raise DataError(error.what, error.fix, file=str(source)) from None

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Download:
-    """Where a data set can be had, how large it is, and its checksum."""
+    """Where a data set can be had, its checksums, and how large it is."""
 
     url: str
     md5: str | None = None
     sha256: str | None = None
-    terms: str = ""
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Recipe:
     default_preset: str = "raw"
     published: tuple[Mapping[str, Any], ...] = ()
     download: Download | None = None
+    by_hand: str = ""
     without_source: bool = False
 
     def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
@@ -56,6 +57,10 @@ class Recipe:
         """Read the source; ``scratch`` is a folder for what does not fit in memory."""
         content: Content = _load(self.reader)(source, options, job, scratch)
         return content
+
+    def flags(self) -> dict[str, bool]:
+        """Each option by name, and whether it is a matter of yes or no."""
+        return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""
@@ -73,7 +78,13 @@ _SPLIT_OFF = {"split": "none", "duplicates": "keep"}
 _PAPER_LTR = {"standardise": True, "log_features": "auto", "missing": "mean"}
 
 
-def _movielens(size: str, reader: str, file: str, **more: Any) -> Recipe:
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
+_MSLR = "open https://www.microsoft.com/en-us/research/project/mslr/, accept the terms and fetch {} in a browser"
+_YAHOO = "ask for C14B (Learning to Rank Challenge) at https://webscope.sandbox.yahoo.com"
+_NETFLIX = "log in to https://www.kaggle.com/netflix-inc/netflix-prize-data and fetch it there"
+
+
+def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more: Any) -> Recipe:
     return Recipe(
         f"movielens-{size.lower()}",
         "recommendation",
@@ -83,6 +94,7 @@ def _movielens(size: str, reader: str, file: str, **more: Any) -> Recipe:
         "options:RatingOptions",
         {"paper": {}, "raw": _SPLIT_OFF},
         "paper",
+        download=Download(f"{_GROUPLENS}ml-{size.lower()}.zip", md5=md5, size=length),
         **more,
     )
 
@@ -114,12 +126,19 @@ _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        _movielens("100k", "movielens_tabs", "u.data"),
-        _movielens("1M", "movielens_colons", "ratings.dat"),
-        _movielens("10M", "movielens_colons", "ratings.dat"),
-        _movielens("20M", "movielens_commas", "ratings.csv", published=(_PAPER_20M,)),
-        _movielens("25M", "movielens_commas", "ratings.csv"),
-        _movielens("32M", "movielens_commas", "ratings.csv"),
+        _movielens("100k", "movielens_tabs", "u.data", "0e33842e24a9c977be4e0107933c0723", 4_924_029),
+        _movielens("1M", "movielens_colons", "ratings.dat", "c4d9eecfca2ab87c1945afe126590906", 5_917_549),
+        _movielens("10M", "movielens_colons", "ratings.dat", "ce571fd55effeba0271552578f2648bd", 65_566_137),
+        _movielens(
+            "20M",
+            "movielens_commas",
+            "ratings.csv",
+            "cd245b17a1ae2cc31bb14903e1204af3",
+            198_702_078,
+            published=(_PAPER_20M,),
+        ),
+        _movielens("25M", "movielens_commas", "ratings.csv", "6b51fb2759a8657d3bfcbfc42b592ada", 261_978_986),
+        _movielens("32M", "movielens_commas", "ratings.csv", "d472be332d4daa821edc399621853b57", 238_950_008),
         Recipe(
             "netflix",
             "recommendation",
@@ -130,6 +149,7 @@ RECIPES = {
             {"paper": {"min_interactions": 100}, "raw": _SPLIT_OFF},
             "paper",
             published=(_PAPER_NETFLIX,),
+            by_hand=_NETFLIX,
         ),
         Recipe(
             "interactions",
@@ -152,15 +172,29 @@ RECIPES = {
             "paper",
         ),
         _letor("letor", "svmlight rows with qid:, or rows and .query files", "a file, folder or archive"),
-        _letor("mslr-web10k", "Microsoft MSLR-WEB10K, one fold", "MSLR-WEB10K.zip or its folder", 100),
+        _letor(
+            "mslr-web10k",
+            "Microsoft MSLR-WEB10K, one fold",
+            "MSLR-WEB10K.zip or its folder",
+            100,
+            by_hand=_MSLR.format("MSLR-WEB10K.zip"),
+        ),
         _letor(
             "mslr-web30k",
             "Microsoft MSLR-WEB30K, one fold",
             "MSLR-WEB30K.zip or its folder",
             100,
             published=(_PAPER_MSLR,),
+            by_hand=_MSLR.format("MSLR-WEB30K.zip"),
         ),
-        _letor("yahoo-ltr", "Yahoo! Learning to Rank, set 1 or 2", "its folder or zip", 40, published=(_PAPER_YAHOO,)),
+        _letor(
+            "yahoo-ltr",
+            "Yahoo! Learning to Rank, set 1 or 2",
+            "its folder or archive",
+            40,
+            published=(_PAPER_YAHOO,),
+            by_hand=_YAHOO,
+        ),
         Recipe(
             "feature-table",
             "search",

@@ -1,14 +1,18 @@
 """Which pairs are for training, which for validation, which for test."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from songrank.data.errors import DataError
-from songrank.data.options import RatingOptions
 from songrank.data.source import Job
 from songrank.data.storage import Array
 
+if TYPE_CHECKING:
+    from songrank.data.options import RatingOptions
 
-def split_codes(counts: Array, time: Array | None, options: RatingOptions, job: Job) -> Array | None:
+
+def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
     """0, 1 or 2 for each pair: train, validation, test; None if all are for training.
 
     Args:

@@ -108,5 +108,7 @@ def need_column(given: str | None, usual: Sequence[str], columns: Sequence[str],
     found = find_column(given, usual, columns, what, file)
     if found is None:
         names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
-        raise DataError(f"has no column that is clearly the {what} among {names}", f"name it: {what}_column", file=file)
+        raise DataError(
+            f"has no column that is clearly the {what} among {names}", f"name it: --{what}-column", file=file
+        )
     return found

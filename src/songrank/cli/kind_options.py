@@ -1,0 +1,66 @@
+"""Options that depend on the kind of data set: ``--min-interactions 5``, ``--standardise``, ``--no-standardise``.
+
+They are defined once, with their checks, where they are used (``songrank.data.options`` and the readers); here their
+words are only told from those of the command itself.
+"""
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+from songrank.data.errors import DataError
+from songrank.data.registry import RECIPES
+
+
+class KindCommand(TyperCommand):
+    """A command whose first argument is a kind of data set; that kind's options go to ``context.obj`` as keywords."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out the kind's options, and leave the rest to the command."""
+        recipe = next((RECIPES[word] for word in args if word in RECIPES), None)
+        own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
+        own |= {"-h", "--help"}
+        ctx.obj, rest = split_options(list(args), own, recipe.flags() if recipe is not None else {})
+        remaining: list[str] = super().parse_args(ctx, rest)
+        return remaining
+
+
+def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tuple[dict[str, Any], list[str]]:
+    """The kind's options as keywords, and all other words in their order.
+
+    An option that is not known takes the next word as its value, unless that is an option too: it will be refused by
+    name when the options are checked.
+
+    Args:
+        words: of the command line.
+        own: options of the command itself.
+        flags: options of the kind, and whether they are a matter of yes or no.
+
+    >>> kind = {"fold": False, "standardise": True}
+    >>> split_options(["letor", "--fold", "2", "a.zip", "--no-standardise"], set(), kind)
+    ({'fold': '2', 'standardise': False}, ['letor', 'a.zip'])
+
+    """
+    options: dict[str, Any] = {}
+    rest: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        start, equals, value = word.partition("=")
+        if not start.startswith("--") or len(start) == 2 or start in own:
+            rest.append(word)
+            continue
+        name = start[2:].replace("-", "_")
+        positive = name.removeprefix("no_")
+        found: Any = value
+        if not equals and flags.get(positive) and positive != name:
+            name, found = positive, False
+        elif not equals and flags.get(name):
+            found = True
+        elif not equals:
+            found = next(waiting, "")
+            if not found or found.startswith("--"):
+                raise DataError(f"option {start} has no value", f"say {start} VALUE; see `songrank data list NAME`")
+        if name in options:
+            raise DataError(f"option {start} stands twice", "say it once")
+        options[name] = found
+    return options, rest

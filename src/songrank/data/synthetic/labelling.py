@@ -1,0 +1,66 @@
+"""Texts as bags of words, and their labels: a text's topics decide both."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from songrank.data.storage import Array
+from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
+from songrank.data.synthetic.numbers import long_tailed_counts, offsets_of, stream
+from songrank.data.synthetic.shapes import Plan
+from songrank.data.synthetic.takers import ITEM_BITS, Takers
+
+_STRENGTH = 3.0  # of topics: texts say more about their labels than users about their next item
+_SPREAD = 0.5  # of how many labels and words a text has
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Labels and words of consecutive texts, each text's in ascending order."""
+
+    label_counts: Array
+    label: Array
+    word_counts: Array
+    word: Array
+    value: Array
+
+
+def draw_labels(plan: Plan) -> Takers:
+    """Texts with their topics, and the labels that go with these: the planted truth of a labelling task."""
+    rng = stream(plan.seed, "labels a text")
+    counts = long_tailed_counts(plan.pairs, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
+    catalogue = Catalogue.draw(plan.items, _STRENGTH, plan.seed, "labels")
+    return Takers.draw(catalogue, draw_tastes(plan.queries, plan.seed), counts, plan.noise, plan.seed, "labels")
+
+
+def draw_words(plan: Plan) -> Takers:
+    """The same texts, and the words that go with their topics."""
+    fewest, most, total = (plan.words + 3) // 4, plan.features // 2, plan.words * plan.queries
+    counts = long_tailed_counts(total, plan.queries, fewest, most, stream(plan.seed, "words a text"), _SPREAD)
+    catalogue = Catalogue.draw(plan.features, _STRENGTH, plan.seed, "words")
+    return Takers.draw(catalogue, draw_tastes(plan.queries, plan.seed), counts, plan.noise, plan.seed, "words")
+
+
+def draw_texts(plan: Plan) -> Iterator[Texts]:
+    """All texts, a block at a time."""
+    labels, words = draw_labels(plan), draw_words(plan)
+    for block in range(labels.num_blocks):
+        label_counts, word_counts = (kind.counts[kind.rows(block)] for kind in (labels, words))
+        word = _ascending(words.block(block), word_counts)
+        value = _values(word_counts, stream(plan.seed, "values", block))
+        yield Texts(label_counts, _ascending(labels.block(block), label_counts), word_counts, word, value)
+
+
+def _ascending(item: Array, counts: Array) -> Array:
+    key = (np.repeat(np.arange(counts.shape[0]), counts) << ITEM_BITS) | item
+    key.sort()
+    return (key & ((1 << ITEM_BITS) - 1)).astype(np.int32)
+
+
+def _values(counts: Array, rng: np.random.Generator) -> Array:
+    """log(1 + how often a word occurs), each text of length 1."""
+    value = np.log1p(rng.geometric(0.6, int(counts.sum())))
+    length = np.sqrt(np.add.reduceat(value * value, offsets_of(counts)[:-1]))
+    scaled: Array = (value / np.repeat(length, counts)).astype(np.float32)
+    return scaled

@@ -1,0 +1,149 @@
+"""Queries that take items of a catalogue by preference, without replacement, in blocks that depend on nothing else."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from songrank.data.storage import Array
+from songrank.data.synthetic.catalogue import Catalogue
+from songrank.data.synthetic.numbers import BLOCK, num_blocks, offsets_of, stream
+
+ITEM_BITS = 26
+_PLACE_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
+_FEW_PART, _FEW_MOST = 0.03, 1 << 17  # up to here drawing is faster than weighing every item, and places fit
+_CANDIDATES = 16
+
+
+@dataclass(frozen=True)
+class Takers:
+    """Who takes how many items of a catalogue, and by what preference."""
+
+    catalogue: Catalogue
+    taste: Array
+    """[queries, rank]."""
+    counts: Array
+    """[queries]: how many items each takes."""
+    sure_item: Array
+    """[items]: every item once, by the query that takes it for sure, so that none is left over."""
+    sure_start: Array
+    """[queries + 1]: where each query begins in ``sure_item``."""
+    noise: float
+    seed: int
+    purpose: str
+
+    @classmethod
+    def draw(cls, catalogue: Catalogue, taste: Array, counts: Array, noise: float, seed: int, purpose: str) -> "Takers":
+        """What is decided about all queries together; ``counts`` must sum to at least the number of items."""
+        taker = _sure_takers(catalogue, taste, counts, stream(seed, f"{purpose}, sure"))
+        start = offsets_of(np.bincount(taker, minlength=counts.shape[0]))
+        return cls(catalogue, taste, counts, np.argsort(taker, kind="stable"), start, noise, seed, purpose)
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks there are."""
+        return num_blocks(self.counts.shape[0])
+
+    def rows(self, block: int) -> slice:
+        """The queries of a block."""
+        return slice(block * BLOCK, min((block + 1) * BLOCK, self.counts.shape[0]))
+
+    def block(self, block: int) -> Array:
+        """Items of the block's queries, one query after another, each query's in random order."""
+        rows = self.rows(block)
+        start = self.sure_start[rows.start : rows.stop + 1]
+        sure_row = np.repeat(np.arange(start.shape[0] - 1), np.diff(start))
+        sure_item = self.sure_item[start[0] : start[-1]]
+        chances = self.catalogue.chances(self.taste[rows], self.noise)
+        rng = stream(self.seed, f"{self.purpose}, taken", block)
+        return take(self.catalogue, chances, self.counts[rows], sure_row, sure_item, rng)
+
+    def scores(self, query: Array) -> Array:
+        """[len(query), items]: log of each item's weight, the best score that there is for these queries."""
+        return np.log(self.catalogue.weights(self.catalogue.chances(self.taste[query], self.noise)))
+
+
+def take(
+    catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
+) -> Array:
+    """``counts[r]`` different items for each row r, row after row, each row's in random order.
+
+    Args:
+        catalogue: what there is.
+        chances: [rows, groups], from :meth:`Catalogue.chances`.
+        counts: [rows].
+        sure_row: ascending; with ``sure_item``, what rows take for sure.
+        sure_item: the item of each.
+        rng: random numbers of these rows alone.
+
+    """
+    row, item = _by_draws(catalogue, chances, counts, sure_row, sure_item, rng)
+    short = np.flatnonzero(np.bincount(row, minlength=counts.shape[0]) < counts)
+    weighed = [_by_keys(catalogue.weights(chances[r]), int(counts[r]), sure_item[sure_row == r], rng) for r in short]
+    row = np.concatenate([row, np.repeat(short, counts[short])])
+    item = np.concatenate([item, *weighed])
+    # Row, random bits and item in one number: a single sort shuffles within all rows.
+    shuffled: Array = rng.integers(0, 1 << _PLACE_BITS, (row.shape[0],))
+    key: Array = (row << (_PLACE_BITS + ITEM_BITS)) | (shuffled << ITEM_BITS) | item
+    key.sort()
+    key &= (1 << ITEM_BITS) - 1
+    return key
+
+
+def _by_draws(
+    catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw with replacement, twice as often as needed, and keep what is new, for rows that take few items.
+
+    Rows that take many, or have not enough after that, are left out.
+    """
+    few = counts <= min(_FEW_PART * catalogue.num_items, _FEW_MOST)
+    draws = np.repeat(np.arange(counts.shape[0]), np.where(few, 2 * counts + 16, 0))
+    row = np.concatenate([sure_row[few[sure_row]], draws])
+    item = np.concatenate([sure_item[few[sure_row]], catalogue.picks(chances, draws, rng)])
+    by_row = np.argsort(row.astype(np.uint16), kind="stable")  # sure ones first
+    row, item = row[by_row], item[by_row]
+    key = (row << (ITEM_BITS + _PLACE_BITS)) | (item << _PLACE_BITS) | np.arange(row.shape[0])
+    key.sort()
+    new = np.ones(key.shape[0], np.bool_)
+    new[1:] = (key[1:] >> _PLACE_BITS) != (key[:-1] >> _PLACE_BITS)
+    first = np.zeros(key.shape[0], np.bool_)
+    first[key[new] & ((1 << _PLACE_BITS) - 1)] = True
+    row, item = row[first], item[first]
+    found = np.bincount(row, minlength=counts.shape[0])
+    place = np.arange(row.shape[0]) - offsets_of(found)[row]
+    kept = (place < counts[row]) & (found >= counts)[row]
+    return row[kept], item[kept]
+
+
+def _by_keys(weight: Array, count: int, sure: Array, rng: np.random.Generator) -> Array:
+    """Draw without replacement in one go: the ``count`` smallest of exponential numbers with these rates."""
+    key = rng.standard_exponential(weight.shape[0]) / weight
+    key[sure] = -1.0
+    return np.argpartition(key, count - 1)[:count]
+
+
+def _sure_takers(catalogue: Catalogue, taste: Array, counts: Array, rng: np.random.Generator) -> Array:
+    """[items]: a query for each item that takes it for sure.
+
+    The pairs to come are dealt out to the items in equal hands, from all over the queries; an item's taker is one of
+    its hand, by affinity. So no query gets more than it takes, and none gets an item twice.
+    """
+    items, pairs, ends = catalogue.num_items, int(counts.sum()), np.cumsum(counts)
+    stride = _coprime(int(pairs * 0.6180339887), pairs)
+    taker = np.empty(items, np.int64)
+    for begin in range(0, items, 1 << 15):
+        item = np.arange(begin, min(begin + (1 << 15), items))
+        first, last = item * pairs // items, (item + 1) * pairs // items
+        hand = first[:, None] + (rng.random((item.shape[0], _CANDIDATES)) * (last - first)[:, None]).astype(np.int64)
+        query = np.searchsorted(ends, hand * stride % pairs, side="right")
+        liking = np.einsum("icr,ir->ic", taste[query], catalogue.vector[catalogue.group[item]])
+        chosen = np.argmax(liking + rng.gumbel(size=liking.shape), 1)
+        taker[item] = query[np.arange(item.shape[0]), chosen]
+    return taker
+
+
+def _coprime(near: int, number: int) -> int:
+    near = max(1, near)
+    while np.gcd(near, number) != 1:
+        near += 1
+    return near
