@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -25,7 +25,7 @@ from songrank.data.errors import DataError
 
 BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 1 << 28
-_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # to read bytes
 _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -89,31 +89,36 @@ class Source:
     def file_name(self) -> str:
         """The name of the file itself, without archive, folder and compression."""
         name = Path(self.member or self.path.name).name
-        return name[: -len(Path(name).suffix)] if Path(name).suffix in _COMPRESSED else name
+        return name[: len(name) - len(self._compression)]
+
+    @property
+    def _compression(self) -> str:
+        suffix = Path(self.member or self.path.name).suffix.lower()
+        return suffix if suffix in _COMPRESSED else ""
 
     def size(self) -> int | None:
         """How many bytes it unpacks to, where that is known beforehand."""
         with reading(self.name):
+            if self._compression:
+                return None
             if self.member is not None:
                 return _archive(self.path).getinfo(self.member).file_size
-            return None if self.path.suffix in _COMPRESSED else self.path.stat().st_size
+            return self.path.stat().st_size
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """The unpacked bytes as a stream; whatever goes wrong while reading becomes a ``DataError``."""
         with reading(self.name):
-            if self.member is not None:
-                with _archive(self.path).open(self.member) as stream:
-                    yield stream
-            else:
-                with _COMPRESSED.get(self.path.suffix, open)(self.path, "rb") as stream:
-                    yield stream
+            unpack = _COMPRESSED.get(self._compression, nullcontext)
+            packed = self.path.open("rb") if self.member is None else _archive(self.path).open(self.member)
+            with packed, unpack(packed) as stream:
+                yield stream
 
     def whole(self, job: Job) -> Path | io.BytesIO:
         """The file, or its unpacked bytes, for formats that cannot be read from front to back."""
         job.report(f"reading {self.file_name}", 0, None)
         with self.open() as stream:
-            if self.member is None and self.path.suffix not in _COMPRESSED:
+            if self.member is None and not self._compression:
                 data: Path | io.BytesIO = self.path
                 digest = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
                 size = self.path.stat().st_size
@@ -200,11 +205,11 @@ def check_utf8(block: Block) -> None:
 def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
     try:
         return data.decode(encoding).encode("utf-8")
-    except LookupError:
-        raise DataError(f"encoding is {encoding!r}", "expected a name that Python knows, e.g. latin-1") from None
     except UnicodeDecodeError as error:
         at = line + data.count(b"\n", 0, error.start)
         raise DataError(f"cannot be read as {encoding}", "name the file's true encoding", file=file, line=at) from None
+    except (LookupError, ValueError):  # what Python says of encodings that are unknown, or no encodings of text
+        raise DataError(f"encoding is {encoding!r}", "expected a name that Python knows, e.g. latin-1") from None
 
 
 def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:

@@ -1,0 +1,114 @@
+"""Which queries of a list task are for training, which for validation, which for test: always a query as a whole."""
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from songrank.data.dataset import SPLITS
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.options import Options
+from songrank.data.splits import random_codes
+from songrank.data.storage import Array
+from songrank.errors import shown
+
+TRAIN, VALIDATION, TEST = range(len(SPLITS))
+UNNAMED = 255  # the split of a row about which the source says nothing
+
+
+class QuerySplitOptions(Options):
+    """How queries are divided."""
+
+    split: Literal["given", "random"] | None = Field(
+        None, description="as the source divides them, or at random; given if the source has more than one split"
+    )
+    validation: float | None = Field(
+        None, ge=0, lt=1, description="part of the queries for validation: random: of all, 0.1; given: of training, 0"
+    )
+    test: float = Field(0.1, ge=0, lt=1, description="random: part of the queries for test")
+    seed: int = Field(0, ge=0, description="of what is random")
+
+
+def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptions) -> Array:
+    """0, 1 or 2 for each query: train, validation, test.
+
+    Args:
+        query: number of each row's query.
+        split: of each row, as the source says: 0, 1, 2 or ``UNNAMED``.
+        ids: of the queries, for messages.
+        options: how to divide.
+
+    >>> query, split = np.array([0, 0, 1]), np.array([0, 0, 2], np.uint8)
+    >>> split_queries(query, split, Ids.of(["a", "b"]), QuerySplitOptions()).tolist()
+    [0, 2]
+
+    """
+    named = np.unique(split).tolist()
+    if options.split == "random" or (options.split is None and len(named) == 1):
+        return _random(len(ids), options)
+    _check_named(named, options)
+    codes = _given(query, split, ids)
+    if options.validation:
+        train = np.flatnonzero(codes == TRAIN)
+        codes[train] = _divide(train.shape[0], options.validation, 0.0, options.seed)
+    return codes
+
+
+def _random(queries: int, options: QuerySplitOptions) -> Array:
+    validation = 0.1 if options.validation is None else options.validation
+    return _divide(queries, validation, options.test, options.seed)
+
+
+def _divide(queries: int, validation: float, test: float, seed: int) -> Array:
+    """Random queries for each split, at least one for each that shall have a part."""
+    least = 1 / queries
+    codes = random_codes(queries, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
+    counts = np.bincount(codes, minlength=len(SPLITS))
+    if not counts[TRAIN] or (test and not counts[TEST]) or (validation and not counts[VALIDATION]):
+        raise DataError(
+            f"{queries:,} {'query' if queries == 1 else 'queries'} cannot be divided into validation {validation:g}, "
+            f"test {test:g} and a rest for training",
+            "choose smaller parts, 0 for none, or bring more queries",
+        )
+    return codes
+
+
+def _check_named(named: list[int], options: QuerySplitOptions) -> None:
+    """What the source says about splits must do for what is asked of it."""
+    found = " and ".join(SPLITS[code] for code in named if code != UNNAMED)
+    if UNNAMED in named:
+        raise DataError(
+            "not all rows belong to a named split", "name files train, validation, test, or split at random"
+        )
+    if TRAIN not in named:
+        raise DataError(f"there are rows for {found} and none for training", "add them, or choose split random")
+    if options.split is None and TEST not in named:
+        raise DataError(
+            f"there are rows for {found} and none for test", "add them, or choose split given to do without, or random"
+        )
+    if options.validation and VALIDATION in named:
+        raise DataError(
+            f"validation is {options.validation:g}, and the source has rows for validation", "leave the option out"
+        )
+    if "test" in options.model_fields_set:
+        raise DataError(
+            f"test is {options.test:g}, and the source says which queries are for test",
+            "leave the option out, or choose split random",
+        )
+
+
+def _given(query: Array, split: Array, ids: Ids) -> Array:
+    """The split of each query, in which all its rows must be."""
+    low, high = np.full(len(ids), UNNAMED, np.uint8), np.zeros(len(ids), np.uint8)
+    np.minimum.at(low, query, split)
+    np.maximum.at(high, query, split)
+    leaks = np.flatnonzero(low != high)
+    if leaks.shape[0]:
+        at = int(leaks[0])
+        more = f", and so have {leaks.shape[0] - 1:,} more" if leaks.shape[0] > 1 else ""
+        raise DataError(
+            f"query {shown(ids[at])} has rows in {SPLITS[low[at]]} and in {SPLITS[high[at]]}{more}",
+            "a query belongs to one split: move its rows, or give different queries different ids",
+        )
+    return low

@@ -1,0 +1,192 @@
+"""Rows of svmlight text, all lines of a piece at once; gives up on whatever it does not fully understand."""
+
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from songrank.data.decimals import (
+    Lengths,
+    Words,
+    decimals,
+    digits_before_highest,
+    digits_from_lowest,
+    whole_numbers,
+)
+from songrank.data.svmlight_lines import ROUNDS_TO_INFINITY, Rows, query_ids
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_TAB, _NEWLINE, _SPACE, _COLON = 9, 10, 32, 58
+_PAD = 32  # so that words around any character lie within the buffer
+_OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789.+-eE\n"))
+_LOWER_CASE = np.uint64(0x20202020)
+_NULL = np.uint64(int.from_bytes(b"null", "little"))
+_QID = np.uint64(int.from_bytes(b"qid:", "little"))
+
+Places = NDArray[np.intp]
+
+
+class _Unusual(Exception):  # noqa: N818 - not an error: the careful parser takes over
+    pass
+
+
+def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None:
+    """Parse whole lines, or return None when there is anything that only ``parse_lines`` knows how to judge."""
+    if b"\r" in data:
+        data = (data + b"\n").replace(b"\r\n", b"\n")
+    if b"#" in data:
+        data = _COMMENT.sub(b"", data)
+    try:
+        return _parse(_Text(data), first_index, max_index)
+    except (_Unusual, UnicodeDecodeError):
+        return None
+
+
+class _Text:
+    """The characters, and where fields begin and end: at blanks, newlines and colons.
+
+    Attributes:
+        place: of each separator; the first is a newline before the text.
+        kind: which character each separator is.
+        colon: which separators are colons.
+
+    """
+
+    def __init__(self, data: bytes) -> None:
+        size = len(data)
+        self.characters = np.full(size + 2 * _PAD, _NEWLINE, dtype=np.uint8)
+        self.characters[_PAD : _PAD + size] = np.frombuffer(data, dtype=np.uint8)
+        separates = self.characters <= _SPACE
+        separates |= self.characters == _COLON
+        separates[: _PAD - 1] = separates[_PAD + size + 1 :] = False
+        self.place = np.flatnonzero(separates)
+        self.kind = self.characters.take(self.place)
+        self.colon = self.kind == _COLON
+        control = (self.kind < _SPACE) & (self.kind != _NEWLINE) & (self.kind != _TAB)
+        if control.any() or (self.colon[1:] & self.colon[:-1]).any():
+            raise _Unusual
+
+    def words(self, at: Places) -> Words:
+        """The eight characters up to and including each place, and three times eight after it, [N, 4]."""
+        # Overlapping items of 32 bytes: one pass fetches all four words.
+        windows = np.ndarray((self.characters.size - 31,), dtype="V32", buffer=self.characters, strides=(1,))
+        return windows[at - 7].view("<u8").reshape(-1, 4)
+
+    def fields(self, after: Places, length: Lengths) -> list[bytes]:
+        """The fields themselves, one by one."""
+        text = self.characters.tobytes() if after.size else b""
+        return [text[at : at + size] for at, size in zip((after + 1).tolist(), length.tolist(), strict=True)]
+
+
+def _parse(text: _Text, first_index: int, max_index: int) -> Rows:
+    row = _labels(text)
+    at = text.place.take(row)
+    label = _numbers(text, at, text.place.take(row + 1) - at - 1, text.words(at))
+    if not (label >= 0).all():
+        raise _Unusual
+    query = _queries(text, row)
+    colon = np.flatnonzero(text.colon)
+    at = text.place.take(colon)
+    words = text.words(at)
+    index = _indices(words[:, 0], at - text.place.take(colon - 1) - 1, row.size)
+    value = _numbers(text, at, text.place.take(colon + 1) - at - 1, words)
+    offsets = np.append(np.searchsorted(colon, row), colon.size).astype(np.int64)
+    _check_order(index, offsets, first_index, max_index)
+    return Rows(label, query, offsets, index, value)
+
+
+def _labels(text: _Text) -> Places:
+    """The newline before each label: every line is empty, or starts with its only field that has no colon."""
+    newline = np.flatnonzero(text.kind == _NEWLINE)[:-1]
+    filled = text.place.take(newline + 1) - text.place.take(newline) > 1
+    follows = text.kind.take(newline + 1)
+    if np.where(filled, follows == _COLON, follows != _NEWLINE).any():
+        raise _Unusual  # a line that starts with a feature or with a blank
+    row = newline[filled]
+    blank = ~text.colon
+    alone = np.flatnonzero(blank[1:] & blank[:-1])
+    if np.count_nonzero(text.place.take(alone + 1) - text.place.take(alone) > 1) != row.size:
+        raise _Unusual
+    return row
+
+
+def _numbers(text: _Text, at: Places, length: Lengths, words: Words) -> NDArray[np.float32]:
+    """The number in the field after each place."""
+    value, sound = decimals(words[:, 1:], length)
+    odd = np.flatnonzero(~sound)
+    if odd.size:
+        value[odd] = np.nan
+        null = (words[odd, 1] & np.uint64(0xFFFFFFFF)) | _LOWER_CASE
+        odd = odd[(null != _NULL) | (length[odd] != 4)]
+    if odd.size:
+        value[odd] = _other_numbers(text, at[odd] + 1, length[odd])
+    return value.astype(np.float32)
+
+
+def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.float64]:
+    """Numbers with an exponent, a plus sign or many digits: copied one a line, and left to polars."""
+    stop = np.cumsum(length + 1)
+    line = stop - length - 1
+    copied = text.characters[np.repeat(start - line, length + 1) + np.arange(stop[-1])]
+    copied[stop - 1] = _NEWLINE
+    if not _OF_NUMBERS.take(copied).all() or (length == 0).any():  # polars knows inf and nan, too
+        raise _Unusual
+    table = pl.read_csv(
+        copied.tobytes(), has_header=False, schema={"value": pl.Float64}, quote_char=None, ignore_errors=True
+    )
+    value: NDArray[np.float64] = table["value"].to_numpy()  # NaN for what is no number
+    if value.size != start.size or not (np.abs(value) < ROUNDS_TO_INFINITY).all():
+        raise _Unusual
+    return value
+
+
+def _indices(before: Words, length: Lengths, rows: int) -> NDArray[np.int32]:
+    """The whole number before each colon."""
+    if ((length < 1) | (length > 7)).any():
+        raise _Unusual
+    digits = digits_before_highest(before, length)
+    repeats = 1
+    if rows > 1 and digits.size % rows == 0:
+        table = digits.reshape(rows, -1)
+        if (table == table[0]).all():  # every row lists the same features
+            digits, repeats = table[0], rows
+    index, sound = whole_numbers(digits)
+    if not sound:
+        raise _Unusual
+    return np.tile(index.astype(np.int32), repeats)
+
+
+def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
+    """The id of each row's query; its colon is taken away from those of features."""
+    colon = np.flatnonzero(text.colon)
+    if not row.size or not colon.size:
+        return None
+    first = np.searchsorted(colon, row)
+    mark = colon.take(first, mode="clip")
+    at = text.place.take(mark)
+    words, length = text.words(at), text.place.take(mark + 1) - at - 1
+    has_query = (words[:, 0] >> np.uint64(32) == _QID) & (text.place.take(mark - 1) == at - 4)
+    has_query &= first < np.append(first[1:], colon.size)
+    if not has_query.any():
+        return None
+    if not has_query.all() or (length == 0).any():
+        raise _Unusual
+    text.colon[mark] = False
+    leading_zero = ((words[:, 1] & np.uint64(0xFF)) == ord("0")) & (length > 1)
+    if not leading_zero.any() and (length <= 8).all():
+        numbers, sound = whole_numbers(digits_from_lowest(words[:, 1], length))
+        if sound:
+            return numbers
+    return query_ids([field.decode("utf-8") for field in text.fields(at, length)])
+
+
+def _check_order(index: NDArray[np.int32], offsets: NDArray[np.int64], first_index: int, max_index: int) -> None:
+    if not index.size:
+        return
+    descends = index[1:] <= index[:-1]
+    starts = offsets[1:-1]
+    descends[starts[(starts > 0) & (starts < index.size)] - 1] = False
+    if descends.any() or index.min() < first_index or index.max() > max_index:
+        raise _Unusual
