@@ -46,6 +46,7 @@ def one(kind, name, content, *words, more=(), id=None):
     return pytest.param(kind, {name: content}, name, more, words, id=id)
 
 
+# fmt: off
 ROWS = [
     # archives, folders and files
     one("movielens-1m", "ml-1m.zip", truncated_zip(), "ml-1m.zip: is truncated or damaged", "fetch or copy it again", id="truncated zip"),
@@ -87,7 +88,7 @@ ROWS = [
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 3, "6,4,2005-02-30"), "line 3: the day is '2005-02-30'", id="no such day"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 4, "2;"), "line 4: the line is '2;'", id="wrong movie line"),
     # tables
-    one("interactions", "log.csv", TABLE.replace(",", " "), "log.csv: has no column that is clearly the query", "--query-column", id="unknown delimiter"),
+    one("interactions", "log.csv", TABLE.replace(",", " "), "log.csv: no column is clearly the query", "--query-column", id="unknown delimiter"),
     one("interactions", "log.csv", TABLE, "log.csv: has no item column 'movie'", "it has 'user', 'item'", more=["--item-column", "movie"], id="no such column"),
     one("interactions", "log.csv", replaced(TABLE, 3, "u1,i2,four,2"), "log.csv, line 3: rating is 'four'", id="text rating in a table"),
     one("interactions", "log.csv", replaced(TABLE, 3, "u1,i2,NaN,2"), "log.csv, line 3: rating is 'NaN'", id="NaN rating in a table"),
@@ -156,6 +157,7 @@ ROWS = [
     pytest.param("arff", {"d/a.arff": ARFF, "d/a.xml": XML.replace("l2", "l9")}, "d", (), ["l9"], id="label that is no attribute"),
     pytest.param("arff", {"d/a.arff": ARFF, "d/a.xml": "<labels>"}, "d", (), ["a.xml"], id="broken XML"),
 ]
+# fmt: on
 
 
 def build(folder, files):

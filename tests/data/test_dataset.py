@@ -64,25 +64,20 @@ def test_relevance_trains_on_all_and_tests_on_what_was_not_seen(folder):
     assert everything.list_size.unique().tolist() == [dataset.num_items]
 
 
-def test_what_comes_last_changes_nothing_in_what_is_trained_on(tmp_path):
-    rows = log()
-    before = prepare("interactions", rows, tmp_path / "before")
-    order = np.lexsort((np.arange(400), rows["time"], rows["user"]))
-    held_out = set()
-    for user in np.unique(rows["user"]):
-        mine = [at for at in order if rows["user"][at] == user]
-        kept = []
-        for at in reversed(mine):  # the last two distinct items are validation and test
-            if rows["item"][at] not in {rows["item"][k] for k in kept}:
-                kept.append(at)
-        held_out |= set(kept[:2])
-    changed = {**rows, "rating": np.array(rows["rating"]), "item": list(rows["item"])}
-    for at in held_out:
-        changed["rating"][at] = 6 - changed["rating"][at]
-    after = prepare("interactions", changed, tmp_path / "after")
-    assert (tmp_path / "before/train.safetensors").read_bytes() == (tmp_path / "after/train.safetensors").read_bytes()
-    assert (tmp_path / "before/ids.safetensors").read_bytes() == (tmp_path / "after/ids.safetensors").read_bytes()
-    assert before["test"].label.tolist() != after["test"].label.tolist()
+def test_what_is_held_out_changes_nothing_in_what_is_trained_on(tmp_path):
+    rng = np.random.default_rng(0)
+    tastes = [rng.permutation(40) for _ in range(30)]
+    made = []
+    for name, last in (("before", slice(8, 10)), ("after", slice(20, 22))):
+        items = np.concatenate([[*taste[:8], *taste[last]] for taste in tastes])
+        ratings = np.tile([1, 2, 3, 4, 5, 1, 2, 3, *((4, 4) if name == "before" else (1, 5))], 30)
+        times = np.tile([*range(8), *((8, 9) if name == "before" else (100, 500))], 30)
+        table = {"user": np.repeat(np.arange(30), 10), "item": items, "rating": ratings, "time": times}
+        made.append(prepare("interactions", table, tmp_path / name))
+    assert set(made[0]["train"].item.tolist()) == set(range(40))  # so the catalogue is the same in both
+    for file in ("train.safetensors", "ids.safetensors"):
+        assert (tmp_path / "before" / file).read_bytes() == (tmp_path / "after" / file).read_bytes()
+    assert made[0]["test"].item.tolist() != made[1]["test"].item.tolist()
 
 
 def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path):

@@ -75,7 +75,7 @@ def download(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Fetch a data set that may be fetched; an interrupted transfer is resumed by the same command."""
-    from songrank.data.download import download as fetch
+    from songrank.data.download.download import download as fetch
 
     with progress_bar(quiet) as report:
         file = fetch(name, output, progress=report)

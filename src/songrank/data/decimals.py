@@ -25,25 +25,12 @@ _FIFTH_BIT, _HIGH_HALF, _SIX = _every_byte(0x10), _every_byte(0xF0), _every_byte
 _PLACES = np.uint64(0x0706050403020100)  # times 2**(8k), its highest byte is 7 - k: how many bytes stand above byte k
 _PAIRS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _1, _3, _4, _8, _16, _32, _56, _64, _128, _15, _255 = map(np.uint64, (1, 3, 4, 8, 16, 32, 56, 64, 128, 15, 255))
-_LAST = np.array([2**64 - 2 ** (64 - 8 * n) for n in range(8)], dtype=np.uint64)  # the n highest bytes
 _SIGNED_POWERS = np.array([10.0**n for n in range(16)] + [-(10.0**n) for n in range(16)])
 
 
-def digits_from_lowest(text: Words, length: Lengths) -> Words:
-    """Digits of whole numbers of one to eight characters, the first of which is the lowest byte of ``text``."""
-    return (text ^ _ZEROS) << (_64 - (length.view(np.uint64) << _3))
-
-
-def digits_before_highest(text: Words, length: Lengths) -> Words:
-    """Digits of whole numbers of one to seven characters, which stand just before the highest byte of ``text``."""
-    digits = text ^ _ZEROS
-    digits <<= _8
-    digits &= _LAST.take(length, mode="clip")
-    return digits
-
-
-def whole_numbers(digits: Words) -> tuple[NDArray[np.int64], bool]:
-    """The numbers that such digits stand for, and whether all of them are digits."""
+def whole_numbers(text: Words, length: Lengths) -> tuple[NDArray[np.int64], bool]:
+    """Numbers of one to eight digits, the first in the lowest byte of ``text``, and whether all of them are digits."""
+    digits = _digits(text, length)
     return _value(digits).view(np.int64), not _not_digits(digits).any()
 
 
@@ -52,39 +39,43 @@ def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArra
 
     Args:
         words: the first 24 characters of each, [N, 3].
-        length: how many characters belong to the number.
+        length: how many characters belong to the number; those of one are left to the caller, too.
 
     """
-    text = words[:, 0] ^ _ZEROS
-    value = (text & _255).view(np.int64).astype(np.float64)  # right for a single digit
-    sound = (value <= 9) & (length == 1)
-    some = np.flatnonzero((length > 1) & (length <= 8))
-    if some.size:
-        word, bits, sign = _without_sign(text, length, some)
-        value[some], sound[some] = _one_word(word << (_64 - bits), sign)
-    some = np.flatnonzero((length > 8) & (length <= 16))
-    if some.size:
-        word, bits, sign = _without_sign(text, length, some)
-        drop, more = _128 - bits, words[some, 1] ^ _ZEROS
-        whole, power, sound[some] = _two_words(word << drop, (more << drop) | (word >> (_64 - drop)), sign)
-        value[some] = whole / power
-    some = np.flatnonzero((length > 16) & (length <= 24))
-    if some.size:
-        word, _, sign = _without_sign(text, length, some)
-        whole, power, good = _two_words(word, words[some, 1] ^ _ZEROS, sign)
+    value, sound = np.empty(length.size), np.zeros(length.size, dtype=np.bool_)
+    short = np.flatnonzero((length > 1) & (length <= 8))
+    if short.size:
+        word, bits, sign = _without_sign(words[short, 0], length.take(short))
+        value[short], sound[short] = _one_word(word << (_64 - bits), sign)
+    if short.size == length.size:
+        return value, sound
+    long = np.flatnonzero((length > 8) & (length <= 16))
+    if long.size:
+        word, bits, sign = _without_sign(words[long, 0], length.take(long))
+        drop, more = _128 - bits, words[long, 1] ^ _ZEROS
+        whole, power, sound[long] = _two_words(word << drop, (more << drop) | (word >> (_64 - drop)), sign)
+        value[long] = whole / power
+    longer = np.flatnonzero((length > 16) & (length <= 24))
+    if longer.size:
+        word, _, sign = _without_sign(words[longer, 0], length.take(longer))
+        whole, power, good = _two_words(word, words[longer, 1] ^ _ZEROS, sign)
         good &= np.abs(power) > 1  # has its dot there
-        good &= _not_digits(digits_from_lowest(words[some, 2], length.take(some) - 16)) == 0
-        value[some], above = whole / power, (whole + 1) / power
-        sound[some] = good & (value[some].astype(np.float32) == above.astype(np.float32))
+        good &= _not_digits(_digits(words[longer, 2], length.take(longer) - 16)) == 0
+        value[longer], above = whole / power, (whole + 1) / power
+        sound[longer] = good & (value[longer].astype(np.float32) == above.astype(np.float32))
     return value, sound
 
 
-def _without_sign(text: Words, length: Lengths, at: NDArray[np.intp]) -> tuple[Words, Words, Words]:
+def _digits(text: Words, length: Lengths) -> Words:
+    return (text ^ _ZEROS) << (_64 - (length.view(np.uint64) << _3))
+
+
+def _without_sign(text: Words, length: Lengths) -> tuple[Words, Words, Words]:
     """Words whose sign has become a leading zero, how many bits belong to the number, and 16 for a minus sign."""
-    word = text.take(at)
+    word = text ^ _ZEROS
     negative = (word & _255) == _MINUS
     word -= negative * _MINUS
-    return word, length.take(at).view(np.uint64) << _3, negative * _16
+    return word, length.view(np.uint64) << _3, negative * _16
 
 
 def _one_word(word: Words, sign: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -90,8 +90,8 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more:
         "recommendation",
         f"MovieLens {size}: every rating is a pair, each user's last two are held out",
         f"ml-{size.lower()}.zip, its folder, or {file}",
-        f"ratings:{reader}",
-        "options:RatingOptions",
+        f"recommendation.movielens:{reader}",
+        "recommendation.options:RatingOptions",
         {"paper": {}, "raw": _SPLIT_OFF},
         "paper",
         download=Download(f"{_GROUPLENS}ml-{size.lower()}.zip", md5=md5, size=length),
@@ -100,11 +100,10 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more:
 
 
 def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Recipe:
-    presets: dict[str, Mapping[str, Any]] = {"raw": {}}
-    if list_size is not None:
-        presets["paper"] = {**_PAPER_LTR, "truncate": list_size}
+    presets = {"raw": {}, "paper": {**_PAPER_LTR, "truncate": list_size or 100}}
     default = "paper" if list_size is not None else "raw"
-    return Recipe(name, "search", title, wants, "letor:letor", "letor:LetorOptions", presets, default, **more)
+    reader, options = "search.letor:letor", "search.letor:LetorOptions"
+    return Recipe(name, "search", title, wants, reader, options, presets, default, **more)
 
 
 _PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
@@ -144,8 +143,8 @@ RECIPES = {
             "recommendation",
             "Netflix Prize: users with at least 100 ratings, each user's last two held out",
             "a folder or archive with combined_data_*.txt or mv_*.txt",
-            "netflix:netflix",
-            "options:RatingOptions",
+            "recommendation.netflix:netflix",
+            "recommendation.options:RatingOptions",
             {"paper": {"min_interactions": 100}, "raw": _SPLIT_OFF},
             "paper",
             published=(_PAPER_NETFLIX,),
@@ -156,8 +155,8 @@ RECIPES = {
             "recommendation",
             "A table of interactions with named columns and ids of any type",
             "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "interactions:interactions",
-            "options:ColumnOptions",
+            "recommendation.interactions:interactions",
+            "recommendation.options:ColumnOptions",
             {"paper": {}, "raw": _SPLIT_OFF},
             "paper",
         ),
@@ -166,8 +165,8 @@ RECIPES = {
             "recommendation",
             "One user a line: the user, then items in order of time",
             "a text file, or archive.zip/file",
-            "sequences:sequences",
-            "options:SequenceOptions",
+            "recommendation.sequences:sequences",
+            "recommendation.options:SequenceOptions",
             {"paper": {}, "raw": _SPLIT_OFF},
             "paper",
         ),
@@ -200,16 +199,18 @@ RECIPES = {
             "search",
             "A table of documents with a query column, a label column and features",
             "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "feature_table:feature_table",
-            "feature_table:FeatureTableOptions",
+            "search.feature_table:feature_table",
+            "search.feature_table:FeatureTableOptions",
+            {"raw": {}, "paper": {**_PAPER_LTR, "truncate": 100}},
         ),
         Recipe(
             "xmc",
             "labelling",
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
-            "xmc:xmc",
-            "labelling:LabelOptions",
+            "labelling.xmc:xmc",
+            "labelling.rows:LabelOptions",
+            {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
         Recipe(
@@ -217,8 +218,9 @@ RECIPES = {
             "labelling",
             "Raw texts and their labels, as lines or JSON lines",
             "a folder or archive with train and test files, or one file of JSON lines",
-            "text:xmc_text",
-            "text:TextOptions",
+            "labelling.text:xmc_text",
+            "labelling.text:TextOptions",
+            {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
         Recipe(
@@ -226,8 +228,8 @@ RECIPES = {
             "labelling",
             "Multi-label ARFF as Mulan and MEKA write it",
             "a folder or archive with .arff files and the .xml of labels",
-            "arff:arff",
-            "arff:ArffOptions",
+            "labelling.arff:arff",
+            "labelling.arff:ArffOptions",
         ),
         Recipe(
             "synthetic",
@@ -235,7 +237,7 @@ RECIPES = {
             "Planted preferences of any size and shape, for trying out and for measuring",
             "nothing",
             "synthetic:synthetic",
-            "synthetic_options:SyntheticOptions",
+            "synthetic.options:SyntheticOptions",
             without_source=True,
         ),
     )

@@ -9,7 +9,7 @@ from songrank.data.source import Job
 from songrank.data.storage import Array
 
 if TYPE_CHECKING:
-    from songrank.data.options import RatingOptions
+    from songrank.data.recommendation.options import RatingOptions
 
 
 def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:

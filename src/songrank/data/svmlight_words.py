@@ -7,23 +7,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from songrank.data.decimals import (
-    Lengths,
-    Words,
-    decimals,
-    digits_before_highest,
-    digits_from_lowest,
-    whole_numbers,
-)
+from songrank.data.decimals import Lengths, Words, decimals, whole_numbers
 from songrank.data.svmlight_lines import ROUNDS_TO_INFINITY, Rows, query_ids
 
 _COMMENT = re.compile(rb"#[^\n]*")
-_TAB, _NEWLINE, _SPACE, _COLON = 9, 10, 32, 58
+_TAB, _NEWLINE, _RETURN, _SPACE, _COLON = 9, 10, 13, 32, 58
 _PAD = 32  # so that words around any character lie within the buffer
 _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789.+-eE\n"))
 _LOWER_CASE = np.uint64(0x20202020)
 _NULL = np.uint64(int.from_bytes(b"null", "little"))
-_QID = np.uint64(int.from_bytes(b"qid:", "little"))
 
 Places = NDArray[np.intp]
 
@@ -34,10 +26,10 @@ class _Unusual(Exception):  # noqa: N818 - not an error: the careful parser take
 
 def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None:
     """Parse whole lines, or return None when there is anything that only ``parse_lines`` knows how to judge."""
-    if b"\r" in data:
-        data = (data + b"\n").replace(b"\r\n", b"\n")
     if b"#" in data:
-        data = _COMMENT.sub(b"", data)
+        data = _COMMENT.sub(b"", (data + b"\n").replace(b"\r\n", b"\n"))
+        if b"\r" in data:  # one that stood before a comment
+            return None
     try:
         return _parse(_Text(data), first_index, max_index)
     except (_Unusual, UnicodeDecodeError):
@@ -64,15 +56,29 @@ class _Text:
         self.place = np.flatnonzero(separates)
         self.kind = self.characters.take(self.place)
         self.colon = self.kind == _COLON
-        control = (self.kind < _SPACE) & (self.kind != _NEWLINE) & (self.kind != _TAB)
-        if control.any() or (self.colon[1:] & self.colon[:-1]).any():
+        if not self.is_usual():
             raise _Unusual
 
-    def words(self, at: Places) -> Words:
-        """The eight characters up to and including each place, and three times eight after it, [N, 4]."""
-        # Overlapping items of 32 bytes: one pass fetches all four words.
-        windows = np.ndarray((self.characters.size - 31,), dtype="V32", buffer=self.characters, strides=(1,))
-        return windows[at - 7].view("<u8").reshape(-1, 4)
+    def is_usual(self) -> bool:
+        """No field has two colons, no separator is another control character, carriage returns end lines."""
+        if (self.colon[1:] & self.colon[:-1]).any():
+            return False
+        control = np.flatnonzero((self.kind < _SPACE) & (self.kind != _NEWLINE))
+        control = control[self.kind.take(control) != _TAB]
+        at, length = self.after(control)
+        ends = (self.characters.take(at) == _RETURN) & (length == 0) & (self.kind.take(control + 1) == _NEWLINE)
+        return bool(ends.all())
+
+    def after(self, separator: Places) -> tuple[Places, Lengths]:
+        """Where each separator is, and how long the field after it."""
+        at = self.place.take(separator)
+        return at, self.place.take(separator + 1) - at - 1
+
+    def words(self, after: Places) -> Words:
+        """Three times eight characters after each place, [N, 3]."""
+        # Overlapping items of 24 bytes: one pass fetches all three words.
+        windows = np.ndarray((self.characters.size - 23,), dtype="V24", buffer=self.characters, strides=(1,))
+        return windows[after + 1].view("<u8").reshape(-1, 3)
 
     def fields(self, after: Places, length: Lengths) -> list[bytes]:
         """The fields themselves, one by one."""
@@ -82,19 +88,16 @@ class _Text:
 
 def _parse(text: _Text, first_index: int, max_index: int) -> Rows:
     row = _labels(text)
-    at = text.place.take(row)
-    label = _numbers(text, at, text.place.take(row + 1) - at - 1, text.words(at))
+    label = _numbers(text, *text.after(row))
     if not (label >= 0).all():
         raise _Unusual
     query = _queries(text, row)
     colon = np.flatnonzero(text.colon)
-    at = text.place.take(colon)
-    words = text.words(at)
-    index = _indices(words[:, 0], at - text.place.take(colon - 1) - 1, row.size)
-    value = _numbers(text, at, text.place.take(colon + 1) - at - 1, words)
+    at, length = text.after(colon)
+    index = _indices(text, at, at - text.place.take(colon - 1) - 1)
     offsets = np.append(np.searchsorted(colon, row), colon.size).astype(np.int64)
     _check_order(index, offsets, first_index, max_index)
-    return Rows(label, query, offsets, index, value)
+    return Rows(label, query, offsets, index, _numbers(text, at, length))
 
 
 def _labels(text: _Text) -> Places:
@@ -102,7 +105,7 @@ def _labels(text: _Text) -> Places:
     newline = np.flatnonzero(text.kind == _NEWLINE)[:-1]
     filled = text.place.take(newline + 1) - text.place.take(newline) > 1
     follows = text.kind.take(newline + 1)
-    if np.where(filled, follows == _COLON, follows != _NEWLINE).any():
+    if np.where(filled, follows == _COLON, (follows != _NEWLINE) & (follows != _RETURN)).any():
         raise _Unusual  # a line that starts with a feature or with a blank
     row = newline[filled]
     blank = ~text.colon
@@ -112,13 +115,24 @@ def _labels(text: _Text) -> Places:
     return row
 
 
-def _numbers(text: _Text, at: Places, length: Lengths, words: Words) -> NDArray[np.float32]:
-    """The number in the field after each place."""
-    value, sound = decimals(words[:, 1:], length)
+def _numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
+    """The number in the field after each place; most are single digits."""
+    digit = text.characters.take(at + 1)
+    digit -= ord("0")
+    value = digit.astype(np.float32)
+    rest = np.flatnonzero((length != 1) | (digit > 9))
+    if rest.size:
+        value[rest] = _longer_numbers(text, at.take(rest), length.take(rest))
+    return value
+
+
+def _longer_numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
+    words = text.words(at)
+    value, sound = decimals(words, length)
     odd = np.flatnonzero(~sound)
     if odd.size:
         value[odd] = np.nan
-        null = (words[odd, 1] & np.uint64(0xFFFFFFFF)) | _LOWER_CASE
+        null = (words[odd, 0] & np.uint64(0xFFFFFFFF)) | _LOWER_CASE
         odd = odd[(null != _NULL) | (length[odd] != 4)]
     if odd.size:
         value[odd] = _other_numbers(text, at[odd] + 1, length[odd])
@@ -142,20 +156,22 @@ def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.fl
     return value
 
 
-def _indices(before: Words, length: Lengths, rows: int) -> NDArray[np.int32]:
-    """The whole number before each colon."""
-    if ((length < 1) | (length > 7)).any():
+def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:
+    """The whole number before each place, digit by digit."""
+    if not at.size:
+        return np.empty(0, dtype=np.int32)
+    longest = int(length.max())
+    if length.min() < 1 or longest > 8:
         raise _Unusual
-    digits = digits_before_highest(before, length)
-    repeats = 1
-    if rows > 1 and digits.size % rows == 0:
-        table = digits.reshape(rows, -1)
-        if (table == table[0]).all():  # every row lists the same features
-            digits, repeats = table[0], rows
-    index, sound = whole_numbers(digits)
-    if not sound:
-        raise _Unusual
-    return np.tile(index.astype(np.int32), repeats)
+    index = np.zeros(at.size, dtype=np.int32)
+    for digits in range(1, longest + 1):
+        digit = text.characters.take(at - digits)
+        digit -= ord("0")
+        digit *= length >= digits
+        if digit.max() > 9:
+            raise _Unusual
+        index += digit * np.int32(10 ** (digits - 1))
+    return index
 
 
 def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
@@ -165,18 +181,18 @@ def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
         return None
     first = np.searchsorted(colon, row)
     mark = colon.take(first, mode="clip")
-    at = text.place.take(mark)
-    words, length = text.words(at), text.place.take(mark + 1) - at - 1
-    has_query = (words[:, 0] >> np.uint64(32) == _QID) & (text.place.take(mark - 1) == at - 4)
-    has_query &= first < np.append(first[1:], colon.size)
+    at, length = text.after(mark)
+    has_query = (first < np.append(first[1:], colon.size)) & (text.place.take(mark - 1) == at - 4)
+    for back, letter in enumerate(b"diq", 1):
+        has_query &= text.characters.take(at - back) == letter
     if not has_query.any():
         return None
     if not has_query.all() or (length == 0).any():
         raise _Unusual
     text.colon[mark] = False
-    leading_zero = ((words[:, 1] & np.uint64(0xFF)) == ord("0")) & (length > 1)
+    leading_zero = (text.characters.take(at + 1) == ord("0")) & (length > 1)
     if not leading_zero.any() and (length <= 8).all():
-        numbers, sound = whole_numbers(digits_from_lowest(words[:, 1], length))
+        numbers, sound = whole_numbers(text.words(at)[:, 0], length)
         if sound:
             return numbers
     return query_ids([field.decode("utf-8") for field in text.fields(at, length)])

@@ -23,7 +23,7 @@ from songrank.data.synthetic.search import Lists
 from songrank.data.synthetic.shapes import Plan, make_plan
 
 if TYPE_CHECKING:
-    from songrank.data.synthetic_options import SyntheticOptions
+    from songrank.data.synthetic.options import SyntheticOptions
 
 _WHAT = "making synthetic data"
 

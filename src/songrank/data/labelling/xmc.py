@@ -1,0 +1,109 @@
+"""Bags of words with labels, as the Extreme Classification Repository publishes them."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from songrank.data.content import Content
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.labelling.bag_of_words import Header, parse_bags, parse_header
+from songrank.data.labelling.rows import LabelOptions, Role, choose_files, label_table, labelling_content, split_rows
+from songrank.data.ragged import RaggedWriter
+from songrank.data.source import Block, Job, Source, find_sources
+
+_EXPECTED = "text file in the Extreme Classification format"
+_SOMETHING_ELSE = re.compile(r"filter_labels|(labels|texts|split)\.txt$|readme|licen[cs]e", re.IGNORECASE)
+
+
+def xmc(source: Path, options: LabelOptions, job: Job, scratch: Path) -> Content:
+    """Read ``rows features labels``, then one row a line: ``label,label index:value index:value``.
+
+    Labels and features are numbers from 0, and all that the first line counts are in the catalogue, whether they occur
+    or not. Rows without labels are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and
+    a test file are split anew, the latter's go on from the former's.
+
+    Args:
+        source: a zip archive or a folder with a train and a test file, or one file.
+        options: how rows are split.
+        job: told about progress and about what is left out.
+        scratch: a folder for what does not fit in memory.
+
+    """
+    labels = RaggedWriter(scratch, "labels", {"item": np.int32})
+    features = RaggedWriter(scratch, "features", {"index": np.int32, "value": np.float32})
+    rows: dict[Role, int] = {}
+    headers: dict[str, Header] = {}
+    for role, file in choose_files(_data_files(source), options, source).items():
+        before = labels.rows
+        header = headers[file.name] = _read(file, job, labels, features)
+        rows[role] = labels.rows - before
+        if rows[role] < header.rows:
+            what = f"the first line says {header.rows:,} rows, but there are {rows[role]:,}"
+            raise DataError(what, "fetch the file again, or mend its first line", file=file.name)
+    header = _agreed(headers)
+    table = features.finish()
+    return labelling_content(
+        split_rows(rows, options),
+        label_table(labels.finish(), job),
+        lambda chosen: table.arrays(chosen, "features"),
+        item_ids=Ids.of(np.arange(header.labels)),
+        extra={"features": {"count": header.features, "kind": "sparse"}},
+    )
+
+
+def _data_files(path: Path) -> list[Source]:
+    found = find_sources(path, ["*.txt"], _EXPECTED)
+    if len(found) == 1:
+        return found
+    return [source for source in found if not _SOMETHING_ELSE.search(source.file_name)] or found
+
+
+def _read(file: Source, job: Job, labels: RaggedWriter, features: RaggedWriter) -> Header:
+    """Append the rows of a file, as many as its first line says at most."""
+    header, done = None, 0
+    for block in file.blocks(job):
+        if header is None:
+            line, _, data = block.data.partition(b"\n")
+            header, block = parse_header(line, file.name), Block(data, 2, file.name)
+        block = _first_rows(block, header.rows - done, header.rows)
+        if block.data:
+            bags = parse_bags(block, header)
+            labels.append(bags.label_counts, item=bags.item)
+            features.append(bags.feature_counts, index=bags.index, value=bags.value)
+            done += bags.label_counts.shape[0]
+    assert header is not None  # an empty file has raised
+    return header
+
+
+def _first_rows(block: Block, most: int, said: int) -> Block:
+    """A blank line is a row without labels and features, but after the last row it is nothing."""
+    if block.data.count(b"\n") <= most:
+        return block
+    lines = block.data.split(b"\n")
+    for at, line in enumerate(lines[most:], block.line + most):
+        if line.strip():
+            raise DataError(
+                f"the first line says {said:,} rows, but this is row {at - 1:,}",
+                "fetch the file again, or mend its first line",
+                file=block.file,
+                line=at,
+            )
+    return Block(b"".join(line + b"\n" for line in lines[:most]), block.line, block.file)
+
+
+def _agreed(headers: dict[str, Header]) -> Header:
+    """What both files say about features and labels."""
+    (first, header), *others = headers.items()
+    for name, other in others:
+        for what in ("features", "labels"):
+            here, there = getattr(other, what), getattr(header, what)
+            if here != there:
+                raise DataError(
+                    f"the first line says {here:,} {what}, but that of {first} says {there:,}",
+                    "expected two files of the same data set",
+                    file=name,
+                    line=1,
+                )
+    return header

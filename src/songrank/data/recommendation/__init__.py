@@ -1,0 +1,1 @@
+"""Interactions to prepared data sets: MovieLens, Netflix, tables, sequences."""

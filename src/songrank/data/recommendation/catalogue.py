@@ -1,0 +1,153 @@
+"""Interactions to a catalogue task: what counts as relevant, which queries stay, in what order, and how it is split."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from songrank.data.content import Content
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.recommendation.options import RatingOptions
+from songrank.data.source import Job
+from songrank.data.splits import split_codes
+from songrank.data.storage import Array, Pieces
+
+_SPLITS = ("train", "validation", "test")
+
+
+@dataclass
+class Interactions:
+    """Rows of a log: who, what, how much, when. Without ``label`` all are 1, without ``time`` rows are in order."""
+
+    query: Array
+    query_ids: Ids
+    item: Array
+    item_ids: Ids
+    label: Array | None = None
+    time: Array | None = None
+
+    def take(self, rows: Array) -> None:
+        """Keep these rows, in this order."""
+        self.query, self.item = self.query[rows], self.item[rows]
+        self.label = None if self.label is None else self.label[rows]
+        self.time = None if self.time is None else self.time[rows]
+
+
+def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content:
+    """Choose, order and split interactions; every step that leaves something out says how much.
+
+    1. rows of label 0, or below ``min_rating``, are not relevant;
+    2. rows are put in order of query, then time; equal times stay in the order of the source;
+    3. of repeated pairs those that ``duplicates`` names are kept;
+    4. queries and items with too few interactions go, until all have enough;
+    5. ids without any interaction left go;
+    6. pairs are split.
+    """
+    job.report("ordering", 0, None)
+    _keep_relevant(log, options, job)
+    _order(log)
+    _drop_duplicates(log, options, job)
+    _keep_active(log, options, job)
+    _compact(log)
+    if not log.query.shape[0]:
+        raise DataError("no interaction is left", "check the file, or lower min_interactions and min_per_item")
+    counts = np.bincount(log.query, minlength=len(log.query_ids))
+    codes = split_codes(counts, log.time, options, job)
+    label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
+    splits: dict[str, dict[str, Array | Pieces]] = {}
+    for number, split in enumerate(_SPLITS):
+        rows = slice(None) if codes is None else codes == number
+        if (codes is None and number) or not log.query[rows].shape[0]:
+            continue
+        columns = {"item": log.item[rows], "label": label[rows].astype(np.float32, copy=False)}
+        if log.time is not None:
+            columns["time"] = log.time[rows]
+        splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
+    return Content("recommendation", splits, log.query_ids, log.item_ids)
+
+
+def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if log.label is None:
+        return
+    relevant = log.label > 0
+    job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))
+    if options.min_rating is not None:
+        high = relevant & (log.label >= options.min_rating)
+        job.count("rows below min_rating", int(np.count_nonzero(relevant) - np.count_nonzero(high)))
+        relevant = high
+    if relevant.shape[0] and not relevant.any():
+        least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
+        raise DataError(f"no rating is {least}", "check which column holds the ratings, or lower min_rating")
+    if not relevant.all():
+        log.take(relevant)
+
+
+def _order(log: Interactions) -> None:
+    if _in_order(log):
+        return
+    keys = {"query": log.query} if log.time is None else {"query": log.query, "time": log.time}
+    order = pl.DataFrame(keys).select(pl.arg_sort_by(list(keys), maintain_order=True)).to_series()
+    log.take(order.to_numpy())
+
+
+def _in_order(log: Interactions) -> bool:
+    steps = np.diff(log.query)
+    if bool((steps < 0).any()):
+        return False
+    return log.time is None or not bool((log.time[1:][steps == 0] < log.time[:-1][steps == 0]).any())
+
+
+def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if options.duplicates == "keep":
+        return
+    key = log.query.astype(np.int64) * len(log.item_ids) + log.item
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return
+    by = [key] if options.duplicates != "max" or log.label is None else [log.label, key]
+    order = np.lexsort(by)
+    ordered = key[order]
+    new = ordered[1:] != ordered[:-1]
+    if options.duplicates == "error":
+        at = order[1:][~new][0]
+        pair = f"query {log.query_ids[log.query[at]]!r} and item {log.item_ids[log.item[at]]!r}"
+        raise DataError(f"{pair} meet more than once", "say which to keep: duplicates last, first, max or keep")
+    kept = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
+    job.count("repeated pairs", int(kept.shape[0] - np.count_nonzero(kept)))
+    log.take(np.sort(order[kept]))
+
+
+def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:
+    for columns in iter(lambda: _too_few(log, options), None):
+        name, kept = columns
+        job.count(f"rows of {name} with too few interactions", int(kept.shape[0] - np.count_nonzero(kept)))
+        log.take(kept)
+
+
+def _too_few(log: Interactions, options: RatingOptions) -> tuple[str, Array] | None:
+    for name, column, least in (
+        ("queries", log.query, options.min_interactions),
+        ("items", log.item, options.min_per_item),
+    ):
+        if least > 1 and column.shape[0]:
+            kept = np.bincount(column)[column] >= least
+            if not kept.all():
+                return name, kept
+    return None
+
+
+def _compact(log: Interactions) -> None:
+    log.query, log.query_ids = _used(log.query, log.query_ids)
+    log.item, log.item_ids = _used(log.item, log.item_ids)
+
+
+def _used(column: Array, ids: Ids) -> tuple[Array, Ids]:
+    seen = np.bincount(column, minlength=len(ids)) > 0
+    if seen.all():
+        return column, ids
+    return (np.cumsum(seen, dtype=np.int32) - 1)[column], ids.keep(np.flatnonzero(seen))
+
+
+def _offsets(query: Array, num_queries: int) -> Array:
+    return np.concatenate([[0], np.cumsum(np.bincount(query, minlength=num_queries))]).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Lists of documents with features to prepared data sets: LETOR, LightGBM, feature tables."""

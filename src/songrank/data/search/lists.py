@@ -1,0 +1,157 @@
+"""What all readers of list tasks share: rows of labelled documents become splits of whole lists.
+
+Readers hand over blocks of rows in any order; a query's rows need not stand together. Features wait on disk until all
+is read, since only then the splits, and so the training rows that the transformation may learn from, are known. Memory
+is needed for labels and query numbers alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.search.feature_store import FeatureStore
+from songrank.data.search.splits import TRAIN, QuerySplitOptions, split_queries
+from songrank.data.search.transforms import FeatureTransform, LogFeatures, Missing
+from songrank.data.source import Job
+from songrank.data.storage import Array, Pieces
+from songrank.data.tables.encoding import IdColumn
+
+
+class ListOptions(QuerySplitOptions):
+    """Lists of documents to splits and features.
+
+    ``truncate`` does not shorten what is stored: it is written down, and the sampler draws training lists of that
+    length that hold relevant and irrelevant documents (``SlateSampler(length=…)``). Evaluation sees full lists.
+    """
+
+    standardise: bool = Field(False, description="features to mean 0 and deviation 1 on the training split")
+    log_features: LogFeatures = Field(
+        "none", description="log(1 + x) of no features, of heavy-tailed ones (auto), or of all"
+    )
+    missing: Missing = Field(
+        "zero", description="for unknown values: 0, or the training split's mean or smallest value"
+    )
+    truncate: int | None = Field(None, ge=3, description="length to which lists are cut in training; stored whole")
+    dtype: Literal["float32", "float16"] = Field("float32", description="how features are stored")
+
+
+class ListRows:
+    """Rows of documents on their way in: query, label, features and what the source says about the split.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = ListRows(Path(folder))
+    ...     rows.features.add(np.array([[1.0], [2.0], [3.0]]))
+    ...     rows.add(pl.Series(["b", "a", "b"]), np.array([0, 1, 1]), np.array([0, 2, 0]))
+    ...     content = rows.content(ListOptions(), Job())
+    >>> content.splits["train"]["label"].tolist(), list(content.query_ids["test"])
+    ([0.0, 1.0], ['a'])
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self.features = FeatureStore(scratch)
+        self._query: list[pl.Series] = []
+        self._label: list[Array] = []
+        self._split: list[Array] = []
+
+    def add(self, query: pl.Series, label: Array, split: Array) -> None:
+        """Take in rows whose features were added already: ids, labels of at least 0, and codes of splits."""
+        self._query.append(query)
+        self._label.append(np.asarray(label, np.float32))
+        self._split.append(np.asarray(split, np.uint8))
+
+    def content(self, options: ListOptions, job: Job, described: Mapping[str, Any] | None = None) -> Content:
+        """Group, split and transform what was added.
+
+        Args:
+            options: what to do.
+            job: told how many values were missing.
+            described: more about the features for ``dataset.json``, e.g. their names.
+
+        """
+        if not self.features.num_features:
+            raise DataError("no row has a feature", "expected at least one: nothing could be learned")
+        query, ids = _number_queries(self._query)
+        splits = _group(query, split_queries(query, np.concatenate(self._split), ids, options))
+        label = np.concatenate(self._label)
+        if not (label[splits[TRAIN].rows] > 0).any():
+            raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
+        job.count("missing values replaced", self.features.num_missing)
+        job.report("measuring features", 0, None)
+        transform = self._fit(splits[TRAIN].rows, options)
+        dtype = np.dtype(options.dtype)
+        self.features.check_space(self.features.num_rows, self.features.num_features, dtype.itemsize)
+        arrays: dict[str, dict[str, Array | Pieces]] = {}
+        for code, split in splits.items():
+            features = _Transformed(self.features, split.rows, transform, dtype).pieces()
+            arrays[SPLITS[code]] = {"offsets": split.offsets, "label": label[split.rows], "features": features}
+        query_ids = {SPLITS[code]: ids.keep(split.queries) for code, split in splits.items()}
+        extra = {
+            "features": {"count": self.features.num_features, "dtype": dtype.name, **(described or {})},
+            "transform": transform.to_json(),
+            "training": {"list_size": options.truncate},
+        }
+        return Content("search", arrays, query_ids, None, extra)
+
+    def _fit(self, rows: Array, options: ListOptions) -> FeatureTransform:
+        return FeatureTransform.fit(
+            self.features.chunks(rows),
+            self.features.num_features,
+            standardise=options.standardise,
+            log_features=options.log_features,
+            missing=options.missing,
+        )
+
+
+def _number_queries(blocks: Sequence[pl.Series]) -> tuple[Array, Ids]:
+    """Number of each row's query in the order of ids. Ids that are whole numbers in some blocks only are texts."""
+    column = IdColumn()
+    whole = all(block.dtype.is_integer() for block in blocks)
+    for block in blocks:
+        column.add(block if whole else block.cast(pl.String))
+    return column.finish()
+
+
+@dataclass(frozen=True)
+class _Split:
+    queries: Array
+    offsets: Array
+    rows: Array
+
+
+def _group(query: Array, codes: Array) -> dict[int, _Split]:
+    """Rows of each split, by query; within a query in the order in which they came."""
+    order = np.argsort(query, kind="stable")
+    code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
+    splits = {}
+    for split in np.unique(codes).tolist():
+        queries = np.flatnonzero(codes == split)
+        offsets = np.concatenate([[0], np.cumsum(lengths[queries])]).astype(np.int64)
+        splits[split] = _Split(queries, offsets, order[code == split])
+    return splits
+
+
+@dataclass(frozen=True)
+class _Transformed:
+    """The features of a split as they are stored, made anew each time they are asked for."""
+
+    store: FeatureStore
+    rows: Array
+    transform: FeatureTransform
+    dtype: np.dtype[Any]
+
+    def pieces(self) -> Pieces:
+        return Pieces((self.rows.shape[0], self.store.num_features), self.dtype, self)
+
+    def __iter__(self) -> Iterator[Array]:
+        for chunk in self.store.chunks(self.rows):
+            yield self.transform.apply(chunk, self.dtype)

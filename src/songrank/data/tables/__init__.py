@@ -1,0 +1,1 @@
+"""Tables in memory and on disk, column by column, with the place of whatever is wrong."""

@@ -1,0 +1,60 @@
+"""Times as numbers: any numbers as they are, dates as microseconds since 1970 in UTC."""
+
+import numpy as np
+import polars as pl
+
+from songrank.data.storage import Array
+
+TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59"
+_FORMATS = (
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M:%S%.f%#z",
+    "%Y-%m-%dT%H:%M:%S%.f%#z",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d",
+    "%Y%m%d",
+)
+
+
+def read_times(column: pl.Series) -> tuple[str, Array] | None:
+    """``"number"`` or ``"date"``, and the times, or None if one of them is neither.
+
+    >>> read_times(pl.Series(["7", "5"]))
+    ('number', array([7, 5]))
+    >>> read_times(pl.Series(["1970-01-01", "1970-01-02"]))
+    ('date', array([          0, 86400000000]))
+    """
+    if column.null_count():
+        return None
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+        numbers = column.cast(pl.Int64, strict=False)
+        if numbers.null_count():
+            numbers = column.cast(pl.Float64, strict=False)
+        return read_times(numbers) if not numbers.null_count() else _read_dates(column)
+    if column.dtype.is_integer():
+        return "number", column.cast(pl.Int64).to_numpy() if column.dtype != pl.UInt64 else column.to_numpy()
+    if column.dtype.is_float():
+        values = column.cast(pl.Float64).to_numpy()
+        return ("number", values) if bool(np.isfinite(values).all()) else None
+    if column.dtype in (pl.Date, pl.Datetime):
+        return "date", column.cast(pl.Datetime("us")).cast(pl.Int64).to_numpy()
+    return None
+
+
+def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
+    column = column.str.strip_suffix("Z").str.strip_suffix(" UTC")
+    for form in _FORMATS:
+        if column[:1].str.to_datetime(form, time_unit="us", strict=False, time_zone=_zone(form)).null_count():
+            continue
+        dates = column.str.to_datetime(form, time_unit="us", strict=False, time_zone=_zone(form))
+        if not dates.null_count():
+            return "date", dates.cast(pl.Int64).to_numpy()
+    return None
+
+
+def _zone(form: str) -> str | None:
+    return "UTC" if form.endswith("z") else None
