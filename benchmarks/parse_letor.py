@@ -54,7 +54,7 @@ def installed(name: str) -> Any:
 
 
 def best(steps: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """The shortest time of each, in rounds that alternate, and what it gave; infinity and an error if it cannot read."""
+    """The shortest time of each, in rounds that alternate, and what it gave, or why it could not."""
     results: dict[str, Any] = {}
     seconds = dict.fromkeys(steps, float("inf"))
     for _ in range(rounds):

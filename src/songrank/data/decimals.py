@@ -43,26 +43,28 @@ def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArra
 
     """
     value, sound = np.empty(length.size), np.zeros(length.size, dtype=np.bool_)
-    short = np.flatnonzero((length > 1) & (length <= 8))
-    if short.size:
-        word, bits, sign = _without_sign(words[short, 0], length.take(short))
-        value[short], sound[short] = _one_word(word << (_64 - bits), sign)
-    if short.size == length.size:
-        return value, sound
-    long = np.flatnonzero((length > 8) & (length <= 16))
-    if long.size:
-        word, bits, sign = _without_sign(words[long, 0], length.take(long))
-        drop, more = _128 - bits, words[long, 1] ^ _ZEROS
-        whole, power, sound[long] = _two_words(word << drop, (more << drop) | (word >> (_64 - drop)), sign)
-        value[long] = whole / power
-    longer = np.flatnonzero((length > 16) & (length <= 24))
-    if longer.size:
-        word, _, sign = _without_sign(words[longer, 0], length.take(longer))
-        whole, power, good = _two_words(word, words[longer, 1] ^ _ZEROS, sign)
+    short = (length > 1) & (length <= 8)
+    if short.all():
+        word, bits, sign = _without_sign(words[:, 0], length)
+        return _one_word(word << (_64 - bits), sign)
+    some = np.flatnonzero(short)
+    if some.size:
+        word, bits, sign = _without_sign(words[some, 0], length.take(some))
+        value[some], sound[some] = _one_word(word << (_64 - bits), sign)
+    some = np.flatnonzero((length > 8) & (length <= 16))
+    if some.size:
+        word, bits, sign = _without_sign(words[some, 0], length.take(some))
+        drop, more = _128 - bits, words[some, 1] ^ _ZEROS
+        whole, power, sound[some] = _two_words(word << drop, (more << drop) | (word >> (_64 - drop)), sign)
+        value[some] = whole / power
+    some = np.flatnonzero((length > 16) & (length <= 24))
+    if some.size:
+        word, _, sign = _without_sign(words[some, 0], length.take(some))
+        whole, power, good = _two_words(word, words[some, 1] ^ _ZEROS, sign)
         good &= np.abs(power) > 1  # has its dot there
-        good &= _not_digits(_digits(words[longer, 2], length.take(longer) - 16)) == 0
-        value[longer], above = whole / power, (whole + 1) / power
-        sound[longer] = good & (value[longer].astype(np.float32) == above.astype(np.float32))
+        good &= _not_digits(_digits(words[some, 2], length.take(some) - 16)) == 0
+        value[some], above = whole / power, (whole + 1) / power
+        sound[some] = good & (value[some].astype(np.float32) == above.astype(np.float32))
     return value, sound
 
 

@@ -1,8 +1,8 @@
 """Options of a preparation: checked as a whole before anything is read, with the paper's values as presets."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from songrank.data.errors import DataError
 
@@ -34,3 +34,16 @@ class Options(BaseModel):
             what = f"option {name} is {error['input']!r}" if name else f"options of {kind}"
             expected = error["msg"].replace("Input should be ", "").partition(", unable")[0]
             raise DataError(what, f"expected {expected}") from None
+
+
+class QuerySplitOptions(Options):
+    """How queries that bring their own rows, texts or lists of documents, are divided."""
+
+    split: Literal["given", "random"] | None = Field(
+        None, description="as the source divides them, or at random; none: given if it does divide them"
+    )
+    validation: float | None = Field(
+        None, ge=0, lt=1, description="part for validation; none: 0.1 of all if random, 0 of training if given"
+    )
+    test: float = Field(0.1, ge=0, lt=1, description="random: part for test")
+    seed: int = Field(0, ge=0, description="of what is random")

@@ -3,13 +3,17 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from songrank.data.errors import DataError
 from songrank.data.source import Job
 from songrank.data.storage import Array
+from songrank.functional.hashing import derive_key, random_bits
 
 if TYPE_CHECKING:
     from songrank.data.recommendation.options import RatingOptions
+
+_PURPOSE = 0x53504C49
 
 
 def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
@@ -68,7 +72,8 @@ def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
     >>> np.bincount(random_codes(10, 0.1, 0.2, seed=0)).tolist()
     [7, 1, 2]
     """
-    order = np.random.default_rng(seed).permutation(rows)
+    bits = random_bits(derive_key(seed, _PURPOSE), torch.arange(rows))  # numpy may change what its seeds mean
+    order = bits.sort(stable=True).indices.numpy()
     codes = np.zeros(rows, np.uint8)
     last = round(rows * test)
     codes[order[:last]] = 2

@@ -121,6 +121,8 @@ def _numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
     digit -= ord("0")
     value = digit.astype(np.float32)
     rest = np.flatnonzero((length != 1) | (digit > 9))
+    if rest.size == at.size:
+        return _longer_numbers(text, at, length)
     if rest.size:
         value[rest] = _longer_numbers(text, at.take(rest), length.take(rest))
     return value

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from songrank.data.content import Content
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.options import Options
+from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import Ragged
 from songrank.data.source import Job, Source
 from songrank.data.splits import random_codes
@@ -28,17 +27,8 @@ _RANDOM_VALIDATION = 0.1
 Role = Literal["train", "test", "all"]
 
 
-class LabelOptions(Options):
+class LabelOptions(QuerySplitOptions):
     """Rows to splits."""
-
-    split: Literal["given", "random"] | None = Field(
-        None, description="the source's own train and test files, or random rows; given where it has both if not said"
-    )
-    validation: float | None = Field(
-        None, ge=0, lt=1, description="part for validation: of the training rows (given: 0), of all rows (random: 0.1)"
-    )
-    test: float = Field(0.1, ge=0, lt=1, description="random: part of the rows for test")
-    seed: int = Field(0, ge=0, description="of the random choice of rows")
 
 
 def role_of(name: str) -> Role:

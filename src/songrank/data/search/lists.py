@@ -18,8 +18,9 @@ from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
+from songrank.data.options import QuerySplitOptions
 from songrank.data.search.feature_store import FeatureStore
-from songrank.data.search.splits import TRAIN, QuerySplitOptions, split_queries
+from songrank.data.search.splits import TRAIN, split_queries
 from songrank.data.search.transforms import FeatureTransform, LogFeatures, Missing
 from songrank.data.source import Job
 from songrank.data.storage import Array, Pieces

@@ -1,33 +1,17 @@
 """Which queries of a list task are for training, which for validation, which for test: always a query as a whole."""
 
-from typing import Literal
-
 import numpy as np
-from pydantic import Field
 
 from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.options import Options
+from songrank.data.options import QuerySplitOptions
 from songrank.data.splits import random_codes
 from songrank.data.storage import Array
 from songrank.errors import shown
 
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 UNNAMED = 255  # the split of a row about which the source says nothing
-
-
-class QuerySplitOptions(Options):
-    """How queries are divided."""
-
-    split: Literal["given", "random"] | None = Field(
-        None, description="as the source divides them, or at random; given if the source has more than one split"
-    )
-    validation: float | None = Field(
-        None, ge=0, lt=1, description="part of the queries for validation: random: of all, 0.1; given: of training, 0"
-    )
-    test: float = Field(0.1, ge=0, lt=1, description="random: part of the queries for test")
-    seed: int = Field(0, ge=0, description="of what is random")
 
 
 def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptions) -> Array:
