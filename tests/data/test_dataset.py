@@ -174,3 +174,27 @@ def test_ids_find_numbers_and_texts():
     assert list(Ids.of(np.zeros(0, np.int64))) == []
     with pytest.raises(IndexError):
         texts[2]
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("exclude", [None, (), ("train",), ("test",), ("train", "validation")])
+def test_relevance_is_what_sets_of_pairs_say(split, exclude, tmp_path):
+    dataset = prepare("interactions", log(seed=3), tmp_path / "set", split="random", test=0.3, duplicates="keep")
+    found = {}
+    for name in dataset:
+        part = dataset[name]
+        queries = np.repeat(np.arange(part.num_queries), part.offsets.diff())
+        rows = zip(queries.tolist(), part.item.tolist(), part.label.tolist(), strict=True)
+        found[name] = {(q, x): y for q, x, y in rows}  # of repeated pairs the last one stays
+    names = tuple(dataset)
+    others = names[: names.index(split)] if exclude is None else exclude
+    relevant = found[split]
+    excluded = {pair for name in others for pair in found[name]} - set(relevant)
+    relevance = dataset.relevance(split, exclude=exclude)
+    assert relevance.num_pairs == len(relevant)
+    for query in range(dataset.num_queries):
+        mine = {x: y for (q, x), y in relevant.items() if q == query}
+        start, end = relevance.indptr[query : query + 2].tolist()
+        assert dict(zip(relevance.item[start:end].tolist(), relevance.label[start:end].tolist(), strict=True)) == mine
+        barred = sum(q == query for q, _ in excluded)
+        assert relevance.list_size[query] == dataset.num_items - barred

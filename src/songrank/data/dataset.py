@@ -85,17 +85,19 @@ class CatalogueSplit:
         """How many pairs it holds."""
         return self.item.shape[0]
 
-    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, item and label of each pair once; of repeated pairs the latest."""
+    def keys(self) -> Tensor:
+        """query · num_items + item of each entry, as they stand: repeated pairs are there as often as they occur."""
         query = torch.repeat_interleave(torch.arange(self.num_queries), self.offsets.diff())
-        key = query * self.num_items + self.item
-        order = key.sort(stable=True).indices
-        ordered = key[order]
-        last = torch.ones_like(ordered, dtype=torch.bool)
-        if ordered.numel():
-            last[:-1] = ordered[1:] != ordered[:-1]
-        kept = order[last]
-        return query[kept], self.item[kept].long(), self.label[kept]
+        return query * self.num_items + self.item
+
+    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, item and label of each pair once, in order of query and item; of repeated pairs the latest."""
+        key, order = self.keys().sort(stable=True)
+        last = torch.ones_like(key, dtype=torch.bool)
+        if key.numel():
+            last[:-1] = key[1:] != key[:-1]
+        key = key[last]
+        return key // self.num_items, key % self.num_items, self.label[order[last]]
 
 
 @dataclass(frozen=True)
@@ -278,14 +280,17 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             return Relevance.from_lists(part.label, part.lengths)
         if exclude is None:
             exclude = tuple(self)[: tuple(self).index(split)] if self.info["shared_queries"] else ()
+        for name in exclude:
+            check_choice("exclude", name, tuple(self))
         query, item, label = part.pairs()
         barred = None
         if exclude:
-            others = [other for name in exclude if isinstance(other := self[name], CatalogueSplit)]
-            pairs = [other.pairs() for other in others]
-            key = torch.cat([q * part.num_items + x for q, x, _ in pairs]).unique()  # type: ignore[no-untyped-call]
-            key = key[~torch.isin(key, query * part.num_items + item)]
-            barred = (key // part.num_items, key % part.num_items)
+            others = [other.keys() for name in exclude if isinstance(other := self[name], CatalogueSplit)]
+            seen: Tensor = torch.cat(others).unique()  # type: ignore[no-untyped-call]
+            relevant = query * part.num_items + item  # sorted, as pairs() gives them
+            at = torch.searchsorted(relevant, seen).clamp(max=max(relevant.numel() - 1, 0))
+            seen = seen[relevant[at] != seen] if relevant.numel() else seen
+            barred = (seen // part.num_items, seen % part.num_items)
         return Relevance.from_pairs(query, item, label, part.num_queries, part.num_items, exclude=barred)
 
 

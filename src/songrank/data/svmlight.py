@@ -54,7 +54,7 @@ def parse_rows(
     max_index = min(max_index, 2**31 - 1)
     pieces = list(_pieces(data, piece_bytes))
     # Pieces need the same memory over and over. Freeing one large block, never touched, tells glibc to keep what is
-    # freed from now on instead of giving it back to the system each time, which doubles the speed.
+    # freed from now on instead of giving it back to the system each time: nearly half the time of a fresh process.
     np.empty(1 << 24, dtype=np.uint8)
 
     def parse(piece: tuple[int, int]) -> Rows | None:
