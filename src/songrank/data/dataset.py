@@ -86,7 +86,7 @@ class CatalogueSplit:
         return self.item.shape[0]
 
     def keys(self) -> Tensor:
-        """query · num_items + item of each entry, as they stand: repeated pairs are there as often as they occur."""
+        """Query · num_items + item of each entry, as they stand: repeated pairs are there as often as they occur."""
         query = torch.repeat_interleave(torch.arange(self.num_queries), self.offsets.diff())
         return query * self.num_items + self.item
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 from songrank.data.errors import DataError
 from songrank.data.labelling.arff_header import ArffHeader, Attribute, split_entries, unquote
 from songrank.data.source import Block
-from songrank.data.svmlight_lines import number
+from songrank.data.svmlight.lines import number
 from songrank.errors import shown
 
 _MAX_DIGITS = 18

@@ -16,7 +16,7 @@ from songrank.data.labelling.rows import MAX_LABELS
 from songrank.data.source import Block
 from songrank.data.storage import Array
 from songrank.data.svmlight import parse_rows
-from songrank.data.svmlight_lines import number
+from songrank.data.svmlight.lines import number
 from songrank.errors import shown
 
 _FEATURE_CHARACTERS = b"0123456789.:eE+- \n"

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from songrank.data.decimals import Lengths, Words, decimals, whole_numbers
-from songrank.data.svmlight_lines import ROUNDS_TO_INFINITY, Rows, query_ids
+from songrank.data.svmlight.decimals import Lengths, Words, decimals, whole_numbers
+from songrank.data.svmlight.lines import ROUNDS_TO_INFINITY, UNKNOWN, Rows, query_ids
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _TAB, _NEWLINE, _RETURN, _SPACE, _COLON = 9, 10, 13, 32, 58
@@ -152,10 +152,12 @@ def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.fl
     table = pl.read_csv(
         copied.tobytes(), has_header=False, schema={"value": pl.Float64}, quote_char=None, ignore_errors=True
     )
-    value: NDArray[np.float64] = table["value"].to_numpy()  # NaN for what is no number
-    if value.size != start.size or not (np.abs(value) < ROUNDS_TO_INFINITY).all():
+    value: NDArray[np.float64] = table["value"].to_numpy()
+    unknown = (value >= UNKNOWN) & (value < np.inf)
+    sound = unknown | (np.abs(value) < ROUNDS_TO_INFINITY)
+    if table["value"].null_count() or value.size != start.size or not sound.all():
         raise _Unusual
-    return value
+    return np.where(unknown, np.nan, value)
 
 
 def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:

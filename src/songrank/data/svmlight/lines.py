@@ -1,5 +1,6 @@
 """Rows of svmlight text, line by line: the definition of what is accepted, and the home of every message about it."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INDEX = re.compile(rb"[0-9]+")
 ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # as float32: half a step above the largest one
+UNKNOWN = 1.797693134862e308  # Istella writes the largest float64, to fifteen digits, for a value that is not known
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Rows:
             an array of str objects; None when the lines have no ``qid:``.
         offsets: int64 [R + 1].
         index: int32, as written in the file.
-        value: float32, ``np.float32(float(text))``; NaN for ``NULL``.
+        value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64, as Istella has it.
 
     """
 
@@ -161,6 +163,6 @@ class _Reader:
         value = number(text)
         if value is not None:
             return value
-        if text.upper() == b"NULL":
-            return float("nan")
+        if text.upper() == b"NULL" or (_NUMBER.fullmatch(text) and UNKNOWN <= float(text) < math.inf):
+            return math.nan
         self.fail(f"feature {index} is {shown(text)}", "expected a finite number that fits float32, or NULL if unknown")

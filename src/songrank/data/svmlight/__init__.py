@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from songrank.data.svmlight_lines import Rows, parse_lines
-from songrank.data.svmlight_words import parse_words
+from songrank.data.svmlight.lines import Rows, parse_lines
+from songrank.data.svmlight.words import parse_words
 
 __all__ = ["Rows", "parse_rows"]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from songrank.data.errors import DataError
 from songrank.data.svmlight import Rows, parse_rows
-from songrank.data.svmlight_lines import number, parse_lines
-from songrank.data.svmlight_words import parse_words
+from songrank.data.svmlight.lines import number, parse_lines
+from songrank.data.svmlight.words import parse_words
 
 newline = b"\n"
 LIMITS = {"first_index": 1, "max_index": 10_000_000}
@@ -43,6 +43,7 @@ GOOD = [
     (b"1\t1:2\t \n\n3  4:5 # 6:7 # qid:8\n", [1, 3], None, [0, 1, 2], [1, 4], [2, 5], True),
     (b"1 qid:3 1:2\r\n0 qid:3 1:4\r\n\r\n0 qid:4 1:1\r", [1, 0, 0], [3, 3, 4], [0, 1, 2, 3], [1] * 3, [2, 4, 1], True),
     (b"1 1:NULL 2:null 3:Null 4:4", [1], None, [0, 4], [1, 2, 3, 4], [np.nan] * 3 + [4], True),
+    (b"1 1:1.79769313486232E308 2:2", [1], None, [0, 2], [1, 2], [np.nan, 2], True),  # Istella's word for NULL
     (b"1.5 1:+5 2:1e3 3:1E-2 4:.5 5:5. 6:-.5 7:-0",
      [1.5], None, [0, 7], range(1, 8), [5, 1e3, 0.01, 0.5, 5, -0.5, -0.0], True),
     (b"+1 007:00012.500", [1], None, [0, 1], [7], [12.5], True),
@@ -81,6 +82,10 @@ BAD = [
     (b"inf 1:1", "label is 'inf'; expected a finite"),
     (b"NULL 1:1", "label is 'NULL'; expected a finite"),
     (b"1e39 1:1", "label is '1e39'; expected a finite"),
+    (b"1.79769313486232E308 1:1", "label is '1.79769313486232E308'; expected a finite"),
+    (b"0 1:1e308", "feature 1 is '1e308'; expected a finite"),
+    (b"0 1:-1.79769313486232E308", "feature 1 is '-1.79769313486232E308'; expected a finite"),
+    (b"0 1:1e400", "feature 1 is '1e400'; expected a finite"),
     (b"0 qid: 1:1", "qid: is empty; write the query's id"),
     (b"0 qid:\xe9 1:1", r"query id is '\xe9'; expected UTF-8"),
     (b"0 1:1 qid:3", "'qid:3' is not in second place; write"),
@@ -170,7 +175,7 @@ values = st.one_of(
     st.integers(0, 9).map(str),
     plain.filter(lambda text: number(text.encode()) is not None),
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["NULL", "null", "1e-5", ".5", "7."]),
+    st.sampled_from(["NULL", "null", "1e-5", ".5", "7.", "1.79769313486232E308"]),
 )
 blanks = st.sampled_from([" ", " ", " ", "  ", "\t"])
 endings = st.sampled_from(["\n", "\n", "\r\n", " \n", " # note: 1:2\n", "#\n", "\n\n"])
