@@ -175,7 +175,7 @@ values = st.one_of(
     st.integers(0, 9).map(str),
     plain.filter(lambda text: number(text.encode()) is not None),
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["NULL", "null", "1e-5", ".5", "7.", "1.79769313486232E308"]),
+    st.sampled_from(["NULL", "null", "1e-5", ".5", "7."]),
 )
 blanks = st.sampled_from([" ", " ", " ", "  ", "\t"])
 endings = st.sampled_from(["\n", "\n", "\r\n", " \n", " # note: 1:2\n", "#\n", "\n\n"])

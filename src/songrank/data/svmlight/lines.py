@@ -16,7 +16,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INDEX = re.compile(rb"[0-9]+")
 ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # as float32: half a step above the largest one
-UNKNOWN = 1.797693134862e308  # Istella writes the largest float64, to fifteen digits, for a value that is not known
+UNKNOWN = re.compile(rb"(?<=:)1\.79769313486[0-9]*[eE]\+?308(?![^\s#])")  # largest float64: Istella's NULL
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,6 @@ class _Reader:
         value = number(text)
         if value is not None:
             return value
-        if text.upper() == b"NULL" or (_NUMBER.fullmatch(text) and UNKNOWN <= float(text) < math.inf):
+        if text.upper() == b"NULL" or UNKNOWN.fullmatch(b":" + text, 1):
             return math.nan
         self.fail(f"feature {index} is {shown(text)}", "expected a finite number that fits float32, or NULL if unknown")
