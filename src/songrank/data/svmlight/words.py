@@ -27,7 +27,9 @@ class _Unusual(Exception):  # noqa: N818 - not an error: the careful parser take
 def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None:
     """Parse whole lines, or return None when there is anything that only ``parse_lines`` knows how to judge."""
     if b"#" in data:
-        data = _COMMENT.sub(b"", (data + b"\n").replace(b"\r\n", b"\n"))
+        if b"\r" in data:
+            data = (data + b"\n").replace(b"\r\n", b"\n")
+        data = _COMMENT.sub(b"", data)
         if b"\r" in data:  # one that stood before a comment
             return None
     if b":1.79769313486" in data:
