@@ -144,6 +144,13 @@ def _print_details(dataset: Dataset) -> None:
             ours = ", ".join(f"{word} {value:,g}" for word, value in info[key].items())
             theirs = "".join(f"; paper: {word} {value:,}" for word, value in paper.get(key, {}).items())
             console.print(f"{title}: {ours}{theirs}")
+    if dataset.task == "labelling":
+        for key, title, among in (
+            ("labels_per_text", "labels a text", "queries"),
+            ("texts_per_label", "texts a label", "items"),
+        ):
+            theirs = f"; paper: {paper[key]}" if key in paper else ""
+            console.print(f"{title}: {info['pairs'] / info[among]:.2f}{theirs}")
     total = sum(info["labels"].values())
     console.print("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
     for name, count in paper.get("splits", {}).items():
