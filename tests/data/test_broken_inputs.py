@@ -99,6 +99,7 @@ ROWS = [
     one("interactions", "log.csv", replaced(TABLE, 4, "u1,i2"), "log.csv, line 4: has 2 columns", "expected 4", id="short row"),
     one("interactions", "log.csv", replaced(TABLE, 1, "user,user,rating,time"), "log.csv, line 1: the first line is", "each once", id="column twice"),
     one("interactions", "log.csv", replaced(TABLE, 4, 'u1,"i2,1,2'), "log.csv", id="open quote"),
+    one("interactions", "log.csv", TABLE.replace("\n", "\r"), "log.csv, line 1: the first line is", id="old Macintosh line ends"),
     one("interactions", "log.csv", "user,item\n", "log.csv: has no rows under its names", id="header only"),
     one("interactions", "log.csv", TABLE.replace("u1", "u\xe9").encode("latin-1"), "log.csv, line 2: byte 0xe9 is not UTF-8", "--encoding latin-1", id="Latin-1 table"),
     one("interactions", "log.csv", TABLE, "separator is '::'; expected one character", more=["--separator", "::"], id="separator of two characters"),

@@ -9,6 +9,7 @@ import torch
 
 from songrank.data import DataError, Ids, open_dataset, prepare
 from songrank.data.splits import leave_last_out, random_codes, time_codes
+from songrank.data.statistics import label_histogram
 from tests.data.folders import contents
 
 
@@ -174,6 +175,25 @@ def test_ids_find_numbers_and_texts():
     assert list(Ids.of(np.zeros(0, np.int64))) == []
     with pytest.raises(IndexError):
         texts[2]
+    assert Ids.of([-(2**63), 5]).find(["zz", None, 2.5, -(2**63)]).tolist() == [-1, -1, -1, 0]
+    assert list(Ids.count(3)) == [0, 1, 2]
+
+
+def test_ids_that_a_task_does_not_have_are_said_to_be_missing(folder, tmp_path):
+    search = prepare("synthetic", None, tmp_path / "search", task="search", queries=20, items=100)
+    with pytest.raises(AttributeError, match="a search data set has no item_ids"):
+        list(search.item_ids)
+    with pytest.raises(AttributeError, match="has no query_ids: its splits have queries of their own"):
+        list(search.query_ids)
+    with pytest.raises(ValueError, match="split is 'nope'; expected one of"):
+        search.split_query_ids("nope")
+    assert open_dataset(folder).split_query_ids("test")[0] == open_dataset(folder).query_ids[0]
+
+
+def test_labels_that_differ_little_are_counted_apart():
+    labels = np.array([0.1234567, 0.1234568, 2, 2], np.float32)
+    assert list(label_histogram([labels]).values()) == [1, 1, 2]
+    assert "2" in label_histogram([labels])
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])

@@ -68,6 +68,37 @@ def test_a_member_of_an_archive_is_named_by_a_path(tmp_path):
         find_sources(tmp_path / "all.zip" / "three.txt", ["*"], "anything")
 
 
+@pytest.mark.parametrize("name", ["q[1].txt", "data.txt.gz", "a/data.txt", "*.txt"])
+def test_a_member_is_named_to_the_letter(name, tmp_path):
+    write_zip(tmp_path / "all.zip", {"q[1].txt": "1\n", "data.txt.gz": gzip.compress(b"1\n"), "a/data.txt": "1\n"})
+    if name == "*.txt":
+        with pytest.raises(DataError, match=r"holds no \*\.txt"):
+            find_sources(tmp_path / "all.zip" / name, [], "")
+        return
+    (source,) = find_sources(tmp_path / "all.zip" / name, [], "")
+    assert next(source.blocks(Job())).data == b"1\n"
+
+
+def test_a_name_that_several_members_end_in_is_refused(tmp_path):
+    write_zip(tmp_path / "all.zip", {"a/data.txt": "1\n", "b/data.txt": "2\n"})
+    with pytest.raises(DataError, match=r"holds 2 files data\.txt; name one, e\.g\. .*all\.zip/a/data\.txt"):
+        find_sources(tmp_path / "all.zip" / "data.txt", [], "")
+
+
+def test_hidden_folders_are_not_searched(tmp_path):
+    for folder in (".ipynb_checkpoints", "__MACOSX", "data"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rows.txt").write_text("1\n")
+    assert [source.path.parent.name for source in find_sources(tmp_path, ["*.txt"], "text")] == ["data"]
+
+
+def test_a_message_is_one_line_whatever_names_hold(tmp_path):
+    write_zip(tmp_path / "all.zip", {"two\nlines": "1\n"})
+    with pytest.raises(DataError, match=r"found two\\nlines") as error:
+        find_sources(tmp_path / "all.zip", ["*.txt"], "text")
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "damage", [lambda d: d[: len(d) // 2], lambda d: d[:40] + b"\0\1\2\3" * 20 + d[120:], lambda d: b"PK" + d[2:30]]
 )

@@ -52,7 +52,7 @@ def _word(value: Any) -> str:
 def prepare(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Kind of data set: see `songrank data list`.")],
-    source: Annotated[Path | None, typer.Argument(help="File, folder, archive, or archive.zip/member.")] = None,
+    source: Annotated[str | None, typer.Argument(help="File, folder, archive, or archive.zip/member.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to make.")] = None,
     preset: Annotated[str | None, typer.Option(help="Named values of the options, e.g. paper or raw.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a data set that is there.")] = False,
@@ -62,6 +62,7 @@ def prepare(
     options: dict[str, Any] = context.obj or {}
     if output is None:
         raise DataError("no place for the data set was named", "say where with -o FOLDER")
+    find_recipe(name).check_names(options)
     with progress_bar(quiet) as report:
         dataset = prepare_dataset(name, source, output, preset=preset, overwrite=overwrite, progress=report, **options)
     if not quiet:

@@ -204,18 +204,22 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     @property
     def query_ids(self) -> Ids:
         """Original ids of the queries of a recommendation task, which all splits share."""
-        return Ids.from_arrays("query", self._ids)
+        return self._ids_called("query", "its splits have queries of their own: see split_query_ids")
 
     @property
     def item_ids(self) -> Ids:
         """Original ids of the catalogue's items."""
-        return Ids.from_arrays("item", self._ids)
+        return self._ids_called("item", "its items are documents without ids")
 
     def split_query_ids(self, split: str) -> Ids:
         """Original ids of the queries of one split, in its order."""
-        if f"query.{split}" in self._ids:
-            return Ids.from_arrays(f"query.{split}", self._ids)
-        return self.query_ids
+        check_choice("split", split, tuple(self))
+        return self.query_ids if self.info["shared_queries"] else Ids.from_arrays(f"query.{split}", self._ids)
+
+    def _ids_called(self, name: str, otherwise: str) -> Ids:
+        if name not in self._ids:
+            raise AttributeError(f"a {self.task} data set has no {name}_ids: {otherwise}")
+        return Ids.from_arrays(name, self._ids)
 
     @cached_property
     def _ids(self) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ class DataError(UserError):
 
     def __init__(self, what: str, fix: str, *, file: str | None = None, line: int | None = None) -> None:
         where = ", ".join(part for part in (file, None if line is None else f"line {line:,}") if part)
-        super().__init__(f"{where}: {what}; {fix}" if where else f"{what}; {fix}")
+        message = f"{where}: {what}; {fix}" if where else f"{what}; {fix}"
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
         self.what, self.fix, self.file, self.line = what, fix, file, line
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from songrank.data.storage import Array
 
 
-class Ids(Sequence[Any]):
+class Ids:
     """Original ids by number, and numbers by original id: whole numbers or texts, in ascending order, each once.
 
     >>> ids = Ids.of(["b7", "a1", "a1"])
@@ -30,6 +30,16 @@ class Ids(Sequence[Any]):
         if column.dtype.kind in "iu":
             return cls(torch.from_numpy(np.unique(column).astype(np.int64)))
         return cls.from_texts(sorted({str(value) for value in values}, key=str.encode))
+
+    @classmethod
+    def ascending(cls, numbers: Array) -> "Ids":
+        """Whole numbers that are distinct and sorted already."""
+        return cls(torch.from_numpy(numbers.astype(np.int64)))
+
+    @classmethod
+    def count(cls, number: int) -> "Ids":
+        """The ids 0 to number − 1, of things that have no others."""
+        return cls(torch.arange(number))
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "Ids":
@@ -91,15 +101,17 @@ class Ids(Sequence[Any]):
     def find(self, values: Sequence[Any] | Array | Tensor) -> Tensor:
         """The number of each id, −1 for an id that is not known."""
         if self._offsets is None:
-            asked = torch.as_tensor([_as_int(value) for value in _plain(values)], dtype=torch.int64)
+            numbers = [_as_int(value) for value in _plain(values)]
+            asked = torch.tensor([0 if number is None else number for number in numbers], dtype=torch.int64)
             if not len(self):
                 return torch.full_like(asked, -1)
             at = torch.searchsorted(self._values, asked).clamp(max=len(self) - 1)
-            return torch.where(self._values[at] == asked, at, -1)
+            known = (self._values[at] == asked) & torch.tensor([number is not None for number in numbers])
+            return torch.where(known, at, -1)
         if self._numbers is None:
             self._numbers = {text: number for number, text in enumerate(self)}
-        numbers = self._numbers
-        return torch.tensor([numbers.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
+        known_texts = self._numbers
+        return torch.tensor([known_texts.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
 
 
 def _plain(values: Sequence[Any] | Array | Tensor) -> Sequence[Any]:
@@ -107,14 +119,11 @@ def _plain(values: Sequence[Any] | Array | Tensor) -> Sequence[Any]:
     return listed
 
 
-_NEVER = -(2**63)
-
-
-def _as_int(value: Any) -> int:
-    """The whole number that an id is, or one that no id has."""
+def _as_int(value: Any) -> int | None:
+    """The whole number that an id is, or None."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        return _NEVER
+        return None
     exact = number == value if not isinstance(value, str) else str(number) == value
-    return number if exact and -(2**63) < number < 2**63 else _NEVER
+    return number if exact and -(2**63) <= number < 2**63 else None

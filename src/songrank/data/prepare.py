@@ -52,6 +52,8 @@ def prepare(
     chosen = recipe.options(preset, options)
     job = Job(progress)
     if isinstance(source, (str, os.PathLike)):
+        if not os.fspath(source):
+            raise DataError("source is an empty text", f"{name} needs {recipe.wants}")
         source = Path(source)
     if (source is None) != recipe.without_source:
         raise DataError(

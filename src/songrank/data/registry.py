@@ -62,6 +62,13 @@ class Recipe:
         """Each option by name, and whether it is a matter of yes or no."""
         return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
+    def check_names(self, given: Mapping[str, Any]) -> None:
+        """Raise if one of these is no option of this kind."""
+        known = self.flags()
+        for name in given:
+            if name not in known:
+                raise DataError(f"{self.name} has no option {name!r}", f"it has {', '.join(sorted(known))}")
+
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""
         values = self.options(preset, {}).model_dump(mode="json")

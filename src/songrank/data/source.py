@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from songrank.data.errors import DataError
+from songrank.errors import shown
 
 BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 1 << 28
@@ -236,11 +237,18 @@ def reading(file: str) -> Iterator[None]:
     except PermissionError:
         raise DataError("may not be read", "change its permissions, or copy it", file=file) from None
     except _DAMAGED as error:
-        raise DataError(f"is truncated or damaged ({error})", "fetch or copy it again", file=file) from None
+        raise DataError(f"is truncated or damaged ({_reason(error)})", "fetch or copy it again", file=file) from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile's words for encrypted and for unknown methods
-        raise DataError(f"cannot be unpacked ({error})", "unpack it yourself and name the file", file=file) from None
+        raise DataError(
+            f"cannot be unpacked ({_reason(error)})", "unpack it yourself and name the file", file=file
+        ) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", "check file and disk", file=file) from None
+
+
+def _reason(error: BaseException) -> str:
+    """What another library says, on one line and no longer than a reader wants."""
+    return shown(str(error) or type(error).__name__, limit=100)[1:-1]
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
@@ -265,7 +273,7 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
     """
     archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), None)
     if archive is not None:
-        return find_sources(archive, [path.relative_to(archive).as_posix()], path.relative_to(archive).as_posix())
+        return [_find_member(archive, path.relative_to(archive).as_posix())]
     with reading(str(path)):
         path.stat()
         if path.is_dir():
@@ -285,8 +293,20 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
     return found
 
 
+def _find_member(archive: Path, wanted: str) -> Source:
+    """The member of this name, or the only one that ends in it."""
+    with reading(str(archive)):
+        names = sorted(info.filename for info in _archive(archive).infolist() if not info.is_dir())
+    found = [wanted] if wanted in names else [name for name in names if name.endswith("/" + wanted)]
+    if not found:
+        raise DataError(f"holds no {wanted}", _what_is_there(names), file=str(archive))
+    if len(found) > 1:
+        raise DataError(f"holds {len(found)} files {wanted}", f"name one, e.g. {archive}/{found[0]}", file=str(archive))
+    return Source(archive, found[0])
+
+
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    if "__MACOSX" in name or Path(name).name.startswith("."):
+    if any(part.startswith(".") or part == "__MACOSX" for part in Path(name).parts):
         return False
     name = name.lower()
     bare = name.removesuffix(Path(name).suffix) if Path(name).suffix in _COMPRESSED else name

@@ -69,7 +69,7 @@ def label_histogram(labels: Sequence[Array]) -> dict[str, int]:
         counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
         if len(counts) > _MAX_BARS:
             return _bins(labels)
-    return {f"{value:g}": count for value, count in sorted(counts.items())}
+    return {f"{np.float32(value)!s}".removesuffix(".0"): count for value, count in sorted(counts.items())}
 
 
 def _bins(labels: Sequence[Array]) -> dict[str, int]:

@@ -16,7 +16,7 @@ _SEPARATORS = ("\t", ",", ";", "|")
 
 
 class DelimitedFile:
-    """A CSV or TSV file. ``columns`` are its names; ``blocks`` gives the columns asked for, and where each row stands.
+    """A CSV or TSV file. ``columns`` are its names; ``frames`` gives the columns asked for, and where each row stands.
 
     Args:
         source: the file.
@@ -115,8 +115,11 @@ def _find_separator(head: str) -> str:
 
 
 def _names(head: str, separator: str, file: str) -> list[str]:
-    names = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
-    if len(set(names)) < len(names) or "" in names:
+    try:
+        names = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+    except csv.Error:  # a lone carriage return, for one
+        names = []
+    if not names or len(set(names)) < len(names) or "" in names:
         raise DataError(
             f"the first line is {shown(head)}",
             f"expected names, each once, separated by {separator!r}",

@@ -71,6 +71,6 @@ def number_integers(column: Array) -> tuple[Array, Ids]:
         seen = np.zeros(high - low + 1, bool)
         seen[column - low] = True
         by_value = np.cumsum(seen, dtype=np.int32) - 1
-        return by_value[column - low], Ids.of(np.flatnonzero(seen) + low)
+        return by_value[column - low], Ids.ascending(np.flatnonzero(seen) + low)
     distinct, rank = np.unique(column, return_inverse=True)
-    return rank.astype(np.int32), Ids.of(distinct)
+    return rank.astype(np.int32), Ids.ascending(distinct)
