@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 import songrank
-from songrank import data, functional, losses, memory, metrics, sampling
+from songrank import data, functional, losses, memory, metrics, models, sampling
 
-ROOMS = {room.__name__: room for room in (songrank, data, functional, losses, memory, metrics, sampling)}
+ROOMS = {room.__name__: room for room in (songrank, data, functional, losses, memory, metrics, models, sampling)}
 NO_EXAMPLE = {"Gain", "Rows", "UNSEEN"}  # type aliases and a constant
 ABSTRACT = {"ListLoss", "MemoryLoss", "RankingLoss"}
 

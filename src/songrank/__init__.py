@@ -10,7 +10,7 @@
 ...     loss(scores(slate.query).gather(1, slate.item), slate).backward()
 """
 
-from songrank import data, functional, losses, memory, metrics, sampling
+from songrank import data, functional, losses, memory, metrics, models, sampling
 from songrank.losses import (
     KSONG,
     SONG,
@@ -54,5 +54,6 @@ __all__ = [
     "losses",
     "memory",
     "metrics",
+    "models",
     "sampling",
 ]

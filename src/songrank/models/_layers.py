@@ -1,0 +1,104 @@
+"""What several models are built from: checked sizes, hidden layers, and a first layer for sparse features."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_choice, check_int, check_number, fail
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
+
+Features = Tensor | tuple[Tensor, Tensor, Tensor]
+"""B rows of features: dense [B, F], a sparse CSR tensor [B, F], or its parts, (indices, offsets [B + 1], values): row b
+holds ``values[offsets[b]:offsets[b + 1]]`` at the columns ``indices[…]``."""
+
+
+def check_sizes(argument: str, sizes: Sequence[int], least: int = 0) -> tuple[int, ...]:
+    """Return the sizes as a tuple if they are at least ``least`` whole numbers of at least 1."""
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence) or len(sizes) < least:
+        fail(argument, sizes, f"a sequence of at least {least} whole numbers", TypeError)
+    return tuple(check_int(f"{argument}[{place}]", size) for place, size in enumerate(sizes))
+
+
+def check_dropout(dropout: float) -> float:
+    """Return the share of cells to drop if it is in [0, 1)."""
+    return check_number("dropout", dropout, 0.0, 1.0, high_open=True)
+
+
+def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
+    """What follows a linear layer: the activation, then dropout."""
+    made = nn.ReLU(inplace) if inplace else ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]()
+    return nn.Sequential(made, nn.Dropout(check_dropout(dropout)))
+
+
+def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: str = "relu") -> nn.Sequential:
+    """Linear, activation and dropout for each size; nothing for no size.
+
+    >>> [layer for block in hidden_layers(5, (3,), dropout=0.1) for layer in block]
+    [Linear(in_features=5, out_features=3, bias=True), ReLU(), Dropout(p=0.1, inplace=False)]
+    """
+    widths = (width, *sizes)
+    return nn.Sequential(
+        *(nn.Sequential(nn.Linear(a, b), *bend(dropout, activation)) for a, b in zip(widths, sizes, strict=False))
+    )
+
+
+class FeatureLinear(nn.Module):
+    """x W + b, for rows x that are dense or sparse; sparse ones are never made dense.
+
+    The weight is [F, width], not its transpose as in ``nn.Linear``: then a sparse row is a weighted sum of rows of it.
+
+    >>> layer = FeatureLinear(4, 2)
+    >>> dense = torch.tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> parts = (torch.tensor([1, 3]), torch.tensor([0, 2, 2]), torch.tensor([1.0, 2.0]))
+    >>> torch.allclose(layer(dense), layer(parts)), torch.allclose(layer(dense), layer(dense.to_sparse_csr()))
+    (True, True)
+    """
+
+    def __init__(self, num_features: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_features, width))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform within ±1/√F, as in ``nn.Linear``."""
+        bound = self.weight.shape[0] ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, features: Features) -> Tensor:
+        """[B, width]."""
+        if isinstance(features, Tensor) and features.layout == torch.strided:
+            self._check_width(features)
+            return F.linear(features.to(self.weight.dtype), self.weight.T, self.bias)
+        indices, offsets, values = self._parts(features)
+        sums = F.embedding_bag(
+            indices.long(),
+            self.weight,
+            offsets.long(),
+            mode="sum",
+            per_sample_weights=values.to(self.weight.dtype),
+            include_last_offset=True,
+        )
+        return sums + self.bias
+
+    def _parts(self, features: Features) -> tuple[Tensor, Tensor, Tensor]:
+        if isinstance(features, Tensor):
+            if features.layout != torch.sparse_csr:
+                fail("query", features.layout, "dense rows, torch.sparse_csr or (indices, offsets, values)", TypeError)
+            self._check_width(features)
+            return features.col_indices(), features.crow_indices(), features.values()
+        if not isinstance(features, tuple) or len(features) != 3:
+            fail("query", type(features).__name__, "dense or sparse rows, or (indices, offsets, values)", TypeError)
+        indices, offsets, values = features
+        if values.numel() != indices.numel():
+            fail("values", f"{values.numel()} numbers", f"one for each of the {indices.numel()} indices")
+        return indices, offsets, values
+
+    def _check_width(self, features: Tensor) -> None:
+        wanted = self.weight.shape[0]
+        if features.dim() != 2 or features.shape[1] != wanted:
+            raise ValueError(f"query has shape {list(features.shape)}; expected features, of shape [B, {wanted}]")

@@ -1,0 +1,103 @@
+"""The Context-Aware Ranker, the paper's model for search: each document is scored in sight of its whole list."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_int, fail
+from songrank.models._layers import check_dropout
+from songrank.models._lists import read_lists
+
+
+class ContextAwareRanker(nn.Module):
+    """Self-attention over the documents of a list (Pobrotyn et al., *Context-Aware Learning to Rank*, 2020).
+
+    With x the documents after one linear layer, each of the blocks does, as in the authors' allRank library,
+
+        x ← x + attention(norm(x)),    x ← x + W₂ ReLU(W₁ norm(x))
+
+    and score = w · norm(x) + b. There are no positions: permuting the documents permutes the scores. Documents attend
+    to those of their own list alone, so padding changes nothing; its own score is 0.
+
+    Args:
+        num_features: features of a document.
+        dim: width of x.
+        blocks: number of blocks.
+        heads: attention heads, a divisor of ``dim``.
+        feed_forward: width between W₁ and W₂.
+        dropout: share of cells dropped in training: of attention weights, between W₁ and W₂, and before each sum.
+
+    >>> import torch
+    >>> from songrank.models import ContextAwareRanker
+    >>> model = ContextAwareRanker(num_features=5, dim=8, feed_forward=16).eval()
+    >>> features, mask = torch.randn(2, 3, 5), torch.tensor([[True, True, True], [True, False, False]])
+    >>> scores = model(features, mask)
+    >>> scores.shape, scores[1, 1:].tolist()
+    (torch.Size([2, 3]), [0.0, 0.0])
+    >>> torch.allclose(model(features.flip(1), mask.flip(1)), scores.flip(1), atol=1e-5)
+    True
+
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        dim: int = 96,
+        blocks: int = 2,
+        heads: int = 1,
+        feed_forward: int = 384,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if check_int("dim", dim) % check_int("heads", heads):
+            fail("heads", heads, f"a divisor of dim, {dim}")
+        check_int("feed_forward", feed_forward)
+        self.input = nn.Linear(check_int("num_features", num_features), dim)
+        self.blocks = nn.ModuleList(
+            _Block(dim, heads, feed_forward, check_dropout(dropout)) for _ in range(check_int("blocks", blocks))
+        )
+        self.norm = nn.LayerNorm(dim)
+        self.head = nn.Linear(dim, 1)
+        nn.init.xavier_uniform_(self.input.weight)
+        nn.init.xavier_uniform_(self.head.weight)
+
+    def reset_head(self) -> None:
+        """Draw w and b anew; the blocks stay."""
+        self.head.reset_parameters()
+        nn.init.xavier_uniform_(self.head.weight)
+
+    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Scores [B, L] of documents [B, L, F], 0 where the mask [B, L] or [1, L] is False."""
+        features, mask = read_lists(features, mask, self.input.in_features, self.input.weight.dtype)
+        # Not every kernel has an answer to a softmax over nothing, so in a list without documents all attend to all.
+        attend = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
+        x = self.input(features)
+        for block in self.blocks:
+            x = block(x, attend)
+        scores: Tensor = self.head(self.norm(x)).squeeze(-1)
+        return scores.masked_fill(~mask, 0.0)
+
+
+class _Block(nn.Module):
+    def __init__(self, dim: int, heads: int, feed_forward: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm, self.feed_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
+        self.dropout = nn.Dropout(dropout)
+        # Queries, keys and values are three layers in one: each starts as a square one would.
+        for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor, attend: Tensor) -> Tensor:
+        x = x + self.dropout(self._attention(self.attention_norm(x), attend))
+        x = x + self.dropout(self.narrow(self.dropout(F.relu(self.widen(self.feed_norm(x))))))
+        return x
+
+    def _attention(self, x: Tensor, attend: Tensor) -> Tensor:
+        parts = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
+        query, key, value = parts.unbind(0)
+        share = self.dropout.p if self.training else 0.0
+        found = F.scaled_dot_product_attention(query, key, value, attn_mask=attend, dropout_p=share)
+        joined: Tensor = self.join(found.transpose(1, 2).flatten(2))
+        return joined

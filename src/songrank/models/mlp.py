@@ -1,0 +1,121 @@
+"""Plain networks: one that scores documents on their own, and one that scores all labels of a text."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from songrank._checks import check_int
+from songrank.models._items import column_scores, table_scores
+from songrank.models._layers import FeatureLinear, Features, bend, check_sizes, hidden_layers
+from songrank.models._lists import read_lists
+
+
+class MLPScorer(nn.Module):
+    """A network over the features of one document at a time: the usual baseline of neural learning to rank.
+
+        score = w · φ_n(W_n … φ_1(W_1 x + b_1) … + b_n) + b
+
+    where φ is the activation and dropout.
+
+    Args:
+        num_features: features of a document.
+        hidden: widths of the hidden layers; ``()`` for a linear model.
+        dropout: share of hidden cells that are dropped in training.
+        activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
+
+    >>> import torch
+    >>> from songrank.models import MLPScorer
+    >>> model = MLPScorer(num_features=5)
+    >>> scores = model(torch.randn(2, 3, 5), torch.tensor([[True, True, True], [True, False, False]]))
+    >>> scores.shape, scores[1, 1:].tolist()
+    (torch.Size([2, 3]), [0.0, 0.0])
+
+    """
+
+    def __init__(
+        self, num_features: int, hidden: Sequence[int] = (64, 32), dropout: float = 0.0, activation: str = "relu"
+    ) -> None:
+        super().__init__()
+        widths = (check_int("num_features", num_features), *check_sizes("hidden", hidden))
+        self.body = hidden_layers(widths[0], widths[1:], dropout, activation)
+        self.head = nn.Linear(widths[-1], 1)
+        self.num_features = widths[0]
+
+    def reset_head(self) -> None:
+        """Draw w and b anew; the hidden layers stay."""
+        self.head.reset_parameters()
+
+    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Scores [B, L] of documents [B, L, F], 0 where the mask [B, L] or [1, L] is False."""
+        features, mask = read_lists(features, mask, self.num_features, self.head.weight.dtype)
+        scores: Tensor = self.head(self.body(features)).squeeze(-1)
+        return scores.masked_fill(~mask, 0.0)
+
+
+class LabelMLP(nn.Module):
+    """A network from the features of a text, dense or sparse, to a score for each label.
+
+        score_label = w_label · φ_n(… φ_1(W_1 x + b_1) …) + b_label
+
+    A bag of words goes in as a sparse CSR tensor or as its parts (indices, offsets [B + 1], values), and is never made
+    dense. Where few of many labels are asked for, only their rows w_label are read.
+
+    Args:
+        num_features: features of a text.
+        num_labels: labels, the items of this task.
+        hidden: widths of the hidden layers; ``()`` for a linear model.
+        dropout: share of hidden cells that are dropped in training.
+        activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
+
+    >>> import torch
+    >>> from songrank.models import LabelMLP
+    >>> model = LabelMLP(num_features=6, num_labels=9, hidden=(4,))
+    >>> texts = torch.eye(6)[:2]
+    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
+    torch.Size([2, 3])
+    >>> bags = (torch.tensor([0, 1]), torch.tensor([0, 1, 2]), torch.ones(2))      # the same texts
+    >>> torch.allclose(model.score_all(bags), model.score_all(texts.to_sparse_csr()), atol=1e-6)
+    True
+
+    """
+
+    head: nn.Linear | FeatureLinear
+
+    def __init__(
+        self,
+        num_features: int,
+        num_labels: int,
+        hidden: Sequence[int] = (1024,),
+        dropout: float = 0.0,
+        activation: str = "relu",
+    ) -> None:
+        super().__init__()
+        widths = check_sizes("hidden", hidden)
+        self.num_items = check_int("num_labels", num_labels)
+        check_int("num_features", num_features)
+        self.body: nn.Sequential | None = None
+        if widths:
+            self.body = nn.Sequential(
+                FeatureLinear(num_features, widths[0]),
+                *bend(dropout, activation),
+                hidden_layers(widths[0], widths[1:], dropout, activation),
+            )
+            self.head = nn.Linear(widths[-1], num_labels)
+        else:
+            self.head = FeatureLinear(num_features, num_labels)
+
+    def reset_head(self) -> None:
+        """Draw all labels' w and b anew; the hidden layers stay."""
+        self.head.reset_parameters()
+
+    def forward(self, query: Features, item: Tensor) -> Tensor:
+        """Scores [B, L] of the labels [B, L] or [1, L] for B texts."""
+        if self.body is None:
+            # A sparse row reads the weights of its words, each a row with all labels: there is nothing to leave out.
+            return column_scores(self.head(query), item)
+        return table_scores(self.body(query), self.head.weight, item, self.head.bias)
+
+    def score_all(self, query: Features) -> Tensor:
+        """Scores [B, num_labels] for B texts."""
+        scores: Tensor = self.head(query if self.body is None else self.body(query))
+        return scores

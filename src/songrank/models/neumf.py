@@ -1,0 +1,128 @@
+"""NeuMF, the paper's model for recommendation: a product of factors beside a small network."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_int
+from songrank.models._items import check_ids, check_item, table_rows, table_scores
+from songrank.models._layers import bend, check_sizes, hidden_layers
+
+CPU_TILE, GPU_TILE = 2**20, 2**28
+"""Bytes of hidden cells that ``score_all`` makes at a time. What stays in a core's cache is added up three times as
+fast; a GPU wants few and large tiles, and 256 MB of its memory is what evaluation may cost beside the scores."""
+
+_TILE_ROWS = 16  # queries that share a tile's items; fewer would read the items' halves too often
+_STD = 0.01
+
+
+class NeuMF(nn.Module):
+    """Neural matrix factorisation (He et al., *Neural Collaborative Filtering*, WWW 2017), with the paper's sizes.
+
+    With two vectors for each query, p and u, and two for each item, q and v:
+
+        score = w · [p ∘ q, φ(W_query u + W_item v + b)]
+
+    where φ is ReLU and dropout, and further hidden layers if there are any. All parameters start as N(0, 0.01²).
+
+    The first layer is a sum of what the query and what the item brings to it. Each half is computed once for each query
+    and, where more pairs are asked for than there are items, once for each item: nothing is multiplied twice.
+
+    Args:
+        num_queries: number of queries (users).
+        num_items: items of the catalogue.
+        dim: width of each of the four embeddings.
+        hidden: widths of the hidden layers, at least one.
+        dropout: share of hidden cells that are dropped in training.
+
+    >>> from songrank.models import NeuMF
+    >>> model = NeuMF(num_queries=4, num_items=9).eval()
+    >>> query = torch.tensor([2, 0])
+    >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
+    torch.Size([2, 3])
+    >>> torch.allclose(model(query, item=torch.arange(9).unsqueeze(0)), model.score_all(query), atol=1e-6)
+    True
+
+    """
+
+    def __init__(
+        self, num_queries: int, num_items: int, dim: int = 64, hidden: Sequence[int] = (64,), dropout: float = 0.2
+    ) -> None:
+        super().__init__()
+        self.num_queries = check_int("num_queries", num_queries)
+        self.num_items = check_int("num_items", num_items)
+        self.dim = check_int("dim", dim)
+        self.widths = check_sizes("hidden", hidden, least=1)
+        self.query_product = nn.Embedding(num_queries, dim)
+        self.item_product = nn.Embedding(num_items, dim)
+        self.query_hidden = nn.Embedding(num_queries, dim)
+        self.item_hidden = nn.Embedding(num_items, dim)
+        self.first = nn.Linear(2 * dim, self.widths[0])
+        # In place: the sum of the two halves is needed by nobody else, and it is the largest tensor of all.
+        self.rest = nn.Sequential(bend(dropout, inplace=True), hidden_layers(self.widths[0], self.widths[1:], dropout))
+        self.head = nn.Linear(dim + self.widths[-1], 1, bias=False)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=_STD)
+
+    def reset_head(self) -> None:
+        """Draw w anew; the embeddings and hidden layers stay."""
+        nn.init.normal_(self.head.weight, std=_STD)
+
+    def forward(self, query: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] for the queries [B]."""
+        check_ids(query)
+        check_item(item, query.shape[0])
+        factors, by_query = self._of_query(query)
+        product = table_scores(factors, self.item_product.weight, item)
+        return product + self._top(by_query.unsqueeze(1) + self._item_half(item))
+
+    def score_all(self, query: Tensor) -> Tensor:
+        """Scores [B, num_items] for the queries [B], in tiles: hidden cells never take more than ``GPU_TILE`` bytes."""
+        check_ids(query)
+        factors, by_query = self._of_query(query)
+        by_item = F.linear(self.item_hidden.weight, self._first_halves()[1])
+        table = self.item_product.weight
+
+        def tile(rows: slice, columns: slice) -> Tensor:
+            hidden = self._top(by_query[rows].unsqueeze(1) + by_item[columns])
+            return F.linear(factors[rows], table[columns]) + hidden
+
+        height, width = self._tile_shape(query.shape[0], by_item)
+        return torch.cat(
+            [
+                torch.cat([tile(rows, columns) for columns in _slices(self.num_items, width)], dim=1)
+                for rows in _slices(query.shape[0], height)
+            ]
+        )
+
+    def _of_query(self, query: Tensor) -> tuple[Tensor, Tensor]:
+        """The factors p, times their part of w, and the query's half of the first layer with its bias."""
+        factors = self.query_product(query) * self.head.weight[0, : self.dim]
+        return factors, F.linear(self.query_hidden(query), self._first_halves()[0], self.first.bias)
+
+    def _item_half(self, item: Tensor) -> Tensor:
+        """The items' half of the first layer, [B, L, H] or [1, L, H]."""
+        weight = self._first_halves()[1]
+        if item.numel() < self.num_items:
+            return F.linear(table_rows(self.item_hidden.weight, item), weight)
+        return table_rows(F.linear(self.item_hidden.weight, weight), item)
+
+    def _first_halves(self) -> tuple[Tensor, Tensor]:
+        return self.first.weight[:, : self.dim], self.first.weight[:, self.dim :]
+
+    def _top(self, hidden: Tensor) -> Tensor:
+        return torch.matmul(self.rest(hidden), self.head.weight[0, self.dim :])
+
+    def _tile_shape(self, rows: int, by_item: Tensor) -> tuple[int, int]:
+        budget = CPU_TILE if by_item.device.type == "cpu" else GPU_TILE
+        pairs = max(1, budget // (sum(self.widths) * by_item.element_size()))
+        width = min(self.num_items, math.ceil(pairs / max(1, min(rows, _TILE_ROWS))))
+        return max(1, pairs // width), width
+
+
+def _slices(total: int, step: int) -> Iterator[slice]:
+    # A batch of no queries still has one slice, so that there is something to put together.
+    return (slice(start, start + step) for start in range(0, max(1, total), step))

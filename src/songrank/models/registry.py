@@ -1,0 +1,46 @@
+"""Models by name, for recipes and commands that hold nothing but words and numbers."""
+
+import inspect
+from typing import Any
+
+from torch import nn
+
+from songrank._checks import check_choice
+from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.matrix_factorisation import MatrixFactorisation
+from songrank.models.mlp import LabelMLP, MLPScorer
+from songrank.models.neumf import NeuMF
+from songrank.models.two_tower import TwoTower
+from songrank.models.xml_cnn import XMLCNN
+
+MODELS: dict[str, type[nn.Module]] = {
+    "neumf": NeuMF,
+    "matrix-factorisation": MatrixFactorisation,
+    "two-tower": TwoTower,
+    "context-aware": ContextAwareRanker,
+    "mlp": MLPScorer,
+    "label-mlp": LabelMLP,
+    "xml-cnn": XMLCNN,
+}
+
+
+def create(name: str, **sizes: Any) -> nn.Module:
+    """The model of this name: neumf, matrix-factorisation, two-tower, context-aware, mlp, label-mlp or xml-cnn.
+
+    >>> from songrank import models
+    >>> model = models.create("neumf", num_queries=100, num_items=50, dim=16)
+    >>> type(model).__name__
+    'NeuMF'
+    >>> models.create("mlp", features=5)
+    Traceback (most recent call last):
+    TypeError: features is no argument of mlp; expected num_features, and perhaps hidden, dropout, activation
+    """
+    kind = MODELS[check_choice("name", name, tuple(MODELS))]
+    known = inspect.signature(kind).parameters
+    needed = [word for word, parameter in known.items() if parameter.default is parameter.empty]
+    wrong = [f"{word} is no argument of {name}" for word in sizes if word not in known]
+    wrong += [f"{word} of {name} is not given" for word in needed if word not in sizes]
+    if wrong:
+        optional = ", ".join(word for word in known if word not in needed)
+        raise TypeError(f"{wrong[0]}; expected {', and perhaps '.join(filter(None, [', '.join(needed), optional]))}")
+    return kind(**sizes)

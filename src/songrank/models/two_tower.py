@@ -1,0 +1,124 @@
+"""Two towers: a vector for each query and one for each item, from ids or from features, and their product."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_choice, check_int, check_number, fail
+from songrank.models._items import check_ids, check_item, row_scores, table_rows, table_scores
+
+SIMILARITIES = ("dot", "cosine")
+_STD = 0.1
+
+
+class TwoTower(nn.Module):
+    """score = s(f(query), g(item)) / τ, with s the dot product or the cosine and τ learned.
+
+    The model of retrieval at scale (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): items can be encoded
+    ahead of time. Each side is an embedding of ids or a module of yours over features, such as an ``nn.Sequential``.
+
+    Args:
+        num_queries: number of query ids to embed; or give ``query_encoder``.
+        num_items: number of item ids to embed; or give ``item_encoder`` and ``item_features``.
+        query_encoder: a module from whatever describes B queries to vectors [B, D].
+        item_encoder: a module from rows of ``item_features`` [..., F] to vectors [..., D].
+        item_features: [num_items, F], kept with the model.
+        dim: width of the embeddings; a side with an encoder must give vectors of the other side's width.
+        similarity: ``"dot"`` or ``"cosine"``.
+        temperature: τ to start from.
+
+    >>> from songrank.models import TwoTower
+    >>> model = TwoTower(num_queries=4, num_items=9, dim=8, similarity="cosine", temperature=0.1)
+    >>> model(torch.tensor([2, 0]), item=torch.tensor([[8, 1, 3]])).shape
+    torch.Size([2, 3])
+
+    Texts and labels that are described by features, scored through encoders of your own:
+
+    >>> encoder, features = torch.nn.Linear(5, 8), torch.randn(9, 5)
+    >>> model = TwoTower(query_encoder=torch.nn.Linear(20, 8), item_encoder=encoder, item_features=features)
+    >>> model.score_all(torch.randn(2, 20)).shape
+    torch.Size([2, 9])
+
+    """
+
+    item_features: Tensor | None
+
+    def __init__(
+        self,
+        num_queries: int | None = None,
+        num_items: int | None = None,
+        *,
+        query_encoder: nn.Module | None = None,
+        item_encoder: nn.Module | None = None,
+        item_features: Tensor | None = None,
+        dim: int = 64,
+        similarity: str = "dot",
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.query_encoder = _tower("num_queries", num_queries, "query_encoder", query_encoder, dim)
+        self.item_encoder = _tower("num_items", num_items, "item_encoder", item_encoder, dim)
+        if (item_features is None) != (item_encoder is None):
+            fail("item_features", "given" if item_features is not None else None, "it beside item_encoder, or neither")
+        if item_features is not None and (not isinstance(item_features, Tensor) or item_features.dim() != 2):
+            fail("item_features", getattr(item_features, "shape", item_features), "a tensor of shape [num_items, F]")
+        self.register_buffer("item_features", item_features)
+        self.embeds_queries = query_encoder is None
+        self.num_items = int(self._item_source().shape[0])
+        self.cosine = check_choice("similarity", similarity, SIMILARITIES) == "cosine"
+        self._start = math.log(check_number("temperature", temperature, 0.0, low_open=True))
+        self.log_temperature = nn.Parameter(torch.tensor(self._start))
+
+    def reset_head(self) -> None:
+        """Set τ back: a product has no other weights of its own, and the towers stay."""
+        nn.init.constant_(self.log_temperature, self._start)
+
+    def forward(self, query: Any, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
+        vectors = self._query_vectors(query)
+        check_item(item, vectors.shape[0])
+        # As in NeuMF: what is asked of more pairs than there are items is computed once for each item.
+        if item.numel() < self.num_items:
+            return row_scores(vectors, self._item_vectors(item))
+        return table_scores(vectors, self._item_vectors(), item)
+
+    def score_all(self, query: Any) -> Tensor:
+        """Scores [B, num_items] for B queries: one product of matrices."""
+        return F.linear(self._query_vectors(query), self._item_vectors())
+
+    def _query_vectors(self, query: Any) -> Tensor:
+        """[B, D], divided by τ here, where there are fewest numbers to divide."""
+        if self.embeds_queries:
+            check_ids(query)
+        vectors: Tensor = self.query_encoder(query)
+        return self._scaled(vectors) * torch.exp(-self.log_temperature)
+
+    def _item_vectors(self, item: Tensor | None = None) -> Tensor:
+        """[..., D] of the items asked for, or [num_items, D] of all."""
+        rows = self._item_source() if item is None else table_rows(self._item_source(), item)
+        return self._scaled(rows if self.item_features is None else self.item_encoder(rows))
+
+    def _item_source(self) -> Tensor:
+        """[num_items, ...]: what the item tower starts from."""
+        if self.item_features is not None:
+            return self.item_features
+        table: Tensor = self.item_encoder.get_parameter("weight")
+        return table
+
+    def _scaled(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1) if self.cosine else vectors
+
+
+def _tower(count_name: str, count: int | None, name: str, encoder: nn.Module | None, dim: int) -> nn.Module:
+    if (count is None) == (encoder is None):
+        fail(f"{count_name} and {name}", (count, encoder), "one of them: a number of ids to embed, or a module")
+    if encoder is not None:
+        if not isinstance(encoder, nn.Module):
+            fail(name, type(encoder).__name__, "a torch.nn.Module", TypeError)
+        return encoder
+    table = nn.Embedding(check_int(count_name, count), check_int("dim", dim))
+    nn.init.normal_(table.weight, std=_STD)
+    return table

@@ -1,0 +1,142 @@
+"""XML-CNN, the paper's model for labelling raw text: convolutions, pooled in pieces, and a bottleneck."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_int, check_shape, fail
+from songrank.models._items import table_scores
+from songrank.models._layers import check_dropout, check_sizes
+
+_EMBEDDING_BOUND = 0.25  # word vectors that are trained elsewhere have entries of about this size
+
+
+def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
+    """The largest of each of ``pools`` pieces of a row's first ``length`` columns: [B, C, T] → [B, C, pools].
+
+    Piece j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but n is the row's own
+    length and not that of the padded tensor; −∞ where n is 0.
+
+    >>> values = torch.tensor([[[3.0, 1.0, 2.0, 5.0, 9.0]], [[4.0, 2.0, 9.0, 9.0, 9.0]]])
+    >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2)
+    tensor([[[3., 5.]],
+    <BLANKLINE>
+            [[4., 2.]]])
+    """
+    columns = values.shape[2]
+    piece = torch.arange(pools, device=values.device)
+    start = length.unsqueeze(1) * piece // pools
+    stop = (length.unsqueeze(1) * (piece + 1) + pools - 1) // pools
+    widest = -(-columns // pools) + 1
+    at = start.unsqueeze(2) + torch.arange(widest, device=values.device)
+    inside = (at < stop.unsqueeze(2)).unsqueeze(1)
+    at = at.clamp(max=columns - 1).flatten(1).unsqueeze(1)
+    pieces = values.gather(2, at.expand(-1, values.shape[1], -1)).view(*values.shape[:2], pools, widest)
+    return pieces.masked_fill(~inside, -torch.inf).amax(-1)
+
+
+class XMLCNN(nn.Module):
+    """Convolutions over the words of a text (Liu et al., *Extreme Multi-label Text Classification*, SIGIR 2017).
+
+    For each window h, filters over h neighbouring words; the largest answer of each filter in each of p pieces of the
+    text, so that where in the text it was is kept roughly; then
+
+        z = dropout(ReLU(W [all pooled ReLU(answers)] + b)),    score_label = w_label · z + b_label
+
+    The text is followed and preceded by h − 1 empty places, so that texts shorter than a window are read too. Pieces
+    are those of the text and not of the padded batch, as in the formula of the authors: padding changes nothing.
+
+    Args:
+        vocabulary: how many word numbers there are, with 0, which pads a text at its end.
+        num_labels: labels, the items of this task.
+        dim: width of the word vectors.
+        filters: filters of each window.
+        windows: numbers of words that filters see.
+        pools: p, the pieces of a text.
+        bottleneck: width of z.
+        dropout: share of z that is dropped in training.
+        embeddings: [vocabulary, dim] word vectors to start from; by default uniform within ±0.25. Row 0 becomes 0.
+        freeze: keep the given embeddings as they are.
+
+    >>> from songrank.models import XMLCNN
+    >>> model = XMLCNN(vocabulary=50, num_labels=9, dim=8, filters=4, bottleneck=16).eval()
+    >>> texts = torch.tensor([[7, 3, 3, 9], [12, 0, 0, 0]])
+    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
+    torch.Size([2, 3])
+    >>> alone = model.score_all(texts[1:, :1])                      # padding changes nothing
+    >>> torch.allclose(model.score_all(texts)[1:], alone, atol=1e-6)
+    True
+
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        num_labels: int,
+        dim: int = 300,
+        filters: int = 128,
+        windows: Sequence[int] = (2, 4, 8),
+        pools: int = 8,
+        bottleneck: int = 512,
+        dropout: float = 0.5,
+        embeddings: Tensor | None = None,
+        freeze: bool = False,
+    ) -> None:
+        super().__init__()
+        self.num_items = check_int("num_labels", num_labels)
+        self.windows = check_sizes("windows", windows, least=1)
+        self.pools = check_int("pools", pools)
+        check_int("filters", filters)
+        if freeze and embeddings is None:
+            fail("freeze", freeze, "embeddings to keep, or freeze=False")
+        self.embedding = nn.Embedding(check_int("vocabulary", vocabulary, 2), check_int("dim", dim), padding_idx=0)
+        self._set_embeddings(embeddings)
+        self.embedding.weight.requires_grad_(not freeze)
+        self.convolutions = nn.ModuleList(nn.Conv1d(dim, filters, size, padding=size - 1) for size in self.windows)
+        pooled = len(self.windows) * filters * self.pools
+        self.bottleneck = nn.Linear(pooled, check_int("bottleneck", bottleneck))
+        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.head = nn.Linear(bottleneck, num_labels)
+
+    @torch.no_grad()
+    def _set_embeddings(self, given: Tensor | None) -> None:
+        weight = self.embedding.weight
+        if given is None:
+            nn.init.uniform_(weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND)
+        else:
+            check_shape("embeddings", given, tuple(weight.shape), meaning="[vocabulary, dim]")
+            weight.copy_(given)
+        weight[0] = 0.0
+
+    def reset_head(self) -> None:
+        """Draw all labels' w and b anew; the layers below stay."""
+        self.head.reset_parameters()
+
+    def forward(self, query: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the labels [B, L] or [1, L] for texts [B, T]."""
+        return table_scores(self._encode(query), self.head.weight, item, self.head.bias)
+
+    def score_all(self, query: Tensor) -> Tensor:
+        """Scores [B, num_labels] for texts [B, T]."""
+        scores: Tensor = self.head(self._encode(query))
+        return scores
+
+    def _encode(self, tokens: Tensor) -> Tensor:
+        """z, [B, bottleneck]."""
+        if not isinstance(tokens, Tensor) or tokens.dim() != 2 or tokens.shape[1] == 0:
+            fail("query", getattr(tokens, "shape", type(tokens).__name__), "word numbers, of shape [B, T]")
+        if tokens.is_floating_point() or tokens.dtype == torch.bool:
+            fail("query", tokens.dtype, "word numbers, of type torch.int64", TypeError)
+        place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
+        length = (place * (tokens != 0)).amax(1)
+        words = self.embedding(tokens.long()).transpose(1, 2)
+        pooled = [
+            dynamic_max_pool(convolution(words), length + size - 1, self.pools)
+            for size, convolution in zip(self.windows, self.convolutions, strict=True)
+        ]
+        # The largest of ReLUs is the ReLU of the largest, and there are fewer of these.
+        found = F.relu(torch.cat(pooled, 1).flatten(1))
+        z: Tensor = self.dropout(F.relu(self.bottleneck(found)))
+        return z

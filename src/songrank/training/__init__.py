@@ -1,0 +1,1 @@
+"""From a data set and a recipe to a trained model: stages, the loop, checkpoints."""

@@ -1,0 +1,132 @@
+"""What a model is fed with: the bridge from a prepared data set to the two calls that models have.
+
+One feed a task. ``scores(model, slate)`` is the model's answer for a slate; ``evaluate(model, split)`` ranks whole
+lists: the catalogue less what was seen, or each query's own documents.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from songrank.data import CatalogueSplit, Dataset, ListSplit
+from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists
+from songrank.relevance import Relevance
+from songrank.slate import Slate
+
+_LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
+
+
+class Feed(Protocol):
+    """How one task's data reaches a model."""
+
+    relevance: Relevance
+    """Of training, on the device."""
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores [B, L] for a slate of training."""
+        ...
+
+    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
+        """Metrics over the full lists of a split; the model is put into evaluation mode by the caller."""
+        ...
+
+
+def make_feed(dataset: Dataset, device: torch.device | str = "cpu") -> Feed:
+    """The feed of a data set's task.
+
+    >>> import tempfile
+    >>> from songrank import SlateSampler, models
+    >>> from songrank.data import prepare
+    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
+    >>> feed = make_feed(dataset)
+    >>> model = models.create("neumf", num_queries=30, num_items=40, dim=8)
+    >>> slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
+    >>> feed.scores(model, slate).shape
+    torch.Size([5, 6])
+    """
+    return ListFeed(dataset, device) if dataset.form == "list" else CatalogueFeed(dataset, device)
+
+
+class CatalogueFeed:
+    """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
+
+    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+        self.dataset, self.device = dataset, torch.device(device)
+        self.relevance = dataset.relevance("train").to(self.device)
+        self._queries: dict[str, Callable[[Tensor], Any]] = {}
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """``model(query, item)`` for a slate of training."""
+        answer: Tensor = model(self.queries("train", slate.query), slate.item)
+        return answer
+
+    def queries(self, split: str, query: Tensor) -> Any:
+        """What describes these queries of a split to a model: ids, dense rows of features, or words."""
+        if split not in self._queries:
+            part = self.dataset[split]
+            assert isinstance(part, CatalogueSplit)
+            self._queries[split] = self._describe(part)
+        return self._queries[split](query)
+
+    def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
+        if part.tokens is not None:
+            tokens = part.tokens
+            return lambda query: tokens[query.to(tokens.device)].long().to(self.device)
+        if part.features is not None:
+            features = part.features
+            return lambda query: features.dense(query.cpu()).to(self.device)
+        return lambda query: query
+
+    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
+        """Rank the whole catalogue, less what was seen in earlier splits, for each query of the split."""
+        targets = self.dataset.relevance(split).to(self.device)
+        with torch.no_grad():
+            return evaluate_catalogue(lambda query: model.score_all(self.queries(split, query)), targets, **policies)
+
+
+class ListFeed:
+    """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
+
+    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+        self.dataset, self.device = dataset, torch.device(device)
+        self.relevance = dataset.relevance("train").to(self.device)
+        self._train = self._split("train").features.to(self.device)
+
+    def _split(self, name: str) -> ListSplit:
+        part = self.dataset[name]
+        assert isinstance(part, ListSplit)
+        return part
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """``model(features, mask)`` for a slate of training."""
+        answer: Tensor = model(self._train[slate.item].float(), slate.mask)
+        return answer
+
+    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
+        """Rank each query's documents."""
+        part = self._split(split)
+        scores = torch.empty(part.label.shape[0])
+        with torch.no_grad():
+            for first, last in _groups(part.lengths.tolist(), part.features.shape[1]):
+                start, lengths = int(part.offsets[first]), part.lengths[first:last]
+                place = torch.arange(int(lengths.max()))
+                mask = place < lengths.unsqueeze(1)
+                rows = (part.offsets[first:last].unsqueeze(1) + place).clamp(max=part.label.shape[0] - 1)
+                found = model(part.features[rows].float().to(self.device), mask.to(self.device))
+                scores[start : start + int(lengths.sum())] = found.float().cpu()[mask]
+        return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)
+
+
+def _groups(lengths: Sequence[int], num_features: int) -> list[tuple[int, int]]:
+    """Neighbouring lists that fit into memory when padded to the longest of them."""
+    groups, first, longest = [], 0, 1
+    for at, length in enumerate(lengths):
+        longest = max(longest, length)
+        if at > first and (at + 1 - first) * longest * num_features > _LIST_VALUES:
+            groups.append((first, at))
+            first, longest = at, max(1, length)
+    if len(lengths) > first:
+        groups.append((first, len(lengths)))
+    return groups

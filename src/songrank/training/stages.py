@@ -1,0 +1,88 @@
+"""One stage of training: which loss, how long, how fast. The paper has two: warm-up, then fine-tuning, new head."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from songrank._checks import check_choice, check_int, check_number
+from songrank.losses.base import RankingLoss
+from songrank.sampling import SlateSampler
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What happens between two states of a model.
+
+    Args:
+        name: what reports call it.
+        loss: any loss of the common call; its memory is part of the run's state.
+        sampler: slates, every query once an epoch.
+        epochs: how many.
+        learning_rate: at the start.
+        decay: factors by which the learning rate is multiplied after so many epochs: ``{60: 0.25}`` is the paper's for
+            recommendation.
+        weight_decay: of weights; biases and norms are left alone.
+        optimiser: ``"adam"``, or ``"sgd"`` for the paper's momentum m = β₁m + (1 − β₁)G.
+        momentum: β₁ of ``"sgd"``.
+        reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
+        clip: largest norm of the gradient; None for no limit.
+
+    >>> from songrank import Relevance
+    >>> from songrank.losses import SoftmaxCE
+    >>> relevance = Relevance.from_pairs([0, 1], [0, 1], num_items=4)
+    >>> stage = Stage("fine-tuning", SoftmaxCE(), SlateSampler(relevance, 2, 2, 2), 120, 4e-4, decay={60: 0.25})
+    >>> stage.rate(0), stage.rate(60)
+    (0.0004, 0.0001)
+
+    """
+
+    name: str
+    loss: RankingLoss
+    sampler: SlateSampler
+    epochs: int
+    learning_rate: float
+    decay: dict[int, float] = field(default_factory=dict)
+    weight_decay: float = 0.0
+    optimiser: str = "adam"
+    momentum: float = 0.9
+    reset_head: bool = False
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        check_int("epochs", self.epochs, 0)
+        check_number("learning_rate", self.learning_rate, 0, low_open=True)
+        check_number("weight_decay", self.weight_decay, 0)
+        check_choice("optimiser", self.optimiser, ("adam", "sgd"))
+        check_number("momentum", self.momentum, 0, 1, high_open=True)
+        for epoch, factor in self.decay.items():
+            check_int("decay", epoch)
+            check_number(f"decay[{epoch}]", factor, 0, low_open=True)
+        if self.clip is not None:
+            check_number("clip", self.clip, 0, low_open=True)
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate in an epoch, counted from 0."""
+        rate = self.learning_rate
+        for start, factor in sorted(self.decay.items()):
+            rate *= factor if epoch >= start else 1.0
+        return rate
+
+    def make_optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+        """A new optimiser, without weight decay for biases and norms."""
+        groups: list[dict[str, Any]] = [
+            {"params": list(parameters), "weight_decay": decay}
+            for parameters, decay in zip(_by_decay(model), (self.weight_decay, 0.0), strict=True)
+        ]
+        groups = [group for group in groups if group["params"]]
+        if self.optimiser == "sgd":
+            return torch.optim.SGD(groups, self.learning_rate, momentum=self.momentum, dampening=self.momentum)
+        return torch.optim.Adam(groups, self.learning_rate)
+
+
+def _by_decay(model: nn.Module) -> tuple[Iterable[nn.Parameter], Iterable[nn.Parameter]]:
+    """Weights, and what is one number a unit: biases, gains of norms, temperatures."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [p for p in parameters if p.dim() > 1], [p for p in parameters if p.dim() <= 1]
