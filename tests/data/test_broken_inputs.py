@@ -81,7 +81,7 @@ ROWS = [
     one("movielens-1m", "ratings.dat", "1::1::3::5\n2::1::3::5\n", "no query has 3 interactions", "choose another split", id="too short to split"),
     one("movielens-1m", "ratings.dat", DAT.replace("::4::", "::0::"), "ratings.dat: no rating is above 0", id="all ratings 0"),
     one("movielens-1m", "ratings.dat", DAT, "ratings.dat: no interaction is left", "lower min_interactions", more=["--min-interactions", "9"], id="filter takes all"),
-    one("movielens-1m", "ratings.dat", DAT, "leave nothing for training", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
+    one("movielens-1m", "ratings.dat", DAT, "do not fit together; expected validation 0.5 and test 0.6 that leave something", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
     # Netflix
     one("netflix", "combined_data_1.txt", NETFLIX[3:], "line 1: a rating comes before any movie", more=["--min-interactions", "1"], id="no movie first"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 3, "6,9,2005-01-02"), "line 3: the line is '6,9,2005-01-02'", "rating from 1 to 5", id="rating 9"),
@@ -97,7 +97,7 @@ ROWS = [
     one("interactions", "log.csv", replaced(TABLE, 5, "u1,i2,1,soon"), "log.csv, line 5: time is 'soon'", "such as 2024-05-31", id="text for a time in a table"),
     one("interactions", "log.csv", replaced(TABLE, 4, "u1,i2,1,2,9"), "log.csv, line 4: has 5 columns", "expected 4", id="header disagrees with the rows"),
     one("interactions", "log.csv", replaced(TABLE, 4, "u1,i2"), "log.csv, line 4: has 2 columns", "expected 4", id="short row"),
-    one("interactions", "log.csv", replaced(TABLE, 1, "user,user,rating,time"), "log.csv, line 1: the first line is", "each once", id="column twice"),
+    one("interactions", "log.csv", replaced(TABLE, 1, "user,item,rating,rating"), "log.csv, line 1: the first line is", "each once", id="column twice"),
     one("interactions", "log.csv", replaced(TABLE, 4, 'u1,"i2,1,2'), "log.csv", id="open quote"),
     one("interactions", "log.csv", TABLE.replace("\n", "\r"), "log.csv, line 1: the first line is", id="old Macintosh line ends"),
     one("interactions", "log.csv", "user,item\n", "log.csv: has no rows under its names", id="header only"),

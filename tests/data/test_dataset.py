@@ -1,6 +1,7 @@
 """The prepared data set: what it says, what it gives, and what it refuses."""
 
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -218,3 +219,50 @@ def test_relevance_is_what_sets_of_pairs_say(split, exclude, tmp_path):
         assert dict(zip(relevance.item[start:end].tolist(), relevance.label[start:end].tolist(), strict=True)) == mine
         barred = sum(q == query for q, _ in excluded)
         assert relevance.list_size[query] == dataset.num_items - barred
+
+
+def test_the_source_is_not_replaced_by_its_own_data_set(tmp_path):
+    prepare("synthetic", None, tmp_path / "set", queries=20, items=20, pairs=100)
+    (tmp_path / "set" / "log.json").write_text("x")
+    with pytest.raises(DataError, match="holds the source itself"):
+        prepare("interactions", tmp_path / "set" / "log.json", tmp_path / "set", overwrite=True)
+    assert (tmp_path / "set" / "log.json").exists()
+
+
+def test_an_open_data_set_stays_as_it_was_when_it_is_replaced(folder):
+    before = open_dataset(folder)
+    expected = before["test"].item.tolist()
+    prepare("interactions", log(seed=9), folder, overwrite=True)
+    assert before["test"].item.tolist() == expected
+    assert open_dataset(folder)["test"].item.tolist() != expected
+
+
+def test_a_data_set_goes_to_another_process_as_a_path(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    dataset = open_dataset("set")
+    text = pickle.dumps(dataset)
+    assert len(text) < 500
+    monkeypatch.chdir("/")
+    assert pickle.loads(text)["train"].item.tolist() == dataset["train"].item.tolist()
+    assert dataset == dataset
+    assert dataset != pickle.loads(text)
+    assert len({dataset, dataset}) == 1
+
+
+def test_splits_without_common_queries_exclude_nothing(tmp_path):
+    dataset = prepare(
+        "synthetic", None, tmp_path / "set", task="labelling", queries=60, items=20, pairs=200, features=50, words=8
+    )
+    with pytest.raises(ValueError, match="exclude is"):
+        dataset.relevance("test", exclude=("train",))
+
+
+def test_a_data_set_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert prepare("interactions", log(), ".").num_pairs > 0
+
+
+def test_a_table_for_a_kind_that_reads_files_is_refused(tmp_path):
+    with pytest.raises(DataError, match="source is a dict; movielens-1m needs ml-1m.zip"):
+        prepare("movielens-1m", log(), tmp_path / "set")

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from songrank.data.storage import staged_directory, write_json
 with staged_directory(Path(sys.argv[1]), overwrite=True) as folder:
-    (folder / "data").write_bytes(b"x" * 1000)
+    (folder / "data.safetensors").write_bytes(b"x" * 1000)
     print("inside", flush=True)
     sys.stdin.readline()
     write_json(folder / "dataset.json", {"is": "new"})
@@ -45,7 +45,7 @@ def test_a_killed_process_leaves_nothing_that_looks_finished_and_the_next_one_cl
     process.communicate("go\n")
     assert process.returncode == 0
     assert sorted(os.listdir(tmp_path)) == ["set"]
-    assert sorted(os.listdir(target)) == ["data", "dataset.json"]
+    assert sorted(os.listdir(target)) == ["data.safetensors", "dataset.json"]
 
 
 def test_a_process_at_work_is_not_disturbed_by_another(tmp_path):
@@ -107,3 +107,63 @@ def test_arrays_in_pieces_are_what_the_library_reads(tmp_path):
         assert found["bytes"].tolist() == [0, 1, 2]
         assert found["offsets"].tolist() == [0, 1, 2, 3, 4]
         assert found["none"].shape == (0, 4)
+
+
+SWAP = """
+import os, signal, sys
+from pathlib import Path
+import songrank.data.storage as storage
+real = os.rename
+def rename(source, target):
+    real(source, target)
+    if sys.argv[2] == "two steps":
+        os.kill(os.getpid(), int(sys.argv[3]))
+if sys.argv[2] == "two steps":
+    storage._exchange = lambda one, other: False
+    os.rename = rename
+with storage.staged_directory(Path(sys.argv[1]), overwrite=True) as folder:
+    storage.write_json(folder / "dataset.json", {"is": "new"})
+"""
+
+
+@pytest.mark.parametrize("way", ["at once", "two steps"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_replaced_folder_is_never_lost(way, number, tmp_path):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "dataset.json").write_text('{"is": "old"}')
+    subprocess.run([sys.executable, "-c", SWAP, str(target), way, str(int(number))], capture_output=True)
+    with pytest.raises(DataError, match="exists already"), staged_directory(target):
+        pytest.fail("went in")
+    assert (target / "dataset.json").exists()
+    assert os.listdir(tmp_path) == ["set"]
+    if way == "at once":
+        assert "new" in (target / "dataset.json").read_text()
+
+
+def test_files_that_are_not_ours_are_not_replaced(tmp_path):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "dataset.json").write_text("{}")
+    (target / "thesis.tex").write_text("mine")
+    with (
+        pytest.raises(DataError, match="holds thesis.tex, which is not ours"),
+        staged_directory(target, overwrite=True),
+    ):
+        pytest.fail("went in")
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "dataset.json").write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with staged_directory(tmp_path / "link", overwrite=True) as folder:
+        (folder / "dataset.json").write_text('{"is": "new"}')
+    assert (tmp_path / "link").is_symlink()
+    assert "new" in (tmp_path / "real" / "dataset.json").read_text()
+
+
+def test_folders_on_the_way_vanish_when_nothing_came_of_it(tmp_path):
+    with pytest.raises(KeyError), staged_directory(tmp_path / "a" / "b" / "set"):
+        raise KeyError
+    assert os.listdir(tmp_path) == []

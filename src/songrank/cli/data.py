@@ -120,7 +120,7 @@ def _print_summary(dataset: Dataset) -> None:
     for name, figures in rows:
         table.add_row(name, *(_number(figures.get(key)) for key in ("queries", "items", "pairs")), _percent(figures))
     console.print(table)
-    if "validation" not in dataset:
+    if "validation" not in dataset and not info["shared_queries"]:
         console.print("no validation split: --validation 0.1 takes a part of the training rows", highlight=False)
 
 

@@ -11,15 +11,18 @@ from typer.core import TyperCommand
 from songrank.data.errors import DataError
 from songrank.data.registry import RECIPES
 
+_PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind
+
 
 class KindCommand(TyperCommand):
     """A command whose first argument is a kind of data set; that kind's options go to ``context.obj`` as keywords."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take out the kind's options, and leave the rest to the command."""
-        recipe = next((RECIPES[word] for word in args if word in RECIPES), None)
         own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
         own |= {"-h", "--help"}
+        places = range(len(args))
+        recipe = next((RECIPES[args[at]] for at in places if args[at] in RECIPES and args[at - 1] not in _PLACES), None)
         ctx.obj, rest = split_options(list(args), own, recipe.flags() if recipe is not None else {})
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining
@@ -45,6 +48,8 @@ def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tu
     rest: list[str] = []
     waiting = iter(words)
     for word in waiting:
+        if word == "--":
+            return options, [*rest, word, *waiting]
         start, equals, value = word.partition("=")
         if not start.startswith("--") or len(start) == 2 or start in own:
             rest.append(word)

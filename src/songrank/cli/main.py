@@ -1,5 +1,6 @@
 """The command's root: what every subcommand shares, above all how it ends."""
 
+import io
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ import typer
 from songrank import __version__
 from songrank.cli.data import app as data
 from songrank.errors import UserError
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="songrank",
@@ -32,14 +35,20 @@ def _root(version: bool = typer.Option(False, "--version", help="Say which versi
 def main() -> NoReturn:
     """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show all letters
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == _INTERRUPTED:  # typer has caught it
+            raise KeyboardInterrupt
+        sys.exit(code)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         print("stopped; nothing was kept", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as head, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

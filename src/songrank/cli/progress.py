@@ -29,7 +29,8 @@ def progress_bar(quiet: bool) -> Iterator[Report | None]:
         def report(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 for earlier in tasks.values():
-                    bar.update(earlier, visible=False)
+                    bar.remove_task(earlier)
+                tasks.clear()
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
 

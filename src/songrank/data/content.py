@@ -18,7 +18,7 @@ COLUMNS = {
     "offsets": "row q of the split holds the entries offsets[q] to offsets[q + 1] of the columns below",
     "item": "number of the item of each relevant pair",
     "label": "relevance y of each pair or document; 0 is irrelevant",
-    "time": "time of each pair, as the source gives it, or in microseconds since 1970 for dates",
+    "time": "time of each pair, as the source gives it; dates in microseconds since 1970 (nanoseconds if it has them)",
     "features": "one row of features a document, after the transformation stored here",
     "features.offsets": "row q has the features features.offsets[q] to features.offsets[q + 1]",
     "features.index": "number of the feature, from 0",
@@ -38,7 +38,8 @@ class Content:
             ``features`` in lists; ``features.offsets/index/value`` or ``tokens`` and ``lengths`` for labelling.
         item_ids: of a catalogue.
         query_ids: one for all splits, or one a split.
-        extra: more that belongs into ``dataset.json``: ``features``, ``transform``, ``vocabulary``, ``training``.
+        extra: more that belongs into ``dataset.json``: ``features``, ``transform``, ``vocabulary``, ``training``,
+            ``source``.
 
     """
 

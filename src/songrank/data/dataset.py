@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice
+from songrank._checks import check_choice, fail
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.data.storage import read_arrays, read_json
@@ -24,6 +24,7 @@ from songrank.relevance import Relevance
 FORMAT = "songrank-dataset"
 VERSION = 1
 SPLITS = ("train", "validation", "test")
+_MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
 
 
@@ -149,7 +150,20 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.info: dict[str, Any] = read_json(self.path / "dataset.json")
-        self._check()
+        found = None
+        while found != self.info:  # again if it was replaced while its files were opened
+            found = self.info
+            self._check()
+            self._ids = read_arrays(self.path / "ids.safetensors")
+            self._splits = {name: self._open_split(name) for name in self}
+            self.info = read_json(self.path / "dataset.json")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Go to another process as a path: what is mapped here is mapped there."""
+        return Dataset, (self.path.absolute(),)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def _check(self) -> None:
         file = str(self.path / "dataset.json")
@@ -165,6 +179,9 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
                 FORMS.get(self.info["task"]) == self.info["form"]
                 and set(self.info["splits"]) <= set(SPLITS)
                 and all(isinstance(self.info[count], int) for count in ("queries", "items", "pairs"))
+                and all(isinstance(self.info[key], dict) for key in ("labels", "relevant_per_query", "columns", "made"))
+                and all(isinstance(self.info["made"][key], kind) for key, kind in _MADE.items())
+                and isinstance(self.info["shared_queries"], bool)
             )
         except (KeyError, TypeError):
             well_formed = False
@@ -201,12 +218,12 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         """Relevant pairs over all splits."""
         return int(self.info["pairs"])
 
-    @property
+    @cached_property
     def query_ids(self) -> Ids:
         """Original ids of the queries of a recommendation task, which all splits share."""
         return self._ids_called("query", "its splits have queries of their own: see split_query_ids")
 
-    @property
+    @cached_property
     def item_ids(self) -> Ids:
         """Original ids of the catalogue's items."""
         return self._ids_called("item", "its items are documents without ids")
@@ -221,20 +238,8 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             raise AttributeError(f"a {self.task} data set has no {name}_ids: {otherwise}")
         return Ids.from_arrays(name, self._ids)
 
-    @cached_property
-    def _ids(self) -> dict[str, Tensor]:
-        return read_arrays(self.path / "ids.safetensors")
-
-    @cached_property
-    def _splits(self) -> dict[str, CatalogueSplit | ListSplit]:
-        return {}
-
     def __getitem__(self, name: str) -> CatalogueSplit | ListSplit:
         """A split, memory-mapped."""
-        if name not in self.info["splits"]:
-            raise KeyError(name)
-        if name not in self._splits:
-            self._splits[name] = self._open_split(name)
         return self._splits[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -286,6 +291,8 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             exclude = tuple(self)[: tuple(self).index(split)] if self.info["shared_queries"] else ()
         for name in exclude:
             check_choice("exclude", name, tuple(self))
+        if exclude and not self.info["shared_queries"]:
+            fail("exclude", exclude, "nothing: the splits of this data set have no query in common")
         query, item, label = part.pairs()
         barred = None
         if exclude:
@@ -299,7 +306,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Open a prepared data set; nothing but ``dataset.json`` is read until it is needed.
+    """Open a prepared data set: ``dataset.json`` is read, arrays are mapped, and read when they are touched.
 
     >>> open_dataset("nowhere")
     Traceback (most recent call last):

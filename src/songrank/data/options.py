@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from songrank.data.errors import DataError
+from songrank.errors import shown
 
 
 class Options(BaseModel):
@@ -31,8 +32,10 @@ class Options(BaseModel):
             if error["type"] == "extra_forbidden":
                 known = ", ".join(sorted(cls.model_fields))
                 raise DataError(f"{kind} has no option {name!r}", f"it has {known}") from None
-            what = f"option {name} is {error['input']!r}" if name else f"options of {kind}"
-            expected = error["msg"].replace("Input should be ", "").partition(", unable")[0]
+            what = f"option {name} is {shown(error['input'])}" if name else f"the options of {kind} do not fit together"
+            expected = (
+                error["msg"].removeprefix("Value error, ").replace("Input should be ", "").partition(", unable")[0]
+            )
             raise DataError(what, f"expected {expected}") from None
 
 
@@ -46,4 +49,4 @@ class QuerySplitOptions(Options):
         None, ge=0, lt=1, description="part for validation; none: 0.1 of all if random, 0 of training if given"
     )
     test: float = Field(0.1, ge=0, lt=1, description="random: part for test")
-    seed: int = Field(0, ge=0, description="of what is random")
+    seed: int = Field(0, ge=0, lt=2**63, description="of what is random")

@@ -54,7 +54,13 @@ def prepare(
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise DataError("source is an empty text", f"{name} needs {recipe.wants}")
+        if "\0" in os.fspath(source) + os.fspath(directory):
+            raise DataError("a path holds a NUL character", "name an existing file")
         source = Path(source)
+        _check_apart(source, Path(directory))
+    elif source is not None and not recipe.reads_tables:
+        raise DataError(f"source is a {type(source).__name__}", f"{name} needs {recipe.wants}")
+    directory = os.path.abspath(directory)
     if (source is None) != recipe.without_source:
         raise DataError(
             f"source is {'missing' if source is None else 'given'}",
@@ -69,6 +75,13 @@ def prepare(
             write_content(folder, content, name=name, options=used, job=job)
         shutil.rmtree(scratch)
     return open_dataset(directory)
+
+
+def _check_apart(source: Path, directory: Path) -> None:
+    """Raise if replacing the folder would take the source with it."""
+    inside = Path(os.path.realpath(source))
+    if Path(os.path.realpath(directory)) in (inside, *inside.parents) and directory.exists():
+        raise DataError("holds the source itself", "choose another place for the data set", file=str(directory))
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class Recipe:
     download: Download | None = None
     by_hand: str = ""
     without_source: bool = False
+    reads_tables: bool = False
 
     def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
         """The preset's values under the given ones, checked."""
@@ -166,6 +167,7 @@ RECIPES = {
             "recommendation.options:ColumnOptions",
             {"paper": {}, "raw": _SPLIT_OFF},
             "paper",
+            reads_tables=True,
         ),
         Recipe(
             "sequences",
@@ -209,6 +211,7 @@ RECIPES = {
             "search.feature_table:feature_table",
             "search.feature_table:FeatureTableOptions",
             {"raw": {}, "paper": {**_PAPER_LTR, "truncate": 100}},
+            reads_tables=True,
         ),
         Recipe(
             "xmc",

@@ -154,7 +154,7 @@ class Source:
                 done += len(piece)
                 if first:
                     piece, first = self._without_mark(piece), False
-                data, rest = _cut(rest + piece, quotes)
+                data, rest = _cut(rest + piece, quotes and len(rest) < block_bytes)
                 if data:
                     block = self._clean(data, line)
                     yield block

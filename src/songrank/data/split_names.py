@@ -2,35 +2,50 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.source import Source
 
-SPLIT_WORDS = {
-    "train": "train",
-    "training": "train",
-    "vali": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
+_WORDS = {
+    "train": "train training trn trainset trainingset",
+    "validation": "validation valid vali val dev development validationset validset valiset valset devset",
+    "test": "test testing tst testset testingset",
 }
-_LAST_WORD = re.compile(rf"(?:.*[._-])?({'|'.join(SPLIT_WORDS)})", re.IGNORECASE)
+SPLIT_WORDS = {word: split for split, words in _WORDS.items() for word in words.split()}
+_DOCUMENTATION = {"readme", "license", "licence", "changelog", "citation", "copying", "notice", "eula"}
+_PART_WORDS = (*SPLIT_WORDS, "part", "parts", "shard", "chunk", "piece", "block", "file", "of", "c")
+_PART_NUMBER = re.compile(rf"((?<![a-z0-9])(?:{'|'.join(_PART_WORDS)})[\W_]*)\d+")
+
+File = tuple[Source, str | None]
 
 
-def split_of_name(name: str, endings: Sequence[str]) -> str | None:
-    """The split that a file's last word names, before one of ``endings``; None if it names none.
+def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | None:
+    """The split that a file is for, by its path inside the source; None if nothing there names one.
 
-    >>> [split_of_name(name, (".txt",)) for name in ("vali.txt", "set1.train.txt", "rank.test", "latest.txt")]
-    ['validation', 'train', 'test', None]
+    The last word of the file's name that names a split counts, else such a word of its folders, the nearest first.
+    Words end at whatever is no letter and no digit; digits at their end do not matter, nor does upper case.
+
+    Args:
+        path: as seen from the folder or archive that the user named.
+        endings: what is no part of a file's name, e.g. ".txt".
+
+    >>> [split_of_path(path) for path in ("set1.vali.txt", "rank.train", "train-00000-of-00002.parquet", "latest.csv")]
+    ['validation', 'train', 'train', None]
+    >>> split_of_path("web/test/part-0.csv"), split_of_path("test/train2.csv")
+    ('test', 'train')
+
     """
-    ending = next((ending for ending in endings if name.lower().endswith(ending)), "")
-    word = _LAST_WORD.fullmatch(name.removesuffix(name[len(name) - len(ending) :]))
-    return SPLIT_WORDS[word[1].lower()] if word else None
+    path = PurePath(path)
+    name = path.name.lower()
+    ending = max((ending for ending in endings if name.endswith(ending)), key=len, default="")
+    for part in (name.removesuffix(ending), *reversed(path.parent.parts)):
+        words = (word.rstrip("0123456789") for word in re.split(r"[\W_]+", part.lower()))
+        named = [SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS]
+        if named:
+            return named[-1]
+    return None
 
 
 def split_order(split: str | None) -> int:
@@ -47,14 +62,66 @@ def inner_path(source: Source, path: Path) -> Path:
     )
 
 
-def check_one_a_split(files: Sequence[tuple[Source, str | None]], path: Path) -> None:
-    """Raise if two files are for one split: then they are of two data sets."""
-    first: dict[str | None, Source] = {}
-    for source, split in files:
-        other = first.setdefault(split, source)
-        if other is not source:
+def name_splits(sources: Sequence[Source], path: Path, endings: Sequence[str]) -> list[File]:
+    """Each file with its split: all of them have one, or none has.
+
+    Files of another kind than those with a split, and what is written for people, are left out. A file that the user
+    named himself is no part of a division, so that it is for training or for nothing in particular.
+
+    Raises:
+        DataError: some files name a split, and others like them do not.
+
+    """
+    files = [(source, split_of_path(inner_path(source, path), endings)) for source in sources]
+    if len(files) == 1 and sources[0].name == str(path):
+        return [(source, split if split == "train" else None) for source, split in files]
+    named = [file for file in files if file[1] is not None]
+    kinds = {_kind(source, endings) for source, _ in named}
+    for source, split in files if named else ():
+        words = re.split(r"[\W_]+", source.file_name.lower())
+        if split is None and _kind(source, endings) in kinds and not _DOCUMENTATION.intersection(words):
+            first, other = inner_path(named[0][0], path), inner_path(source, path)
             raise DataError(
-                f"holds two files for {split}: {inner_path(other, path)} and {inner_path(source, path)}",
+                f"{first} names a split, and {other} beside it does not, so that it would be ignored",
+                f"call it after a split, name a folder that holds the data alone, or name one file, e.g. {source.name}",
+                file=str(path),
+            )
+    return named or files
+
+
+def in_order(files: Sequence[File], path: Path) -> list[File]:
+    """Files by split, training first, and the parts of a split by their numbers.
+
+    Raises:
+        DataError: two files for one split are not parts of one table, so that they are of two data sets.
+
+    """
+    first: dict[str, Source] = {}
+    for source, split in files:
+        other = source if split is None else first.setdefault(split, source)
+        one, two = inner_path(other, path), inner_path(source, path)
+        if other is not source and (one == two or _without_numbers(one) != _without_numbers(two)):
+            raise DataError(
+                f"holds two files for {split}: {one} and {two}",
                 "name a folder with the files of one data set",
                 file=str(path),
             )
+    return sorted(files, key=lambda file: (split_order(file[1]), _by_number(inner_path(file[0], path))))
+
+
+def _kind(source: Source, endings: Sequence[str]) -> str:
+    return next((ending for ending in endings if source.file_name.lower().endswith(ending)), "")
+
+
+def _without_numbers(path: Path) -> tuple[str, str]:
+    """What the parts of one table have in common: the folder, and the name but for the number of the part."""
+    name = path.name.lower()
+    if split_of_path(name) is None:
+        name = re.sub(r"^\d+", "#", name)
+    return str(path.parent), _PART_NUMBER.sub(r"\1#", name)
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """A key that sorts 2 before 10."""
+    pieces = re.split(r"(\d+)", path.as_posix())
+    return [(int(piece), "") if at % 2 else (-1, piece) for at, piece in enumerate(pieces)]

@@ -38,11 +38,6 @@ def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job
                 "choose another split: random, time or none",
             )
         return codes
-    if options.validation + options.test >= 1:
-        raise DataError(
-            f"validation {options.validation:g} and test {options.test:g} leave nothing for training",
-            "expected fractions that sum to less than 1",
-        )
     if options.split == "random":
         return random_codes(int(counts.sum()), options.validation, options.test, options.seed)
     if time is None:
@@ -61,7 +56,7 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
     ends = np.cumsum(counts)
     codes = np.zeros(int(ends[-1]) if ends.shape[0] else 0, np.uint8)
     long = ends[counts > 2 * holdout]
-    for back in range(1, 2 * holdout + 1):
+    for back in range(1, 2 * holdout + 1) if long.shape[0] else ():
         codes[long - back] = 2 if back <= holdout else 1
     return codes, int(counts.shape[0] - long.shape[0])
 

@@ -33,7 +33,7 @@ def statistics(splits: Sequence[Arrays], num_items: int | None, shared_queries: 
         figures["list_length"] = _summary(np.concatenate(lengths))
     elif rows and num_items:
         figures["items"] = num_items
-        figures["sparsity"] = 1 - pairs / (rows * num_items)
+        figures["sparsity"] = max(0.0, 1 - pairs / (rows * num_items))  # repeated pairs count, too
     figures["relevant_per_query"] = _summary(per_query[per_query > 0])
     figures["labels"] = label_histogram(labels)
     return figures

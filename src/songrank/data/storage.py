@@ -4,6 +4,7 @@ Arrays are kept in `safetensors <https://huggingface.co/docs/safetensors>`_ file
 The library writes only arrays that are in memory, so the writing of larger ones is done here; reading is the library's.
 """
 
+import ctypes
 import glob
 import hashlib
 import json
@@ -12,7 +13,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ Array = np.ndarray[Any, Any]
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
 _MARK = ".songrank-unfinished-"
+_OWN = (".json", ".safetensors", ".txt")
 _PIECE_BYTES = 32 << 20
 
 
@@ -118,13 +120,13 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except FileNotFoundError:
         raise DataError("is missing", "prepare the data set again", file=str(path)) from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise DataError(f"is damaged ({_first_line(error)})", "prepare the data set again", file=str(path)) from None
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write JSON that a person can read."""
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:  # file names may hold any bytes
         json.dump(content, file, indent=2, ensure_ascii=False)
         file.write("\n")
         file.flush()
@@ -159,14 +161,13 @@ def staged_directory(target: Path, *, overwrite: bool = False, marker: str = "da
         marker: the file without which a folder is not one of ours.
 
     """
-    target = Path(os.path.abspath(target))
-    _check_free(target, overwrite, marker)
+    target = Path(os.path.realpath(target))
+    made = [parent for parent in (target.parent, *target.parent.parents) if not parent.exists()]
     staging = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
-            if not _alive(left):
-                shutil.rmtree(left, ignore_errors=True)
+        _clear_up(target, marker)
+        _check_free(target, overwrite, marker)
         staging = Path(tempfile.mkdtemp(prefix=_unfinished(target), dir=target.parent))
         staging.chmod(0o777 & ~_umask())
         yield staging
@@ -181,6 +182,21 @@ def staged_directory(target: Path, *, overwrite: bool = False, marker: str = "da
     finally:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
+        if not target.exists():
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
+
+
+def _clear_up(target: Path, marker: str) -> None:
+    """Remove what killed processes left; but what is whole, where nothing is in its place, goes there."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
+        if _alive(left):
+            continue
+        if (left / marker).exists() and not target.exists():
+            os.rename(left, target)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_free(target: Path, overwrite: bool, marker: str) -> None:
@@ -196,26 +212,40 @@ def _check_free(target: Path, overwrite: bool, marker: str) -> None:
         raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
     if not overwrite:
         raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
+    foreign = sorted(file.name for file in target.iterdir() if file.is_dir() or file.suffix not in _OWN)
+    if foreign:
+        raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))
 
 
 def _swap(staging: Path, target: Path) -> None:
     folder = os.open(staging, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
-    if target.is_dir() and any(target.iterdir()):
+    if not (target.is_dir() and any(target.iterdir())):
+        os.rename(staging, target)
+    elif not _exchange(staging, target):  # two steps, between which neither is there
         old = Path(tempfile.mkdtemp(prefix=_unfinished(target), dir=target.parent))
-        os.rename(target, old)
         try:
+            os.rename(target, old)
             os.rename(staging, target)
-        except OSError:
-            os.rename(old, target)
+        except BaseException:
+            if not target.exists():
+                os.rename(old, target)
             raise
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.rename(staging, target)
     parent = os.open(target.parent, os.O_RDONLY)
     os.fsync(parent)
     os.close(parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at once; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def _unfinished(target: Path) -> str:

@@ -106,6 +106,17 @@ def test_missing_features_count_as_nothing_and_are_reported(tmp_path):
     assert dataset.info["made"]["left_out"] == {"missing values of features (taken as 0)": 3}
 
 
+def test_a_question_mark_in_quotes_is_a_value(tmp_path):
+    head = HEAD.replace("{red,", "{'?',red,")
+    for name, rows in (
+        ("dense", "0,0,red,0,1,0\n0,0,'?',0,1,0\n0,0,?,0,1,0\n"),
+        ("sparse", "{2 red,4 1}\n{2 '?',4 1}\n{2 ?,4 1}\n"),
+    ):
+        dataset = read(tmp_path, rows, head=head, name=name)
+        assert features_of(dataset, "train") == [{2: 1.0}, {}, {}]
+        assert dataset.info["made"]["left_out"] == {"missing values of features (taken as 0)": 1}
+
+
 def test_other_encodings_are_read_when_named(tmp_path):
     head = HEAD.replace("ant", "caf\xe9")
     files = {name: (head + SPARSE).encode("latin-1") for name in ("train.arff", "test.arff")}
@@ -125,10 +136,10 @@ def test_other_encodings_are_read_when_named(tmp_path):
         ("nan,2,red,0,1,0", "attribute 'length' is 'nan'"),
         ("1e99,2,red,0,1,0", "attribute 'length' is '1e99'"),
         ("1,,red,0,1,0", "attribute 'two words' is ''"),
-        ("1,2,yellow,0,1,0", "attribute 'colour' is 'yellow'; expected one of red, dark green, blue"),
+        ("1,2,yellow,0,1,0", "attribute 'colour' is 'yellow'; expected one of 'red', 'dark green', 'blue'"),
         ("1,2,'red,0,1,0", "has a quote that does not close"),
         ("1,2,red,0,?,0", "label 'zoo' is missing (?)"),
-        ("1,2,red,0,2,0", "attribute 'zoo' is '2'; expected one of 0, 1"),
+        ("1,2,red,0,2,0", "attribute 'zoo' is '2'; expected one of '0', '1'"),
         ("{6 1}", "attribute is '6', but the file has 6"),
         (f"{{{'9' * 5000} 1}}", "but the file has 6"),
         ("{-1 1}", "'-1 1' is not an attribute and its value"),
@@ -188,7 +199,7 @@ def test_mistakes_in_the_header_are_named(head, line, message, tmp_path):
         ("<labels><label name='ant'/><label name='ant'/></labels>", "label 'ant' is listed twice"),
         ("<?xml version='1.0' encoding='klingon'?><labels/>", "x.xml"),
         (b"<labels><label name='caf\xe9'/></labels>", "is not XML (not well-formed (invalid token))"),
-        ("<labels><label name='colour'/></labels>", "label 'colour' has the values red, dark green, blue"),
+        ("<labels><label name='colour'/></labels>", "label 'colour' has the values 'red', 'dark green', 'blue'"),
     ],
 )
 def test_lists_of_labels_that_do_not_fit_are_refused(label_list, message, tmp_path):
@@ -201,6 +212,21 @@ def test_lists_of_labels_that_do_not_fit_are_refused(label_list, message, tmp_pa
 def test_more_labels_than_attributes_are_refused(count, tmp_path):
     with pytest.raises(DataError, match=f"has 6 attributes, so that {count} of them cannot be labels"):
         read(tmp_path, SPARSE, label_list=None, labels=count)
+
+
+def test_a_single_attribute_cannot_be_all(tmp_path):
+    with pytest.raises(DataError, match="has one attribute; expected at least two"):
+        read(tmp_path, "1\n", "1\n", "@relation x\n@attribute a {0,1}\n@data\n", None, labels=1)
+
+
+@pytest.mark.parametrize("test_head", [HEAD.replace("blue", "b\x1b[31m"), HEAD])
+@pytest.mark.parametrize("labels", [LIST, LIST.replace("zoo", "colour")])
+def test_messages_hold_no_control_characters(test_head, labels, tmp_path):
+    head = HEAD.replace("blue", "\x1b[2J")
+    files = {"train.arff": head + DENSE, "test.arff": test_head + TEST, "x.xml": labels}
+    with pytest.raises(DataError) as error:
+        prepare("arff", write_files(tmp_path / "source", files), tmp_path / "set")
+    assert (error.value.what + error.value.fix).isprintable()
 
 
 def test_two_labels_of_one_name_are_refused(tmp_path):
@@ -219,7 +245,7 @@ def test_sparse_rows_cannot_leave_out_a_label_that_begins_with_one(tmp_path):
     ("head", "message"),
     [
         (HEAD.replace("@attribute length NUMERIC\n", ""), "has 5 attributes, but"),
-        (HEAD.replace("blue", "pink"), "attribute 2 is 'colour' {red, dark green, pink}, but that of"),
+        (HEAD.replace("blue", "pink"), "attribute 2 is 'colour' {'red', 'dark green', 'pink'}, but that of"),
         (HEAD.replace("length", "width"), "attribute 0 is 'width', but that of"),
     ],
 )

@@ -1,7 +1,6 @@
 """Which rows of a labelling task are for what, and which file is what."""
 
 import functools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank.data import DataError, prepare
-from songrank.data.labelling.rows import LabelOptions, choose_files, label_table, role_of, split_rows
+from songrank.data.labelling.rows import LabelOptions, choose_files, label_table, split_rows
 from songrank.data.ragged import Ragged, RaggedWriter
 from songrank.data.source import Job, Source
 from tests.data.folders import contents
@@ -73,15 +72,18 @@ def test_the_same_seed_gives_the_same_bytes_and_another_other_rows(folder, tmp_p
 
 
 @few
-@given(st.integers(5, 60), st.integers(0, 20), st.floats(0, 0.4), st.floats(0, 0.4), st.integers(0, 9), st.booleans())
+@given(st.integers(5, 60), st.integers(1, 20), st.floats(0, 0.4), st.floats(0, 0.4), st.integers(0, 9), st.booleans())
 def test_splits_are_disjoint_and_cover_all_rows(train, test, validation, held_out, seed, given_files):
     options = LabelOptions(split="given" if given_files else "random", validation=validation, test=held_out, seed=seed)
     splits = split_rows({"train": train, "test": test}, options)
     rows = np.concatenate([split.rows for split in splits.values()])
     assert sorted(rows.tolist()) == list(range(train + test))
     assert all((np.diff(split.rows) > 0).all() for split in splits.values())
-    if given_files and test:
+    assert ("validation" in splits) == (validation > 0)
+    if given_files:
         assert numbers(splits)["test"] == list(range(test))
+    else:
+        assert ("test" in splits) == (held_out > 0)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,8 @@ def test_splits_are_disjoint_and_cover_all_rows(train, test, validation, held_ou
         (["data.txt"], {"split": "given"}, "has no train and no test file (found: one file)"),
         (["a.txt", "b.txt"], {}, "2 files that could be the data file: a.txt, b.txt"),
         (["a_train.txt", "b_train.txt", "test.txt"], {}, "2 files that could be the training file"),
+        (["val.txt", "test.txt"], {}, "has no train file (found: validation, test)"),
+        (["train.txt", "val.txt", "test.txt"], {"validation": 0.2}, "validation is 0.2, but the source has its own"),
         (["train.txt", "test.txt"], {"test": 0.2}, "test is 0.2, but the source has its own test file"),
         (["data.txt"], {"validation": 0.5, "test": 0.5}, "validation 0.5 and test 0.5 leave nothing for training"),
         (["data.txt"], {"test": 0.95}, "validation 0.1 and test 0.95 leave nothing"),
@@ -103,22 +107,60 @@ def test_files_that_do_not_fit_the_split_are_named_before_they_are_read(names, o
     assert message in str(error.value)
 
 
-def test_files_without_a_role_are_passed_over_where_others_have_one(tmp_path):
-    sources = [Source(tmp_path / name) for name in ("notes.txt", "x_test.txt", "x_train.txt")]
-    chosen = choose_files(sources, LabelOptions(), tmp_path)
-    assert [(role, source.file_name) for role, source in chosen.items()] == [
-        ("train", "x_train.txt"),
-        ("test", "x_test.txt"),
-    ]
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (["x_test.txt", "x_train.txt"], {"train": "x_train.txt", "test": "x_test.txt"}),
+        (["dev.json", "trn.json", "tst.json"], {"train": "trn.json", "validation": "dev.json", "test": "tst.json"}),
+        (["train/x_test.txt", "train/x.txt"], {"train": "x.txt", "test": "x_test.txt"}),
+        (["latest_data.txt"], {"all": "latest_data.txt"}),
+        (["contest.txt"], {"all": "contest.txt"}),
+    ],
+)
+def test_whole_words_of_names_then_of_folders_say_what_a_file_is_for(names, roles, tmp_path):
+    chosen = choose_files([Source(tmp_path / name) for name in names], LabelOptions(), tmp_path)
+    assert list(chosen) == list(roles)
+    assert {role: source.file_name for role, source in chosen.items()} == roles
 
 
-def test_folders_do_not_decide_what_a_file_is_for():
-    assert role_of(Source(Path("train/x_test.txt")).file_name) == "test"
+@pytest.mark.parametrize(
+    ("kind", "extra"), [("xmc", "more.txt"), ("arff", "more.arff"), ("xmc-text", "more_texts.txt")]
+)
+def test_a_file_that_names_no_split_beside_others_that_do_is_named(kind, extra, tmp_path):
+    files, options = FILES[kind]
+    train = next(iter(files))
+    source = write_files(tmp_path / "source", {**files, extra: files[train]})
+    with pytest.raises(DataError, match=extra):
+        prepare(kind, source, tmp_path / "set", **options)
 
 
-def test_a_training_file_without_rows_is_refused():
-    with pytest.raises(DataError, match="no row is left for training"):
-        split_rows({"train": 0, "test": 3}, LabelOptions())
+def test_texts_that_are_no_bags_of_words_are_passed_over(folder, tmp_path):
+    write_files(folder, {"notes.txt": "12 monkeys\n", "label_map.txt": "a\nb\nc\n", "empty.txt": ""})
+    assert prepare("xmc", folder, tmp_path / "set").num_queries == 6
+
+
+@pytest.mark.parametrize("empty", ["train", "validation", "test"])
+def test_a_file_without_rows_is_refused(empty):
+    rows = {"train": 3, "validation": 2, "test": 3, empty: 0}
+    with pytest.raises(DataError, match=f"the {empty} file has no rows"):
+        split_rows(rows, LabelOptions())
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"), [(2, {}), (1, {"test": 0}), (0, {"validation": 0, "test": 0}), (1, {"validation": 0})]
+)
+def test_rows_that_are_too_few_to_divide_are_refused(rows, options):
+    with pytest.raises(DataError, match=rf"{rows} rows? cannot be divided into"):
+        split_rows({"all": rows}, LabelOptions(**options))
+
+
+def test_each_part_of_few_rows_has_one():
+    assert {name: len(split.rows) for name, split in split_rows({"all": 3}, LabelOptions()).items()} == {
+        "train": 1,
+        "validation": 1,
+        "test": 1,
+    }
+    assert len(split_rows({"train": 3, "test": 1}, LabelOptions(validation=0.01))["validation"].rows) == 1
 
 
 @pytest.mark.parametrize("options", [{"validation": 1.0}, {"test": -0.1}, {"split": "time"}, {"seed": -1}, {"k": 1}])
@@ -160,6 +202,43 @@ FILES = {
                   "test_labels.txt": "x"}, {}),
     "arff": ({"train.arff": HEAD + "1,2,1\n{0 3}\n", "test.arff": HEAD + "{2 1}\n"}, {"labels": 1}),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["val", "valid", "dev", "validation"])
+@pytest.mark.parametrize("kind", sorted(FILES))
+def test_a_validation_file_is_the_validation_split(kind, word, tmp_path):
+    files, options = FILES[kind]
+    more = {name.replace("test", word): text for name, text in files.items() if "test" in name}
+    source = write_files(tmp_path / "source", {**files, **more})
+    dataset = prepare(kind, source, tmp_path / "set", **options)
+    assert list(dataset) == ["train", "validation", "test"]
+    assert labels_of(dataset, "validation") == labels_of(dataset, "test")
+    files = contents(dataset.path)
+    assert files["validation.safetensors"] == files["test.safetensors"]
+    with pytest.raises(DataError, match="the source has its own validation file"):
+        prepare(kind, source, tmp_path / "again", validation=0.5, **options)
+
+
+def test_json_lines_have_a_validation_file_too(tmp_path):
+    files = {f"{name}.json": f'{{"id": 1, "text": "{name}", "labels": ["a"]}}\n' for name in ("train", "val", "test")}
+    dataset = prepare("xmc-text", write_files(tmp_path / "source", files), tmp_path / "set")
+    assert {split: labels_of(dataset, split) for split in dataset} == {
+        split: {1: ["a"]} for split in ("train", "validation", "test")
+    }
+
+
+def test_json_lines_of_another_ending_are_not_passed_over(tmp_path):
+    files = dict.fromkeys(("train.json", "test.json", "more.jsonl"), '{"text": "a", "labels": ["a"]}\n')
+    with pytest.raises(DataError, match=r"more\.jsonl"):
+        prepare("xmc-text", write_files(tmp_path / "source", files), tmp_path / "set")
+
+
+def test_raw_texts_are_preferred_for_each_split_on_its_own(tmp_path):
+    files = dict(FILES["xmc-text"][0])
+    files |= {"train_raw_texts.txt": "d e\n\nf\n"}
+    dataset = prepare("xmc-text", write_files(tmp_path / "source", files), tmp_path / "set")
+    assert (dataset.path / "vocabulary.txt").read_text().split() == ["d", "e", "f"]
+    assert dataset["test"].lengths.tolist() == [1]
 
 
 @pytest.mark.parametrize("kind", sorted(FILES))

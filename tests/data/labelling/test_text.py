@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import tracemalloc
+import unicodedata
 
 import numpy as np
 import pytest
@@ -80,10 +82,48 @@ def test_texts_and_vocabulary_are_cut_where_the_options_say(tmp_path):
         ("cafe\u0301 don't", ["café", "don", "t"]),
         (" \n\t…!?", []),
         ("\ud800lone", ["lone"]),
+        ("हिन्दी भाषा, தமிழ்", ["हिन्दी", "भाषा", "தமிழ்"]),
+        ("İstanbul IŞIK", ["istanbul", "işik"]),
+        ("x\u0323\u0304y z\u0336", ["x\u0323\u0304y", "z\u0336"]),
+        ("\u0301alone \u2764\ufe0f", ["alone"]),
     ],
 )
 def test_a_word_is_a_run_of_letters_and_digits(text, words):
     assert tokenise(text) == words
+
+
+@few
+@given(st.text(max_size=20), st.integers(0, 4))
+def test_words_hold_letters_digits_and_marks_alone(text, most):
+    words = tokenise(text)
+    assert {unicodedata.category(char)[0] for word in words for char in word} <= set("LNM")
+    kept = "".join(char for char in "".join(tokenise(text, lowercase=False)) if char.isalnum())
+    assert kept == "".join(char for char in unicodedata.normalize("NFC", text) if char.isalnum())
+    assert tokenise(text, most=most) == words[:most]
+
+
+def test_only_so_many_words_are_made_as_are_kept():
+    tracemalloc.start()
+    assert tokenise("a b " * 500_000, most=3) == ["a", "b", "a"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000  # the text thrice, but no million words
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "one word",
+            {"min_count": 3},
+            "no word occurs 3 times in the texts for training; choose a min_count of at most 1",
+        ),
+        ("?! …", {}, "no text for training has a word; expected letters or digits"),
+    ],
+)
+def test_a_vocabulary_without_words_is_refused(text, options, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, [{"text": text, "labels": ["a"]}], **options)
 
 
 def test_held_out_texts_leave_no_trace_in_what_training_sees(tmp_path):

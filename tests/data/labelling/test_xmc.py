@@ -132,8 +132,22 @@ def test_mistakes_are_named_with_file_and_line(train, line, message, tmp_path):
 
 
 def test_rows_without_any_label_at_all_are_refused(tmp_path):
-    with pytest.raises(DataError, match="no label is above 0"):
+    with pytest.raises(DataError, match="no label for training is above 0"):
         read(tmp_path, "1 6 4\n 0:1\n", "1 6 4\n 0:1\n")
+
+
+def test_training_rows_without_a_label_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no label for training is above 0"):
+        read(tmp_path, "1 6 4\n 0:1\n")
+
+
+@pytest.mark.parametrize("member", ["x_data.txt", ""])
+def test_lists_of_rows_for_splits_are_not_passed_over_silently(member, tmp_path):
+    lists = {"x_trSplit.txt": "1\n2\n", "x_tstSplit.txt": "3\n3\n"}
+    source = write_files(tmp_path / "source", {"x_data.txt": TRAIN, **lists})
+    with pytest.raises(DataError, match=r"x_trSplit.txt lists are not read; .* split=random"):
+        prepare("xmc", source / member, tmp_path / "set")
+    assert prepare("xmc", source / member, tmp_path / "set", split="random", validation=0).num_queries == 3
 
 
 WORDS = st.sampled_from(

@@ -1,6 +1,7 @@
 """Tables with named columns: every kind of table and id gives the same data set."""
 
 import datetime
+import functools
 import io
 
 import numpy as np
@@ -180,18 +181,18 @@ def test_rows_with_label_0_are_counted_and_are_no_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("texts", "kind", "numbers"),
     [
-        (["5", "7"], "number", [5, 7]),
-        (["5.5", "7"], "number", [5.5, 7]),
-        ([str(2**60 + 1), "0"], "number", [2**60 + 1, 0]),
-        (["2024-01-01", "1970-01-02"], "date", [1704067200_000000, 86400_000000]),
-        (["2024-01-01T00:00:01Z"], "date", [1704067201_000000]),
-        (["2024-01-01 00:00:00 UTC"], "date", [1704067200_000000]),
-        (["2024-01-01T02:00:00.5+02:00"], "date", [1704067200_500000]),
+        (["5", "7"], "numbers", [5, 7]),
+        (["5.5", "7"], "numbers", [5.5, 7]),
+        ([str(2**60 + 1), "0"], "numbers", [2**60 + 1, 0]),
+        (["2024-01-01", "1970-01-02"], "dates", [1704067200_000000, 86400_000000]),
+        (["2024-01-01T00:00:01Z"], "dates", [1704067201_000000]),
+        (["2024-01-01 00:00:00 UTC"], "dates", [1704067200_000000]),
+        (["2024-01-01T02:00:00.5+02:00"], "dates", [1704067200_500000]),
     ],
 )
 def test_times_are_numbers_as_given_or_microseconds_of_utc(texts, kind, numbers):
     found, values = read_times(pl.Series(texts))
-    assert (found, values.tolist()) == (kind, numbers)
+    assert (found.partition(" ")[0], values.tolist()) == (kind, numbers)
 
 
 @pytest.mark.parametrize("texts", [["yesterday"], ["2024-13-01"], ["nan"], ["2024-01-01", "5"], ["", "5"]])
@@ -240,3 +241,97 @@ def test_the_wrong_row_of_a_table_is_named():
     table = {"user": np.arange(10_000), "item": np.ones(10_000), "rating": np.where(np.arange(10_000) == 6_789, -1, 1)}
     with pytest.raises(DataError, match=r"the table: row 6,790: rating is -1; expected a finite number of at least 0"):
         prepare("interactions", table, "unused")
+
+
+def prepared(tmp_path, table, **options):
+    return prepare("interactions", table, tmp_path / "set", overwrite=True, **options)
+
+
+@pytest.mark.parametrize("parts", [[[10, 20], ["10", "x"]], [["10", "x"], [20, 10]], [[10], ["20"], ["x"]]])
+def test_parts_with_ids_of_different_types_are_texts(parts, tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for at, users in enumerate(parts):
+        pl.DataFrame({"user": users, "item": [at] * len(users)}).write_parquet(folder / f"{at}.parquet")
+    dataset = prepared(tmp_path, folder, split="none")
+    assert list(dataset.query_ids) == ["10", "20", "x"]
+
+
+def test_parts_without_rows_are_passed_over(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    pl.DataFrame(ROWS).write_parquet(folder / "0.parquet")
+    pl.DataFrame(ROWS)[:0].write_parquet(folder / "1.parquet")
+    assert prepared(tmp_path, folder).num_pairs == 6
+
+
+def test_a_quote_that_does_not_close_is_refused(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text('user,item,title\n1,1,a\n2,2,"b\n3,3,c\n4,4,d\n')
+    with pytest.raises(DataError, match=r"log\.csv, line 3: cannot be read .*check that quotes close"):
+        prepared(tmp_path, file)
+
+
+def test_a_quote_within_a_field_is_a_letter(tmp_path, monkeypatch):
+    file = tmp_path / "log.csv"
+    rows = "".join(
+        f'{user},{item},5" nails\n' if item == 1 else f"{user},{item},x\n" for user in (1, 2) for item in (1, 2, 3)
+    )
+    file.write_text("user,item,title\n" + rows * 1)
+    assert prepared(tmp_path, file).num_pairs == 6
+    blocks = list(Source(file).blocks(Job(), block_bytes=30, quotes=True))
+    assert len(blocks) > 1
+
+
+@pytest.mark.parametrize("name", ["data[1].parquet", "da*.parquet"])
+def test_a_file_name_is_no_pattern(name, tmp_path):
+    pl.DataFrame(ROWS).write_parquet(tmp_path / name)
+    pl.DataFrame({key: value * 2 for key, value in ROWS.items()}).write_parquet(tmp_path / "data1.parquet")
+    assert prepared(tmp_path, tmp_path / name, duplicates="keep").num_pairs == 6
+
+
+def test_what_an_index_column_of_pandas_leaves_is_passed_over(tmp_path):
+    pandas.DataFrame(ROWS).to_csv(tmp_path / "log.csv")
+    assert prepared(tmp_path, tmp_path / "log.csv").num_pairs == 6
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ({"user": [1, 2], "item": [1, 2]}, {"min_rating": 4, "split": "none"}, "min_rating needs ratings"),
+        ({"user": [1, 2] * 10, "item": range(20), "time": [7] * 20}, {"split": "time"}, "no pair is left for training"),
+        ({"user": [1, 2], "item": [1, 2], "time": [2**64, 1]}, {}, "row 1: time is 18446744073709551616"),
+        ({"user": [1, 2], "item": [1, 2], "time": [1e17, 1.5]}, {}, "row 1: time is 1e"),
+    ],
+)
+def test_what_cannot_be_done_is_said(table, options, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        prepared(tmp_path, table, **options)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pl.Series([900, 100, 500] * 2, dtype=pl.Datetime("ns")),
+        np.array([3, 1, 2] * 2, np.uint64),
+        np.array([3, 1, 2] * 2, "datetime64[s]"),
+        [2**60 + 3, 2**60 + 1, 2**60 + 2] * 2,
+    ],
+)
+def test_order_is_kept_at_the_resolution_of_the_source(times, tmp_path):
+    dataset = prepared(tmp_path, {"user": [1, 1, 1, 2, 2, 2], "item": [3, 1, 2] * 2, "time": times})
+    assert dataset.item_ids[dataset["test"].item] == [3, 3]
+    assert dataset.item_ids[dataset["train"].item] == [1, 1]
+
+
+def test_times_of_two_forms_are_refused_wherever_blocks_end(tmp_path, monkeypatch):
+    file = tmp_path / "log.csv"
+    lines = [f"1,{item},2024-01-0{item}" for item in range(1, 5)] + [
+        f"2,{i},2024-01-0{i} 10:00:00" for i in range(1, 5)
+    ]
+    file.write_text("user,item,time\n" + "\n".join(lines))
+    for size in (40, 1 << 20):
+        with monkeypatch.context() as patch:
+            patch.setattr(Source, "blocks", functools.partialmethod(Source.blocks, block_bytes=size))
+            with pytest.raises(DataError, match="time"):
+                prepared(tmp_path, file)

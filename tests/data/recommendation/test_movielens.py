@@ -105,7 +105,26 @@ def test_small_blocks_give_the_same_columns_and_the_same_line_numbers(tmp_path):
 FIELDS = st.one_of(
     st.integers(0, 2**31 - 1).map(str),
     st.floats(0, 5).map(lambda x: f"{x:.3g}"),
-    st.sampled_from(["", " 7", "7 ", "-1", "+3", "1e3", "nan", "inf", "x", "99999999999", "0.5.1", "١", "1_0", '"1"']),
+    st.sampled_from(
+        [
+            "",
+            " 7",
+            "7 ",
+            "-1",
+            "+3",
+            "1e3",
+            "nan",
+            "inf",
+            "x",
+            "99999999999",
+            "1e39",
+            "2000000000000000000",
+            "0.5.1",
+            "١",
+            "1_0",
+            '"1"',
+        ]
+    ),
 )
 
 

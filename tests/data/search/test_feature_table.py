@@ -103,6 +103,28 @@ def test_files_named_after_splits(tmp_path, ending):
     check(prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS))
 
 
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (("data/train-00000-of-00002", "data/train-00001-of-00002"), "data/test-00000-of-00001"),
+        (("train/part-0", "train/part-1"), "test/part-0"),
+    ],
+)
+def test_parts_of_splits(tmp_path, train, test):
+    table = frame().drop("split")
+    for name, rows in zip((*train, test), (table[:2], table[2:5], table[5:]), strict=True):
+        (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        write_table(tmp_path / "source" / f"{name}.parquet", rows)
+    check(prepare_in(tmp_path, "feature-table", tmp_path / "source", **OPTIONS))
+
+
+def test_a_table_that_is_for_no_split(tmp_path):
+    for name in ("train", "test", "items"):
+        write_table(tmp_path / f"{name}.csv", frame())
+    with pytest.raises(DataError, match=r"test.csv names a split, and items.csv beside it does not"):
+        prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
+
+
 def test_parts_of_one_table(tmp_path):
     (tmp_path / "parts").mkdir()
     table = frame(qid=[f"q{n}" for n in ROWS["qid"]])
@@ -191,6 +213,7 @@ MISTAKES = {
     "a missing query": ({"qid": [7, 7, None, 8, 9, 10]}, {}, "row 3: qid is missing; expected an id"),
     "an empty query": ({"qid": ["7", "7", "", "8", "9", "10"]}, {}, "row 3: qid is ''; expected an id"),
     "a broken query": ({"qid": [7, 7, 8.5, 8, 9, 10]}, {}, "row 3: qid is 8.5; expected an id"),
+    "test rows only": ({"split": "test"}, {}, "rows for test and none for training"),
     "one query": ({"qid": 7, "split": "train"}, {}, "1 query cannot be divided"),
     "an unknown split": ({"split": ["train"] * 5 + ["rest"]}, {}, "row 6: split is 'rest'; expected train, valid"),
     "a missing split": ({"split": ["train"] * 5 + [None]}, {}, "row 6: split is missing; expected train, valid"),

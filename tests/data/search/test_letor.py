@@ -58,6 +58,11 @@ FOLDS = {
         {"TRAIN.TXT": rows(1, 2), "Dev.txt": rows(3), "Test.TXT": rows(4)},
         {"x-train.svm": rows(1, 2), "x-validation.svm": rows(3), "x-test.svm": rows(4), "README.txt": "hello"},
         {"web.train": rows(1, 2), "web.vali": rows(3), "web.test": rows(4)},
+        {"trainingset.txt": rows(1, 2), "validationset.txt": rows(3), "testset.txt": rows(4)},
+        {"train_1.txt": rows(1), "train_2.txt": rows(2), "dev.txt": rows(3), "test.txt": rows(4)},
+        {"a.train1": rows(1), "a.train2": rows(2), "a.valid": rows(3), "a.test": rows(4)},
+        {"train/part-0.txt": rows(1), "train/part-1.txt": rows(2), "val/part-0.txt": rows(3), "tst/0.txt": rows(4)},
+        {"train.txt": rows(1, 2), "vali.txt": rows(3), "test.txt": rows(4), "README.txt": "hello"},
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
@@ -87,6 +92,14 @@ def test_a_fold_itself(tmp_path, fold):
     write(tmp_path, FOLDS)
     dataset = prepare_in(tmp_path, "letor", tmp_path / "Fold2", fold=fold)
     assert queries_of(dataset)["train"] == [21, 22]
+    assert dataset.info["source"] == {"fold": 2}
+
+
+def test_the_lowest_fold_that_is_there_is_taken_and_written_down(tmp_path):
+    files = {name.replace("Fold1", "Fold3"): text for name, text in FOLDS.items()}
+    dataset = prepared(tmp_path, files)
+    assert queries_of(dataset)["train"] == [21, 22]
+    assert dataset.info["source"] == {"fold": 2}
 
 
 @pytest.mark.parametrize(("number", "first"), [(None, 10), (1, 10), (2, 20)])
@@ -97,6 +110,7 @@ def test_sets(tmp_path, number, first):
         for name, queries in (("train", (1, 2)), ("valid", (3,)), ("test", (4,)))
     }
     dataset = prepared(tmp_path, files, set=number)
+    assert dataset.info["source"] == {"set": number or 1}
     assert queries_of(dataset) == {name: [first + query for query in queries] for name, queries in GIVEN.items()}
 
 
@@ -108,6 +122,7 @@ def test_partitions(tmp_path, letter, fold, train, validation, test):
     files = {f"MQ/{letter}{part}.txt": rows(part) for part in range(1, 6)} | {"MQ/README.txt": "hello"}
     dataset = prepared(tmp_path, files, fold=fold)
     assert queries_of(dataset) == {"train": train, "validation": [validation], "test": [test]}
+    assert dataset.info["source"] == {"fold": fold or 1}
 
 
 def test_a_fold_goes_before_a_partition(tmp_path):
@@ -115,7 +130,7 @@ def test_a_fold_goes_before_a_partition(tmp_path):
     assert queries_of(prepared(tmp_path, files, fold=2))["train"] == [21, 22]
 
 
-@pytest.mark.parametrize("name", ["data.txt", "train.txt", "data", "S1.txt"])
+@pytest.mark.parametrize("name", ["data.txt", "train.txt", "test.txt", "data", "S1.txt"])
 def test_a_single_file_is_split_at_random(tmp_path, name):
     (tmp_path / name).write_text(rows(*range(20)))
     dataset = prepare_in(tmp_path, "letor", tmp_path / name)
@@ -124,6 +139,12 @@ def test_a_single_file_is_split_at_random(tmp_path, name):
         "validation": 2,
         "test": 2,
     }
+
+
+def test_parts_are_read_in_the_order_of_their_numbers(tmp_path):
+    parts = {f"train_{part}.txt": f"1 qid:1 1:{part}\n" for part in (1, 2, 10)}
+    dataset = prepared(tmp_path, parts | {"test.txt": rows(3)})
+    assert dataset["train"].features.flatten().tolist() == [1, 2, 10]
 
 
 def test_compressed_files(tmp_path):
@@ -212,6 +233,20 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
             {},
             "holds two files for train: old/train.txt and train.txt; name a folder",
         ),
+        (LINES | {"train_2.txt": rows(9)}, {}, "holds two files for train: train.txt and train_2.txt"),
+        (
+            {"train_fold1.txt": rows(1), "train_fold2.txt": rows(2), "test.txt": rows(3)},
+            {},
+            "holds two files for train: train_fold1.txt and train_fold2.txt",
+        ),
+        (
+            LINES | {"more.txt": rows(9)},
+            {},
+            "test.txt names a split, and more.txt beside it does not, .* ignored; call it after .* name one file, e.g.",
+        ),
+        ({"test.txt": rows(1, 2, 3)}, {}, "rows for test and none for training; add them, or choose split random"),
+        ({"vali.txt": rows(1, 2, 3)}, {}, "rows for validation and none for training"),
+        (LINES, {"max_index": 3_000_000_000}, "option max_index is 3000000000; expected less than or equal to 21474"),
         ({"train.txt": rows(1, 2), "vali.txt": rows(3)}, {}, "rows for train and validation and none for test"),
         ({"vali.txt": rows(1, 2), "test.txt": rows(3)}, {}, "rows for validation and test and none for training"),
         (LINES | {"test.txt": rows(7, 2)}, {}, "query 2 has rows in train and in test; a query belongs to one split"),
@@ -221,7 +256,7 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
         (LINES | {"test.txt": "1 1:2\n"}, {}, "lines have no qid:, and there is no test.txt.query beside it; write"),
         (LINES | {"test.txt": rows(3) + "1 1:2\n"}, {}, "test.txt, line 3: has no qid:, unlike the lines before it"),
         (LINES | {"test.txt": "1 qid:3 0:1\n"}, {}, "feature index is '0' in '0:1'.*set first_index=0"),
-        (LINES | {"test.txt": "1 qid:3 100001:1\n"}, {}, "expected at most 100,000.*raise max_index"),
+        (LINES | {"test.txt": "1 qid:3 10001:1\n"}, {}, "expected at most 10,000.*raise max_index"),
         (
             LINES | {"test.txt.query": "2\n"},
             {},
@@ -250,6 +285,14 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
 def test_mistakes(tmp_path, files, options, message):
     with pytest.raises(DataError, match=message):
         prepared(tmp_path, files, **options)
+
+
+def test_one_feature_with_a_number_that_is_far_too_high(tmp_path, monkeypatch):
+    files = {"train.txt": rows(*range(50)), "test.txt": "1 qid:99 9999:1\n"}
+    assert prepared(tmp_path, files).info["features"]["count"] == 9_999
+    monkeypatch.setattr("songrank.data.search.feature_store.MAX_BYTES_IF_EMPTY", 10**6)
+    with pytest.raises(DataError, match=r"feature 9,999 would make a table of 0.0 GB for 101 values; number .* from 1"):
+        prepare_in(tmp_path, "letor", tmp_path / "source")
 
 
 def test_qid_that_ends_between_blocks(tmp_path):

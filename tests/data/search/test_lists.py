@@ -126,6 +126,35 @@ def test_training_does_not_depend_on_what_is_held_out(folder, options, validatio
     assert (before.path / "test.safetensors").read_bytes() != (after.path / "test.safetensors").read_bytes()
 
 
+def test_how_ids_of_other_splits_are_written_does_not_change_what_is_carved_out(folder):
+    (folder / "vali.txt").unlink()
+    found = []
+    for test in ("200", "x", "0200"):
+        (folder / "test.txt").write_text(letor_line(1, test, [1, 2, 3]))
+        dataset = prepare_in(folder, "letor", folder, validation=0.3)
+        found.append(sorted(map(int, dataset.split_query_ids("validation"))))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 9
+
+
+def test_how_queries_are_divided_does_not_depend_on_the_order_of_rows():
+    found = codes([UNNAMED] * 20, validation=0.2, test=0.2)
+    assert codes([UNNAMED] * 20, list(range(20))[::-1], validation=0.2, test=0.2) == found
+    assert codes([UNNAMED] * 40, [*range(20), *range(20)][::-1], validation=0.2, test=0.2) == found
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_what_is_learned_does_not_depend_on_the_width_of_other_splits(tmp_path, features, monkeypatch):
+    monkeypatch.setattr("songrank.data.search.feature_store.CHUNK_BYTES", 1000)
+    (tmp_path / "train.txt").write_text(text_of(some_lists(0, 500, features)))
+    found = []
+    for width in (1, 40):
+        (tmp_path / "test.txt").write_text(f"1 qid:1000 {width}:1\n")
+        transform = prepare_in(tmp_path, "letor", tmp_path, **LEARNED).info["transform"]
+        found.append([transform[key][:features] for key in ("mean", "scale", "missing")])
+    assert found[0] == found[1]
+
+
 def test_a_random_split_learns_from_its_training_part_alone(tmp_path):
     lists = some_lists(3, 40, missing=0)
     (tmp_path / "a.txt").write_text(text_of(lists))

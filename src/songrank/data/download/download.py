@@ -70,13 +70,16 @@ def _find(what: str | Recipe | Download) -> Download:
             fix = f"{what.by_hand or 'get it yourself'}; then prepare {what.wants}"
             raise DataError(f"{what.name} cannot be fetched by a program", fix)
         what = what.download
-    if urllib.parse.urlsplit(what.url).scheme not in ("http", "https"):
+    if not what.url.startswith(("http://", "https://")):
         raise DataError("is no address to fetch from", "expected http:// or https://", file=what.url)
     return what
 
 
 def _file_name(url: str) -> str:
-    name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    try:
+        name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    except ValueError:
+        raise DataError("is not a well-formed address", "check it", file=url) from None
     if not name or name.startswith(".") or "\0" in name:
         raise DataError("names no file", "expected an address that ends in a file name", file=url)
     return name

@@ -10,11 +10,10 @@ from pydantic import Field
 from songrank.data.content import Content
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.labelling.arff_header import ArffHeader, Attribute, read_header
+from songrank.data.labelling.arff_header import ArffHeader, Attribute, read_header, shown_values
 from songrank.data.labelling.arff_labels import counted_labels, listed_labels, meka_labels, read_label_list
 from songrank.data.labelling.arff_rows import ArffRows, Column, plan_columns
 from songrank.data.labelling.rows import (
-    LabelOptions,
     Role,
     choose_files,
     label_table,
@@ -22,12 +21,13 @@ from songrank.data.labelling.rows import (
     names_one_file,
     split_rows,
 )
+from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import RaggedWriter
 from songrank.data.source import Job, Source, find_sources
 from songrank.errors import shown
 
 
-class ArffOptions(LabelOptions):
+class ArffOptions(QuerySplitOptions):
     """Which attributes are labels, and rows to splits."""
 
     labels: int | None = Field(None, ge=1, description="so many attributes are labels; the XML list says if not given")
@@ -44,7 +44,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
     0 or 1; the first value has none of them. A missing feature (?) counts as 0, and how many there are is reported.
 
     Args:
-        source: a zip archive or a folder with a train and a test file, or one file.
+        source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
         options: which attributes are labels, and how rows are split.
         job: told about progress and about what is left out.
         scratch: a folder for what does not fit in memory.
@@ -94,15 +94,15 @@ class _Layout:
         here, there = header.attributes, self.header.attributes
         if len(here) != len(there):
             what = f"has {len(here):,} attributes, but {self.file} has {len(there):,}"
-            raise DataError(what, "expected two files of the same data set", file=file)
+            raise DataError(what, "expected files of the same data set", file=file)
         for at, (one, other) in enumerate(zip(here, there, strict=True)):
             if one != other:
                 what = f"attribute {at} is {_described(one)}, but that of {self.file} is {_described(other)}"
-                raise DataError(what, "expected two files of the same data set", file=file)
+                raise DataError(what, "expected files of the same data set", file=file)
 
 
 def _described(attribute: Attribute) -> str:
-    return shown(attribute.name) + ("" if attribute.values is None else f" {{{', '.join(attribute.values[:5])}}}")
+    return shown(attribute.name) + ("" if attribute.values is None else f" {{{shown_values(attribute.values)}}}")
 
 
 def _lay_out(header: ArffHeader, file: str, options: ArffOptions, label_list: Source | None, job: Job) -> _Layout:

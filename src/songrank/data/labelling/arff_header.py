@@ -1,7 +1,7 @@
 """The head of an ARFF file: its name and its attributes, up to ``@data``."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -13,6 +13,7 @@ _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NAME = re.compile(rf"({_QUOTED}|[^\s{{]+)\s*(.*)")
 _ENTRY = re.compile(rf"((?:[^,'\"]|{_QUOTED})*)(,|\Z)")
 _NUMERIC = ("numeric", "real", "integer")
+_SHOWN = 5
 _ATTRIBUTE = "expected @attribute NAME, then numeric or values in braces"
 
 
@@ -96,6 +97,15 @@ class _HeaderReader:
         if not all(values) or len(set(values)) < len(values):
             self.fail(f"attribute {shown(name)} has the values {shown(kind)}", "expected different values, and commas")
         return Attribute(name, tuple(values))
+
+
+def shown_values(values: Sequence[str]) -> str:
+    r"""The first values of an attribute, for messages.
+
+    >>> shown_values(["red", "dark\tgreen"]), shown_values("abcdefg")
+    ("'red', 'dark\\tgreen'", "'a', 'b', 'c', 'd', 'e', …")
+    """
+    return ", ".join([shown(value, limit=20) for value in values[:_SHOWN]] + ["…"] * (len(values) > _SHOWN))
 
 
 def split_entries(text: str) -> list[str] | None:

@@ -53,6 +53,8 @@ def listed_labels(header: ArffHeader, names: Sequence[str], file: str, list_file
 def counted_labels(header: ArffHeader, count: int, position: Literal["first", "last"], file: str) -> list[int]:
     """The first or the last so many attributes."""
     size = len(header.attributes)
+    if size == 1:
+        raise DataError("has one attribute", "expected at least two: a feature and a label", file=file)
     if not 0 < count < size:
         what = f"has {size:,} attributes, so that {count:,} of them cannot be labels"
         raise DataError(what, f"expected a number from 1 to {size - 1:,}", file=file)

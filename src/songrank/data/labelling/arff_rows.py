@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import NoReturn
 
 from songrank.data.errors import DataError
-from songrank.data.labelling.arff_header import ArffHeader, Attribute, split_entries, unquote
+from songrank.data.labelling.arff_header import ArffHeader, Attribute, shown_values, split_entries, unquote
 from songrank.data.source import Block
 from songrank.data.svmlight.lines import number
 from songrank.errors import shown
 
 _MAX_DIGITS = 18
+_Entry = tuple[int, str | None]  # number of an attribute, and its value unless that is missing
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,14 @@ def _relevances(attribute: Attribute, file: str) -> dict[str, float] | None:
         return None
     codes = {value: number(value.encode()) for value in attribute.values}
     if any(code is None or code < 0 for code in codes.values()):
-        what = f"label {shown(attribute.name)} has the values {', '.join(attribute.values[:5])}"
+        what = f"label {shown(attribute.name)} has the values {shown_values(attribute.values)}"
         raise DataError(what, "expected 0 and 1, or other numbers from 0 on", file=file)
     return {value: code for value, code in codes.items() if code is not None}
+
+
+def _value(entry: str) -> str | None:
+    """What an entry says; a question mark says that nothing is known, unless it is in quotes."""
+    return None if entry == "?" else unquote(entry)
 
 
 @dataclass
@@ -108,12 +115,12 @@ class ArffRows:
         """Raise, naming the line that is being read."""
         raise DataError(what, fix, file=self.file, line=self.line)
 
-    def read_row(self, entries: list[tuple[int, str]]) -> None:
+    def read_row(self, entries: list[_Entry]) -> None:
         """Take in a row: attributes and their values."""
         labels, features = len(self.item), len(self.index)
         for at, text in entries:
             column = self.columns[at]
-            if text == "?":
+            if text is None:
                 self.skip_missing(column)
             elif column.is_label:
                 self.add_label(column, text)
@@ -122,15 +129,15 @@ class ArffRows:
         self.label_counts.append(len(self.item) - labels)
         self.feature_counts.append(len(self.index) - features)
 
-    def dense(self, text: str) -> list[tuple[int, str]]:
+    def dense(self, text: str) -> list[_Entry]:
         """All values, in order of the attributes."""
         entries = self.entries(text)
         if len(entries) != len(self.columns):
             what = f"has {len(entries):,} values for {len(self.columns):,} attributes"
             self.fail(what, "expected one value an attribute, separated by commas")
-        return [(at, unquote(entry)) for at, entry in enumerate(entries)]
+        return [(at, _value(entry)) for at, entry in enumerate(entries)]
 
-    def sparse(self, text: str) -> list[tuple[int, str]]:
+    def sparse(self, text: str) -> list[_Entry]:
         """Those values that are not 0, in order of the attributes."""
         if not text.endswith("}"):
             self.fail(f"ends in {shown(text[-20:])}", "expected } at the end of a sparse row")
@@ -139,13 +146,13 @@ class ArffRows:
             self.fail(what, "write 0 first in the braces of its @attribute, or write dense rows")
         if not (inside := text[1:-1].strip()):
             return []
-        found = sorted(self.sparse_entry(entry) for entry in self.entries(inside))
+        found = sorted((self.sparse_entry(entry) for entry in self.entries(inside)), key=itemgetter(0))
         for (at, _), (following, _) in pairwise(found):
             if at == following:
                 self.fail(f"attribute {at} is repeated", "write each attribute once a row")
         return found
 
-    def sparse_entry(self, entry: str) -> tuple[int, str]:
+    def sparse_entry(self, entry: str) -> _Entry:
         """``attribute value``."""
         left, _, right = entry.replace("\t", " ").partition(" ")
         if not (left.isascii() and left.isdigit()) or not right:
@@ -153,7 +160,7 @@ class ArffRows:
         if len(left) > _MAX_DIGITS or int(left) >= len(self.columns):
             what = f"attribute is {shown(left)}, but the file has {len(self.columns):,}"
             self.fail(what, f"expected a number from 0 to {len(self.columns) - 1:,}")
-        return int(left), unquote(right.strip())
+        return int(left), _value(right.strip())
 
     def entries(self, text: str) -> list[str]:
         """What stands between commas."""
@@ -195,6 +202,6 @@ class ArffRows:
         if value is None:
             fix = "expected a finite number that fits float32"
             if column.codes is not None:
-                fix = "expected one of " + ", ".join(list(column.codes)[:5])
+                fix = f"expected one of {shown_values(list(column.codes))}"
             self.fail(f"attribute {shown(column.name)} is {shown(text)}", fix)
         return value

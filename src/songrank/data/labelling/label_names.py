@@ -50,7 +50,7 @@ class LabelNames:
         numbers = self._as_numbers(labels, numbers_are_texts)
         if catalogue is None:
             if numbers is not None:
-                return Ids.of(np.arange(max(numbers, default=-1) + 1)), np.array(numbers, np.int32)
+                return Ids.count(max(numbers, default=-1) + 1), np.array(numbers, np.int32)
             catalogue = [str(label) for label in labels]
         if numbers is None:
             known = {name: number for number, name in enumerate(catalogue)}

@@ -3,7 +3,6 @@
 A reader appends the rows of all its files to one table, the training file first. A split is a choice of rows of it.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,39 +11,38 @@ from typing import Any, Literal
 import numpy as np
 
 from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import Ragged
 from songrank.data.source import Job, Source
+from songrank.data.split_names import name_splits
 from songrank.data.splits import random_codes
 from songrank.data.storage import Array, Pieces
 
 MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
-_ROLE_WORDS = re.compile("train|trn|test|tst")
 _RANDOM_VALIDATION = 0.1
 
-Role = Literal["train", "test", "all"]
+Role = Literal["train", "validation", "test", "all"]
+ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order in which their files are read
+
+LabelOptions = QuerySplitOptions  # how rows are divided is all that a reader needs to ask
 
 
-class LabelOptions(QuerySplitOptions):
-    """Rows to splits."""
+def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
+    """Files of one kind by what they are for, as their names or their folders say: each split, or all rows in one.
 
+    Raises:
+        DataError: some of them name a split and others do not.
 
-def role_of(name: str) -> Role:
-    """What a file is for, by its name; where it has several such words the last one counts.
-
-    >>> role_of("eurlex_train.txt"), role_of("latest-trn.json"), role_of("bibtex-test.arff"), role_of("data.txt")
-    ('train', 'train', 'test', 'all')
     """
-    words = _ROLE_WORDS.findall(name.lower())
-    if not words:
-        return "all"
-    return "train" if words[-1].startswith("tr") else "test"
+    files = [(source, split or "all") for source, split in name_splits(found, path, ())]
+    return {role: [source for source, other in files if other == role] for role in ROLES}
 
 
-def choose_files(found: Sequence[Source], options: LabelOptions, path: Path) -> dict[Role, Source]:
-    """The file of each role that is to be read: train and test, or all rows in one.
+def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
+    """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
 
     Args:
         found: files of the right kind.
@@ -55,11 +53,7 @@ def choose_files(found: Sequence[Source], options: LabelOptions, path: Path) -> 
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}
     else:
-        roles: dict[Role, list[Source]] = {"train": [], "test": [], "all": []}
-        for source in found:
-            roles[role_of(source.file_name)].append(source)
-        wanted: tuple[Role, ...] = ("train", "test") if roles["train"] or roles["test"] else ("all",)
-        files = {role: _only(roles[role], role, path) for role in wanted if roles[role]}
+        files = {role: _only(sources, role, path) for role, sources in by_role(found, path).items() if sources}
     check_split(options, files, path)
     return files
 
@@ -72,16 +66,16 @@ def names_one_file(path: Path) -> bool:
 def _only(sources: Sequence[Source], role: Role, path: Path) -> Source:
     if len(sources) > 1:
         names = ", ".join(source.file_name for source in sources[:3])
-        kind = {"train": "training", "test": "test", "all": "data"}[role]
+        kind = {"train": "training", "all": "data"}.get(role, role)
         raise DataError(
             f"holds {len(sources)} files that could be the {kind} file: {names}",
-            "name a folder or an archive with one train and one test file, or one file",
+            "name a folder or an archive with one file for each split, or one file",
             file=str(path),
         )
     return sources[0]
 
 
-def check_split(options: LabelOptions, roles: Mapping[Role, Any], path: Path) -> None:
+def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Path) -> None:
     """Raise, before anything is read, if the files and the options give no training rows or no test rows."""
     if not is_given(options, roles):
         validation = _random_validation(options)
@@ -104,14 +98,20 @@ def check_split(options: LabelOptions, roles: Mapping[Role, Any], path: Path) ->
             "leave test out, or say split=random",
             file=str(path),
         )
+    if options.validation and "validation" in roles:
+        raise DataError(
+            f"validation is {options.validation:g}, but the source has its own validation file",
+            "leave validation out, or say split=random",
+            file=str(path),
+        )
 
 
-def is_given(options: LabelOptions, roles: Mapping[Role, Any]) -> bool:
+def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:
     """Whether the files say which rows are for what."""
     return options.split == "given" or (options.split is None and "all" not in roles)
 
 
-def _random_validation(options: LabelOptions) -> float:
+def _random_validation(options: QuerySplitOptions) -> float:
     return _RANDOM_VALIDATION if options.validation is None else options.validation
 
 
@@ -123,23 +123,39 @@ class Split:
     first: int = 0
 
 
-def split_rows(rows: Mapping[Role, int], options: LabelOptions) -> dict[str, Split]:
+def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str, Split]:
     """Which rows of the table are for what; ``rows`` says how many each file has, in their order in the table.
 
-    >>> splits = split_rows({"train": 4, "test": 2}, LabelOptions(validation=0.25))
+    >>> splits = split_rows({"train": 4, "test": 2}, QuerySplitOptions(validation=0.25))
     >>> {name: (split.rows - split.first).tolist() for name, split in splits.items()}
     {'train': [0, 1, 3], 'validation': [2], 'test': [0, 1]}
     """
-    given, first = is_given(options, rows), rows.get("train", 0)
-    if given:
-        codes = random_codes(first, options.validation or 0.0, 0.0, options.seed)
-        splits = {"test": Split(np.arange(first, first + rows["test"]), first)}
-    else:
-        codes = random_codes(sum(rows.values()), _random_validation(options), options.test, options.seed)
-        splits = {"test": Split(np.flatnonzero(codes == 2))}
-    splits = {"train": Split(np.flatnonzero(codes == 0)), "validation": Split(np.flatnonzero(codes == 1)), **splits}
-    if not splits["train"].rows.size:
-        raise DataError("no row is left for training", "give more rows, or hold out fewer")
+    if not is_given(options, rows):
+        return _divide(sum(rows.values()), _random_validation(options), options.test, options.seed)
+    splits: dict[str, Split] = {}
+    first = 0
+    for role, count in rows.items():
+        if not count:
+            raise DataError(f"the {role} file has no rows", "expected at least one, or say split=random")
+        splits[role] = Split(np.arange(first, first + count), first)
+        first += count
+    if options.validation:
+        splits |= _divide(rows["train"], options.validation, 0.0, options.seed)
+    return {name: splits[name] for name in SPLITS if name in splits}
+
+
+def _divide(rows: int, validation: float, test: float, seed: int) -> dict[str, Split]:
+    """Random rows for each split, at least one for each that shall have a part."""
+    least = 1 / max(1, rows)
+    codes = random_codes(rows, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
+    splits = {name: Split(np.flatnonzero(codes == code)) for code, name in enumerate(SPLITS)}
+    asked = {"train": 1.0, "validation": validation, "test": test}
+    if any(asked[name] and not split.rows.size for name, split in splits.items()):
+        raise DataError(
+            f"{rows:,} {'row' if rows == 1 else 'rows'} cannot be divided into validation {validation:g}, "
+            f"test {test:g} and a rest for training",
+            "choose smaller parts, 0 for none, or bring more rows",
+        )
     return {name: split for name, split in splits.items() if split.rows.size}
 
 
@@ -163,6 +179,8 @@ def labelling_content(
         extra: what else ``dataset.json`` shall say.
 
     """
+    if not labels.lengths(splits["train"].rows).any():
+        raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
     arrays: dict[str, dict[str, Array | Pieces]] = {}
     query_ids: dict[str, Ids] = {}
     for name, split in splits.items():

@@ -6,7 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from songrank.data.content import Content
-from songrank.data.labelling.rows import LabelOptions, Role, Split, is_given, label_table, labelling_content, split_rows
+from songrank.data.errors import DataError
+from songrank.data.labelling.rows import Role, Split, is_given, label_table, labelling_content, split_rows
 from songrank.data.labelling.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.data.labelling.text_rows import TextRows
 from songrank.data.labelling.words import (
@@ -19,6 +20,7 @@ from songrank.data.labelling.words import (
     tokenise,
     write_words,
 )
+from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import Ragged
 from songrank.data.source import Job
 from songrank.data.storage import Array
@@ -26,7 +28,7 @@ from songrank.data.storage import Array
 VOCABULARY_FILE = "vocabulary.txt"
 
 
-class TextOptions(LabelOptions):
+class TextOptions(QuerySplitOptions):
     """Texts to words, and rows to splits."""
 
     max_tokens: int = Field(500, ge=1, description="keep the first so many words of a text")
@@ -43,7 +45,7 @@ def xmc_text(source: Path, options: TextOptions, job: Job, scratch: Path) -> Con
       a list under ``labels`` or ``target_ind``, with graded relevance under ``target_rel`` if there is any; an id under
       ``uid`` or ``id`` if there is one.
     * ``train_texts.txt`` or ``train_raw_texts.txt``, one text a line, and ``train_labels.txt``, with the text's labels
-      on the same line, separated by blanks; likewise for test.
+      on the same line, separated by blanks; likewise for test, and for validation if there is such a file.
 
     The catalogue is known to all splits: labels that are names are those of all files, in order; whole numbers say how
     many there are by the largest. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
@@ -62,7 +64,7 @@ def xmc_text(source: Path, options: TextOptions, job: Job, scratch: Path) -> Con
 
     """
     files = find_text_files(source, options, options.encoding)
-    rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase)[: options.max_tokens])
+    rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase, most=options.max_tokens))
     counts = _read(files, rows, options, job)
     catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
     item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
@@ -105,6 +107,12 @@ def _vocabulary(rows: TextRows, texts: Ragged, train: Split, options: TextOption
     """The words of the training texts that are kept, and the number of every word that was met anywhere."""
     counts = count_words(texts, train.rows, len(rows.words))
     words = choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
+    if not words:
+        what, fix = "no text for training has a word", "expected letters or digits: check the texts and their encoding"
+        if counts.any():
+            what = f"no word occurs {options.min_count:,} times in the texts for training"
+            fix = f"choose a min_count of at most {counts.max():,}"
+        raise DataError(what, fix)
     numbers = np.full(len(rows.words), UNKNOWN, np.int32)
     numbers[[rows.words[word] for word in words]] = np.arange(FIRST_WORD, FIRST_WORD + len(words))
     return words, numbers

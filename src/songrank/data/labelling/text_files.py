@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from songrank.data.errors import DataError
 from songrank.data.labelling.json_texts import json_lines
-from songrank.data.labelling.rows import LabelOptions, Role, choose_files, names_one_file
+from songrank.data.labelling.rows import Role, by_role, choose_files, names_one_file
+from songrank.data.options import QuerySplitOptions
 from songrank.data.source import Job, Source, check_utf8, find_sources
 from songrank.errors import shown
 
@@ -27,7 +28,7 @@ class TextFiles:
     catalogue: Source | None
 
 
-def find_text_files(path: Path, options: LabelOptions, encoding: str) -> TextFiles:
+def find_text_files(path: Path, options: QuerySplitOptions, encoding: str) -> TextFiles:
     """Find JSON lines, or pairs of text and label files, behind ``path``; a file that is named itself is JSON lines."""
     found = [replace(source, encoding=encoding) for source in find_sources(path, _PATTERNS, _EXPECTED)]
     if names_one_file(path):
@@ -47,11 +48,12 @@ def find_text_files(path: Path, options: LabelOptions, encoding: str) -> TextFil
 
 
 def _lines_of_text(found: Sequence[Source], path: Path) -> list[Source]:
-    """Files with one text a line: the untouched ones where there are others as well."""
+    """Files with one text a line: for each role the untouched ones where there are others as well."""
     texts = [source for source in found if _TEXTS.fullmatch(source.file_name)]
     if not texts:
         raise DataError(f"holds no {_EXPECTED}", "name the folder or archive that holds the texts", file=str(path))
-    return [source for source in texts if "raw" in source.file_name.lower()] or texts
+    roles = by_role(texts, path).values()
+    return [chosen for sources in roles for chosen in [s for s in sources if "raw" in s.file_name.lower()] or sources]
 
 
 def _partner(texts: Source, found: Sequence[Source]) -> Source:

@@ -1,8 +1,11 @@
 """Texts to numbers of words: one rule for what a word is, and a vocabulary of the most frequent."""
 
 import re
+import sys
 import unicodedata
 from collections.abc import Hashable, Iterable
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,20 +16,38 @@ from songrank.data.storage import Array, Pieces
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 _PIECE_TOKENS = 1 << 22
-_WORD = re.compile(r"[^\W_]+")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def tokenise(text: str, *, lowercase: bool = True) -> list[str]:
-    """Words are the longest runs of letters and digits of any script; everything else separates them.
+def tokenise(text: str, *, lowercase: bool = True, most: int | None = None) -> list[str]:
+    """Words are the longest runs of letters, digits and combining marks of any script that begin with no mark.
 
-    Text is composed first (NFC), so that a letter and its accent are one character however they were typed.
+    These are the characters of Unicode's categories L, N and M; all others separate words. Text is composed first
+    (NFC), so that a letter and its accent are one character however they were typed; marks that have no such character,
+    as vowel signs of Hindi, stay in their word. Lower case is Unicode's for each letter, except that İ becomes i.
+
+    Args:
+        text: to be cut.
+        lowercase: take A for a.
+        most: only so many words from the beginning; none: all.
 
     >>> tokenise("Directive 2004/18/EC: café_au lait!")
     ['directive', '2004', '18', 'ec', 'café', 'au', 'lait']
+    >>> tokenise("हिन्दी İstanbul", most=2)
+    ['हिन्दी', 'istanbul']
+
     """
     text = unicodedata.normalize("NFC", text)
-    return _WORD.findall(text.lower() if lowercase else text)
+    if lowercase:
+        text = text.replace("İ", "i").lower()
+    return [match[0] for match in islice(_word().finditer(text), most)]
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char)[0] == "M")
+    # \w is L, N and the underscore; the look ahead spares most characters the search among the marks
+    return re.compile(rf"[^\W_]+(?:(?=[^\x00-\u02ff])[{marks}]+[^\W_]*)*")
 
 
 class Codes(dict[_Key, int]):

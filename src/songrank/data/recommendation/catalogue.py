@@ -6,14 +6,13 @@ import numpy as np
 import polars as pl
 
 from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.data.recommendation.options import RatingOptions
 from songrank.data.source import Job
 from songrank.data.splits import split_codes
 from songrank.data.storage import Array, Pieces
-
-_SPLITS = ("train", "validation", "test")
 
 
 @dataclass
@@ -56,7 +55,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
     codes = split_codes(counts, log.time, options, job)
     label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
     splits: dict[str, dict[str, Array | Pieces]] = {}
-    for number, split in enumerate(_SPLITS):
+    for number, split in enumerate(SPLITS):
         rows = slice(None) if codes is None else codes == number
         if (codes is None and number) or not log.query[rows].shape[0]:
             continue
@@ -64,11 +63,15 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         if log.time is not None:
             columns["time"] = log.time[rows]
         splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
+    if "train" not in splits:
+        raise DataError("no pair is left for training", "hold out less, or choose another split")
     return Content("recommendation", splits, log.query_ids, log.item_ids)
 
 
 def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
     if log.label is None:
+        if options.min_rating is not None:
+            raise DataError("min_rating needs ratings", "name the column that holds them, or leave it out")
         return
     relevant = log.label > 0
     job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))

@@ -74,7 +74,7 @@ class Collector:
         if names.time is not None:
             kind, time = read_column(read_times, block[names.time], TIME_EXPECTED, file, line)
             if self._kind not in (None, kind):
-                raise DataError(f"{names.time} holds dates and numbers", "expected one of the two", file=file)
+                raise DataError(f"{names.time} holds {self._kind} and {kind}", "expected times of one kind", file=file)
             self._kind = kind
             self._time.append(time)
         self._query.add(query)
@@ -86,7 +86,13 @@ class Collector:
         item, item_ids = self._item.finish()
         label = np.concatenate(self._label) if self._label else None
         time = np.concatenate(self._time) if self._time else None
+        if time is not None and time.dtype.kind == "f" and any(_too_large(part) for part in self._time):
+            raise DataError(f"{self.names.time} holds fractions and numbers above 2^53", "expected whole numbers")
         return Interactions(query, query_ids, item, item_ids, label, time)
+
+
+def _too_large(time: Array) -> bool:
+    return time.dtype.kind == "i" and bool((np.abs(time) > 2**53).any())
 
 
 def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -> Content:
@@ -111,9 +117,8 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
 def _add_table(collector: Collector | None, table: pl.LazyFrame, file: str, options: ColumnOptions) -> Collector:
     collector = _agree(collector, column_names(table, file), options, file)
     block = collect(table, collector.names.all, file)
-    if not block.height:
-        raise DataError("has no rows", "expected at least one interaction", file=file)
-    collector.add(block, file)
+    if block.height:  # some writers leave parts without rows
+        collector.add(block, file)
     return collector
 
 

@@ -25,6 +25,8 @@ from songrank.errors import shown
 _WHOLE = re.compile(rb"[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MAX_ID = 2**31 - 1
+_MAX_TIME = 2**60
+_MAX_RATING = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _fast(data: bytes, layout: Layout) -> tuple[Array, Array, Array, Array] | No
     user, movie, rating, time = (table[name].to_numpy() for name in COLUMNS)
     if min(user.min(), movie.min()) < 0 or max(user.max(), movie.max()) > _MAX_ID or time.min() < 0:
         return None
-    if not bool((rating >= 0).all()) or not bool(np.isfinite(rating).all()):
+    if time.max() > _MAX_TIME or not bool(((rating >= 0) & (rating <= _MAX_RATING)).all()):
         return None
     return user.astype(np.int32), movie.astype(np.int32), rating.astype(np.float32), time
 
@@ -133,7 +135,7 @@ def careful_ratings(data: bytes, layout: Layout, file: str, line: int) -> tuple[
             )
         user = _whole("user", fields[0], _MAX_ID, file, number)
         movie = _whole("movie", fields[1], _MAX_ID, file, number)
-        time = _whole("timestamp", fields[3], 2**60, file, number)
+        time = _whole("timestamp", fields[3], _MAX_TIME, file, number)
         rows.append((user, movie, _rating(fields[2], file, number), time))
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
     types = (np.int32, np.int32, np.float32, np.int64)
@@ -149,6 +151,6 @@ def _whole(name: str, field: bytes, most: int, file: str, line: int) -> int:
 
 def _rating(field: bytes, file: str, line: int) -> float:
     value = float(field) if _NUMBER.fullmatch(field.strip()) else math.nan
-    if not 0 <= value < math.inf:
+    if not 0 <= value <= _MAX_RATING:
         raise DataError(f"rating is {shown(field)}", "expected a number of at least 0", file=file, line=line)
     return value

@@ -32,6 +32,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 def netflix(source: Path, options: RatingOptions, job: Job, scratch: Path) -> Content:
     """All ratings of a folder or archive, movie after movie; times are seconds since 1970, one value a day."""
     files = find_sources(source, ["combined_data_*.txt", "mv_*.txt"], "combined_data_*.txt or mv_*.txt")
+    if len({file.file_name[:3] for file in files}) > 1:
+        raise DataError("holds combined_data_*.txt and mv_*.txt", "name a folder with one of the two", file=str(source))
     parts: list[list[Array]] = [[], [], [], []]
     for file in files:
         movie: int | None = None
@@ -56,6 +58,8 @@ def parse_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]
 
 def _fast(data: bytes, movie: int | None) -> tuple[Columns, int | None] | None:
     """A block that is exactly as it should be, else None: three columns, where a movie's line has only the first."""
+    if b",," in data or b",\n" in data:
+        return None
     named = dict.fromkeys(("first", "rating", "day"), pl.String)
     text = b"0:,,\n" + data.replace(b":\n", b":,,\n")
     first, rating, day = pl.col("first"), pl.col("rating"), pl.col("day")

@@ -1,8 +1,8 @@
 """Options of recommendation: which interactions count, and how they are split."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from songrank.data.options import Options
 
@@ -16,14 +16,20 @@ class RatingOptions(Options):
         "last", description="of interactions of one query with one item, keep this one"
     )
     labels: Literal["rating", "binary"] = Field("rating", description="label = the rating, or 1")
-    min_rating: float | None = Field(None, description="leave out ratings below this")
+    min_rating: float | None = Field(None, allow_inf_nan=False, description="leave out ratings below this")
     split: Literal["leave-last-out", "time", "random", "none"] = Field(
         "leave-last-out", description="hold out each query's last pairs, the latest pairs of all, or random pairs"
     )
     holdout: int = Field(1, ge=1, description="leave-last-out: so many for test, and so many before for validation")
     validation: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for validation")
     test: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for test")
-    seed: int = Field(0, ge=0, description="of the random split")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the random split")
+
+    @model_validator(mode="after")
+    def _leave_something(self) -> Self:
+        if self.split in ("time", "random") and self.validation + self.test >= 1:
+            raise ValueError(f"validation {self.validation:g} and test {self.test:g} that leave something for training")
+        return self
 
 
 class ColumnOptions(RatingOptions):

@@ -10,6 +10,7 @@ from songrank.data.errors import DataError
 from songrank.data.storage import Array, ScratchArray
 
 CHUNK_BYTES = 16 << 20
+MAX_BYTES_IF_EMPTY, MAX_EMPTINESS = 10**9, 50
 _GROWTH = 1.5
 
 
@@ -29,7 +30,7 @@ class FeatureStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.num_rows, self.width, self.num_missing = folder, 0, 0, 0
+        self.folder, self.num_rows, self.width, self.num_missing, self.num_values = folder, 0, 0, 0, 0
         self.skip = 0  # columns that turned out to be none: where a file may count features from 0 or from 1
         self._files: list[ScratchArray] = []
         self._starts: list[int] = []
@@ -43,6 +44,7 @@ class FeatureStore:
     def add(self, rows: Array) -> None:
         """Append rows [rows, features], NaN where a value is missing."""
         self.num_missing += int(np.isnan(rows).sum())
+        self.num_values += rows.size
         file = self._file(rows.shape[0], rows.shape[1])
         if rows.shape[1] < file.tail[0]:
             rows = np.pad(rows, ((0, 0), (0, file.tail[0] - rows.shape[1])))
@@ -52,6 +54,7 @@ class FeatureStore:
     def add_sparse(self, offsets: Array, index: Array, value: Array) -> None:
         """Append rows in CSR; what a row does not name is 0, and NaN is missing."""
         self.num_missing += int(np.isnan(value).sum())
+        self.num_values += value.size
         width = self._file(offsets.shape[0] - 1, int(index.max(initial=-1)) + 1).tail[0]
         for start, stop in _spans(offsets.shape[0] - 1, width):
             low, high = offsets[start], offsets[stop]
@@ -73,10 +76,20 @@ class FeatureStore:
             found[mine, :width] = part[numbers[mine] - self._starts[file], :width]
         return found[:, self.skip :]
 
-    def chunks(self, numbers: Array) -> Iterator[Array]:
-        """Rows by number, as many at a time as fit in memory easily."""
-        for start, stop in _spans(numbers.shape[0], self.width):
+    def chunks(self, numbers: Array, step: int | None = None) -> Iterator[Array]:
+        """Rows by number, ``step`` at a time, or as many as fit in memory easily."""
+        for start, stop in _spans(numbers.shape[0], self.width, step):
             yield self.rows(numbers[start:stop])
+
+    def check_filled(self, first_index: int) -> None:
+        """Raise if the table would be large and nearly empty: some feature has a number that is far too high."""
+        cells = self.num_rows * self.num_features
+        if cells * 4 > MAX_BYTES_IF_EMPTY and cells > MAX_EMPTINESS * self.num_values:
+            raise DataError(
+                f"feature {self.num_features - 1 + first_index:,} would make a table of {cells * 4 / 1e9:,.1f} GB for "
+                f"{self.num_values:,} values",
+                f"number the features densely from {first_index}, or lower max_index to be told the line of a mistake",
+            )
 
     def check_space(self, rows: int, width: int, bytes_each: int = 4) -> None:
         """Raise if the disk has no room for so many rows: better now than when it is full."""
@@ -100,6 +113,6 @@ class FeatureStore:
         return self._files[-1]
 
 
-def _spans(rows: int, width: int) -> Iterator[tuple[int, int]]:
-    step = max(1, CHUNK_BYTES // (4 * max(1, width)))
+def _spans(rows: int, width: int, step: int | None = None) -> Iterator[tuple[int, int]]:
+    step = step or max(1, CHUNK_BYTES // (4 * max(1, width)))
     return ((start, min(start + step, rows)) for start in range(0, rows, step))

@@ -15,7 +15,7 @@ from songrank.data.errors import DataError
 from songrank.data.search.lists import ListOptions, ListRows
 from songrank.data.search.splits import UNNAMED
 from songrank.data.source import Job, Source, find_sources
-from songrank.data.split_names import SPLIT_WORDS, check_one_a_split, split_of_name, split_order
+from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
 from songrank.data.storage import Array
 from songrank.data.tables.columns import (
     ID_EXPECTED,
@@ -97,15 +97,13 @@ def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: 
     return collector.rows.content(options, job, {"names": list(collector.names.features)})
 
 
-def _files(path: Path) -> list[tuple[Source, str | None]]:
+def _files(path: Path) -> list[File]:
     found = find_sources(path, [f"*{ending}" for ending in _ENDINGS], "CSV, TSV or Parquet file")
-    files = [(source, split_of_name(source.file_name, _ENDINGS)) for source in found]
-    named = [file for file in files if file[1] is not None]
-    check_one_a_split(named, path)
+    files = in_order(name_splits(found, path, _ENDINGS), path)
     kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
-    if not named and len(kinds) > 1:
+    if files[0][1] is None and len(kinds) > 1:
         raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
-    return sorted(named or files, key=lambda file: split_order(file[1]))
+    return files
 
 
 class _Collector:

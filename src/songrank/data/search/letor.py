@@ -1,10 +1,11 @@
 """LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document a line.
 
 MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM's files with group sizes, which all write
-rows alike and differ in how files are named (:mod:`songrank.data.letor_files`).
+rows alike and differ in how files are named (:mod:`songrank.data.search.letor_files`).
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,20 +34,24 @@ class LetorOptions(ListOptions):
     first_index: int | None = Field(
         None, ge=0, le=1, description="number of the first feature; 1 if not given, or as found beside group sizes"
     )
-    max_index: int = Field(100_000, ge=1, description="a feature with a larger number is taken for a mistake")
+    max_index: int = Field(
+        10_000, ge=1, le=2**31 - 1, description="a feature with a larger number is taken for a mistake"
+    )
 
 
 def letor(source: Path, options: LetorOptions, job: Job, scratch: Path) -> Content:
     """Rows of all files of a fold, a set, a partition, or of a single file."""
-    files = find_files(source, options.fold, options.set)
-    open_start = options.first_index is None and any(file.groups for file in files)
+    found = find_files(source, options.fold, options.set)
+    open_start = options.first_index is None and any(file.groups for file in found.files)
     first = 0 if open_start else 1 if options.first_index is None else options.first_index
     reader = _Reader(options, job, ListRows(scratch), first)
-    for file in files:
+    for file in found.files:
         reader.read(file)
     if open_start and reader.lowest >= 1:
         first = reader.rows.features.skip = 1
-    return reader.rows.content(options, job, {"first_index": first})
+    reader.rows.features.check_filled(first)
+    content = reader.rows.content(options, job, {"first_index": first})
+    return replace(content, extra={**content.extra, "source": found.chosen}) if found.chosen else content
 
 
 class _Reader:

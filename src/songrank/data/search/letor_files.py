@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from songrank.data.errors import DataError
 from songrank.data.source import Source, find_sources, reading
-from songrank.data.split_names import SPLIT_WORDS, check_one_a_split, inner_path, split_of_name, split_order
+from songrank.data.split_names import SPLIT_WORDS, File, in_order, inner_path, name_splits
 
 T = TypeVar("T")
 
@@ -19,7 +19,10 @@ _SET = re.compile(r"set(\d+)\..*", re.IGNORECASE)
 _PARTITION = re.compile(r"(?P<letter>[a-z])(?P<part>[1-5])\.txt", re.IGNORECASE)
 _FOLD = re.compile(r"fold[ _-]?(\d+)", re.IGNORECASE)
 _PATTERNS = [f"*{ending}" for ending in _ENDINGS + GROUP_ENDINGS]
-_PATTERNS += [f"{before}{word}" for word in SPLIT_WORDS for before in ("", "*.", "*-", "*_")]
+_NUMBERS = ("", "[0-9]", "[0-9][0-9]", "[._-][0-9]", "[._-][0-9][0-9]", "-[0-9]*-of-*[0-9]")
+_PATTERNS += [
+    f"{before}{word}{number}" for word in SPLIT_WORDS for before in ("", "*.", "*-", "*_") for number in _NUMBERS
+]
 PARTS = 5
 
 
@@ -32,28 +35,31 @@ class LetorFile:
     groups: Source | None = None
 
 
-def find_files(path: Path, fold: int | None, set_number: int | None) -> list[LetorFile]:
+@dataclass(frozen=True)
+class LetorFiles:
+    """The files of one data set, in the order in which they are read, and which fold and set of the source they are."""
+
+    files: list[LetorFile]
+    chosen: dict[str, int]
+
+
+def find_files(path: Path, fold: int | None, set_number: int | None) -> LetorFiles:
     """The files of one data set: one a split, several where the split consists of parts, or a single file."""
     found = find_sources(path, _PATTERNS, "LETOR files, e.g. train.txt and test.txt, or S1.txt to S5.txt")
     groups = [source for source in found if source.file_name.lower().endswith(GROUP_ENDINGS)]
     sources = [source for source in found if source not in groups] or found
     if len(found) == 1:
         groups = _beside(found[0])
-    sources = _of_fold(sources, path, fold)
-    named = [source for source in sources if _split(source) is not None]
-    if not named and len(sources) > 1:
+    chosen: dict[str, int] = {}
+    sources = _of_fold(sources, path, fold, chosen)
+    files = name_splits(sources, path, _ENDINGS)
+    if files[0][1] is None and len(files) > 1:
         return _partition(sources, path, fold)
-    files = [LetorFile(source, _split(source), _groups_of(source, groups)) for source in named or sources]
-    files = _of_set(files, path, set_number)
-    check_one_a_split([(file.source, file.split) for file in files], path)
-    return sorted(files, key=lambda file: split_order(file.split))
+    files = in_order(_of_set(files, path, set_number, chosen), path)
+    return LetorFiles([LetorFile(source, split, _groups_of(source, groups)) for source, split in files], chosen)
 
 
-def _split(source: Source) -> str | None:
-    return split_of_name(source.file_name, _ENDINGS)
-
-
-def _of_fold(sources: list[Source], path: Path, fold: int | None) -> list[Source]:
+def _of_fold(sources: list[Source], path: Path, fold: int | None, chosen: dict[str, int]) -> list[Source]:
     """Only what lies in the folder of this fold, where there are such folders."""
     folds: dict[int, list[Source]] = {}
     for source in sources:
@@ -63,33 +69,36 @@ def _of_fold(sources: list[Source], path: Path, fold: int | None) -> list[Source
         if numbers:
             folds.setdefault(numbers[-1], []).append(source)
     if folds:
-        return _pick(folds, fold, "fold", path)
+        return _pick(folds, fold, "fold", path, chosen)
     if len(sources) > 1 and any(_PARTITION.fullmatch(source.file_name) for source in sources):
         return sources
     itself = _FOLD.fullmatch(path.name)
     _check_without(fold, int(itself[1]) if itself else 1, "fold", path)
+    if itself:
+        chosen["fold"] = int(itself[1])
     return sources
 
 
-def _of_set(files: list[LetorFile], path: Path, set_number: int | None) -> list[LetorFile]:
+def _of_set(files: list[File], path: Path, set_number: int | None, chosen: dict[str, int]) -> list[File]:
     """Only the files of this set, where files are named after sets."""
-    sets: dict[int, list[LetorFile]] = {}
+    sets: dict[int, list[File]] = {}
     for file in files:
-        if name := _SET.fullmatch(file.source.file_name):
+        if name := _SET.fullmatch(file[0].file_name):
             sets.setdefault(int(name[1]), []).append(file)
     if sets:
-        return _pick(sets, set_number, "set", path)
+        return _pick(sets, set_number, "set", path, chosen)
     _check_without(set_number, 1, "set", path)
     return files
 
 
-def _pick(choices: dict[int, list[T]], number: int | None, what: str, path: Path) -> list[T]:
-    """What the user chose, or the only one, or the first."""
+def _pick(choices: dict[int, list[T]], number: int | None, what: str, path: Path, chosen: dict[str, int]) -> list[T]:
+    """What the user chose, or the first that is there; which one that is goes into ``chosen``."""
     if number is None:
-        number = 1 if len(choices) > 1 else min(choices)
+        number = min(choices)
     if number not in choices:
         there = ", ".join(map(str, sorted(choices)))
         raise DataError(f"holds no {what} {number}", f"choose one that is there: {there}", file=str(path))
+    chosen[what] = number
     return choices[number]
 
 
@@ -98,7 +107,7 @@ def _check_without(number: int | None, only: int, what: str, path: Path) -> None
         raise DataError(f"{what} is {number}, and there is only one here", "leave the option out", file=str(path))
 
 
-def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> list[LetorFile]:
+def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> LetorFiles:
     """Five parts of which fold k trains on k, k + 1 and k + 2, validates on k + 3 and tests on k + 4."""
     parts: dict[str, dict[int, Source]] = {}
     for source in sources:
@@ -117,7 +126,8 @@ def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> list[
     if first > PARTS:
         raise DataError(f"fold is {fold}", f"expected 1 to {PARTS}", file=str(path))
     splits = ("train", "train", "train", "validation", "test")
-    return [LetorFile(numbered[(first - 1 + ahead) % PARTS + 1], split) for ahead, split in enumerate(splits)]
+    files = [LetorFile(numbered[(first - 1 + ahead) % PARTS + 1], split) for ahead, split in enumerate(splits)]
+    return LetorFiles(files, {"fold": first})
 
 
 def _beside(source: Source) -> list[Source]:

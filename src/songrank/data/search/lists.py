@@ -26,6 +26,8 @@ from songrank.data.source import Job
 from songrank.data.storage import Array, Pieces
 from songrank.data.tables.encoding import IdColumn
 
+MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
+
 
 class ListOptions(QuerySplitOptions):
     """Lists of documents to splits and features.
@@ -105,7 +107,7 @@ class ListRows:
 
     def _fit(self, rows: Array, options: ListOptions) -> FeatureTransform:
         return FeatureTransform.fit(
-            self.features.chunks(rows),
+            self.features.chunks(rows, MEASURED_ROWS),
             self.features.num_features,
             standardise=options.standardise,
             log_features=options.log_features,

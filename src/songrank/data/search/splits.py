@@ -17,8 +17,11 @@ UNNAMED = 255  # the split of a row about which the source says nothing
 def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptions) -> Array:
     """0, 1 or 2 for each query: train, validation, test.
 
+    What is divided at random is divided in the order in which queries appear: their numbers follow their ids, and how
+    these are sorted, as numbers or as texts, may depend on the ids of another split.
+
     Args:
-        query: number of each row's query.
+        query: number of each row's query, all of which have rows.
         split: of each row, as the source says: 0, 1, 2 or ``UNNAMED``.
         ids: of the queries, for messages.
         options: how to divide.
@@ -29,12 +32,16 @@ def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptio
 
     """
     named = np.unique(split).tolist()
-    if options.split == "random" or (options.split is None and len(named) == 1):
-        return _random(len(ids), options)
+    # In order of their texts, whatever type they are read as, so that how other ids are written moves no query.
+    order = np.array(sorted(range(len(ids)), key=[str(known).encode() for known in ids].__getitem__), np.int64)
+    if options.split == "random" or (options.split is None and named in ([TRAIN], [UNNAMED])):
+        codes = np.empty(len(ids), np.uint8)
+        codes[order] = _random(len(ids), options)
+        return codes
     _check_named(named, options)
     codes = _given(query, split, ids)
     if options.validation:
-        train = np.flatnonzero(codes == TRAIN)
+        train = order[codes[order] == TRAIN]
         codes[train] = _divide(train.shape[0], options.validation, 0.0, options.seed)
     return codes
 

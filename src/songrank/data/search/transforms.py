@@ -23,6 +23,7 @@ class Moments:
 
     Blocks are merged with the update of `Chan, Golub and LeVeque (1983)
     <https://doi.org/10.1080/00031305.1983.10483115>`_, which stays exact where the mean is large beside the deviation.
+    Sums run along contiguous columns, so that those of one feature do not depend on how many others there are.
 
     >>> moments = Moments(1)
     >>> moments.add(np.array([[1.0], [np.nan]]))
@@ -37,19 +38,21 @@ class Moments:
 
     def add(self, rows: Array) -> None:
         """Take in a block of rows, float64 [rows, features], NaN where a value is missing."""
-        missing = np.isnan(rows)
+        columns = np.ascontiguousarray(rows.T)
+        missing = np.isnan(columns)
         any_missing = bool(missing.any())
-        count = (rows.shape[0] - missing.sum(0)).astype(np.float64)
-        mean = (np.where(missing, 0.0, rows) if any_missing else rows).sum(0) / np.maximum(count, 1)
-        deviation = rows - mean
+        count = (rows.shape[0] - missing.sum(1)).astype(np.float64)
+        mean = (np.where(missing, 0.0, columns) if any_missing else columns).sum(1) / np.maximum(count, 1)
+        deviation = columns - mean[:, None]
         if any_missing:
             deviation[missing] = 0.0
         step, both = mean - self.mean, np.maximum(self.count + count, 1)
         self.mean += step * count / both
-        self.squares += np.einsum("rf,rf->f", deviation, deviation) + np.square(step) * self.count * count / both
+        squares = np.square(deviation, out=deviation).sum(1)
+        self.squares += squares + np.square(step) * self.count * count / both
         self.count += count
-        self.low = np.fmin(self.low, np.fmin.reduce(rows, axis=0, initial=np.inf))
-        self.high = np.fmax(self.high, np.fmax.reduce(rows, axis=0, initial=-np.inf))
+        self.low = np.fmin(self.low, np.fmin.reduce(columns, axis=1, initial=np.inf))
+        self.high = np.fmax(self.high, np.fmax.reduce(columns, axis=1, initial=-np.inf))
 
     @property
     def deviation(self) -> Array:

@@ -83,8 +83,8 @@ def read_ids(column: pl.Series) -> pl.Series | None:
     if column.null_count():
         return None
     if column.dtype.is_integer():
-        fits = column.dtype != pl.UInt64 or not bool((column > 2**63 - 1).any())
-        return column if fits else column.cast(pl.String)
+        whole = column.cast(pl.Int64, strict=False)
+        return column.cast(pl.String) if whole.null_count() else whole
     if column.dtype.is_float():  # what pandas makes of whole numbers when one was missing
         whole = column.cast(pl.Int64, strict=False)
         return whole if not whole.null_count() and bool((whole == column).all()) else None

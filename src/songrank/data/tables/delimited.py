@@ -9,9 +9,10 @@ from itertools import islice
 import polars as pl
 
 from songrank.data.errors import DataError
-from songrank.data.source import Block, Job, Source, check_utf8
+from songrank.data.source import MAX_LINE_BYTES, Block, Job, Source, check_utf8
 from songrank.errors import shown
 
+csv.field_size_limit(MAX_LINE_BYTES)  # Python's own limit is 128 KiB
 _SEPARATORS = ("\t", ",", ";", "|")
 
 
@@ -34,11 +35,14 @@ class DelimitedFile:
         check_utf8(first)
         head, _, rest = first.data.partition(b"\n")
         self._separator = separator or _find_separator(head.decode())
-        self.columns = _names(head.decode(), self._separator, self.name)
+        self._head = head.decode()
+        self.columns = _names(self._head, self._separator, self.name)
         self._first = Block(rest, first.line + 1, first.file)
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, Callable[[int], int]]]:
         """Blocks of these columns as texts, empty ones missing, each with a function from row to line."""
+        if any(self.columns.count(name) > 1 for name in columns):
+            raise _bad_names(self._head, self._separator, self.name)
         rows = 0
         for block in self._all():
             if not block.data.strip():
@@ -66,14 +70,16 @@ class DelimitedFile:
             frame = pl.read_csv(
                 io.BytesIO(block.data),
                 has_header=False,
-                schema=dict.fromkeys(self.columns, pl.String),
+                schema={str(at): pl.String for at in range(len(self.columns))},
                 columns=[self.columns.index(name) for name in columns],
                 separator=self._separator,
                 quote_char=None,
             )
         except pl.exceptions.PolarsError:
             return None
-        return frame.select(columns) if frame.height == lines else None
+        if frame.height != lines:
+            return None
+        return frame.select(pl.col(str(self.columns.index(name))).alias(name) for name in columns)
 
     def careful(self, block: Block, columns: Sequence[str]) -> pl.DataFrame:
         """The same row by row: the reference for the fast way, for quotes, and to name the line that is wrong."""
@@ -92,7 +98,7 @@ class DelimitedFile:
         return pl.DataFrame({name: pl.Series(c, dtype=pl.String) for name, c in zip(columns, found, strict=True)})
 
     def _rows(self, block: Block) -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(block.data.decode(), newline=""), delimiter=self._separator)
+        reader = csv.reader(io.StringIO(block.data.decode(), newline=""), delimiter=self._separator, strict=True)
         start = 0
         try:
             for fields in reader:
@@ -101,7 +107,10 @@ class DelimitedFile:
                 start = reader.line_num
         except csv.Error as error:
             raise DataError(
-                f"cannot be read ({error})", "check the quotes around here", file=self.name, line=block.line + start
+                f"cannot be read ({error})",
+                "check that quotes close around here",
+                file=self.name,
+                line=block.line + start,
             ) from None
 
     def _line(self, block: Block, row: int) -> int:
@@ -116,14 +125,14 @@ def _find_separator(head: str) -> str:
 
 def _names(head: str, separator: str, file: str) -> list[str]:
     try:
-        names = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+        names = [name.strip() for name in next(csv.reader([head], delimiter=separator, skipinitialspace=True), [])]
     except csv.Error:  # a lone carriage return, for one
         names = []
-    if not names or len(set(names)) < len(names) or "" in names:
-        raise DataError(
-            f"the first line is {shown(head)}",
-            f"expected names, each once, separated by {separator!r}",
-            file=file,
-            line=1,
-        )
+    if not any(names):
+        raise _bad_names(head, separator, file)
     return names
+
+
+def _bad_names(head: str, separator: str, file: str) -> DataError:
+    what = f"the first line is {shown(head)}"
+    return DataError(what, f"expected names, each once, separated by {separator!r}", file=file, line=1)

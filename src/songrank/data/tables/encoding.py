@@ -31,11 +31,16 @@ class IdColumn:
         self._integers = False
 
     def add(self, values: pl.Series) -> None:
-        """Add a block: whole numbers, or texts; all blocks of one kind."""
-        if values.dtype.is_integer():
+        """Add a block: whole numbers, or texts. Once a block holds texts, all are texts."""
+        if values.dtype.is_integer() and not self._known:
             self._integers = True
             self._parts.append(values.cast(pl.Int64).to_numpy())
             return
+        if self._integers:
+            earlier, self._parts, self._integers = self._parts, [], False
+            for part in earlier:
+                self.add(pl.Series(part).cast(pl.String))
+        values = values.cast(pl.String)
         distinct = values.unique()
         known = self._known
         codes = [known.setdefault(text, len(known)) for text in distinct.to_list()]

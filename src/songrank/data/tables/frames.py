@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from songrank.data.errors import DataError
@@ -48,11 +49,13 @@ def to_polars(table: Any) -> pl.DataFrame:
 def _column(values: Any) -> pl.Series:
     if isinstance(values, pl.Series):
         return values
-    if hasattr(values, "to_numpy"):
-        array = values.to_numpy()
+    if hasattr(values, "to_numpy") or isinstance(values, np.ndarray):
+        array = values if isinstance(values, np.ndarray) else values.to_numpy()
         if array.dtype.kind == "O":
             listed = [None if _is_missing(value) else value for value in array.tolist()]
             return pl.Series(listed, strict=True)
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns"):
+            array = array.astype("datetime64[us]")
         return pl.Series(array)
     return pl.Series(values, strict=True)
 
@@ -64,7 +67,7 @@ def _is_missing(value: Any) -> bool:
 def read_parquet(source: Source, job: Job) -> pl.LazyFrame:
     """A Parquet file of which columns can be collected with :func:`collect`."""
     with _parquet(source):
-        return pl.scan_parquet(source.whole(job))
+        return pl.scan_parquet(source.whole(job), glob=False)
 
 
 def column_names(table: pl.LazyFrame, file: str) -> list[str]:

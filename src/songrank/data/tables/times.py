@@ -1,11 +1,14 @@
 """Times as numbers: any numbers as they are, dates as microseconds since 1970 in UTC."""
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 
 from songrank.data.storage import Array
 
 TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59"
+_WHOLE_FLOATS = 2.0**53  # beyond, float64 takes neighbours for equal
 _FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",
@@ -20,12 +23,12 @@ _FORMATS = (
 
 
 def read_times(column: pl.Series) -> tuple[str, Array] | None:
-    """``"number"`` or ``"date"``, and the times, or None if one of them is neither.
+    """What kind of times these are, and the times, or None if one of them is none. Times of two kinds do not compare.
 
     >>> read_times(pl.Series(["7", "5"]))
-    ('number', array([7, 5]))
+    ('numbers', array([7, 5]))
     >>> read_times(pl.Series(["1970-01-01", "1970-01-02"]))
-    ('date', array([          0, 86400000000]))
+    ('dates like %Y-%m-%d', array([          0, 86400000000]))
     """
     if column.null_count():
         return None
@@ -36,13 +39,24 @@ def read_times(column: pl.Series) -> tuple[str, Array] | None:
             numbers = column.cast(pl.Float64, strict=False)
         return read_times(numbers) if not numbers.null_count() else _read_dates(column)
     if column.dtype.is_integer():
-        return "number", column.cast(pl.Int64).to_numpy() if column.dtype != pl.UInt64 else column.to_numpy()
+        whole = column.cast(pl.Int64, strict=False)
+        return None if whole.null_count() else ("numbers", whole.to_numpy())
     if column.dtype.is_float():
         values = column.cast(pl.Float64).to_numpy()
-        return ("number", values) if bool(np.isfinite(values).all()) else None
+        return ("numbers", values) if bool((np.abs(values) < _WHOLE_FLOATS).all()) else None
     if column.dtype in (pl.Date, pl.Datetime):
-        return "date", column.cast(pl.Datetime("us")).cast(pl.Int64).to_numpy()
+        return _read_typed_dates(column)
     return None
+
+
+def _read_typed_dates(column: pl.Series) -> tuple[str, Array] | None:
+    """Microseconds; nanoseconds where the column has them, so that none are taken for equal that are not."""
+    unit: Literal["ns", "us"] = "ns" if getattr(column.dtype, "time_unit", None) == "ns" else "us"
+    try:
+        dates = column.cast(pl.Datetime(unit), strict=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return None if dates.null_count() else (f"dates in {unit}", dates.cast(pl.Int64).to_numpy())
 
 
 def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
@@ -52,7 +66,7 @@ def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
             continue
         dates = column.str.to_datetime(form, time_unit="us", strict=False, time_zone=_zone(form))
         if not dates.null_count():
-            return "date", dates.cast(pl.Int64).to_numpy()
+            return f"dates like {form}", dates.cast(pl.Int64).to_numpy()
     return None
 
 
