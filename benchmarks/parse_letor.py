@@ -7,7 +7,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def lines_of(path: Path, member: str | None) -> bytes:
 def readers(path: Path, without_query: Path) -> dict[str, Callable[[], Any]]:
     """One function a library, each from the file on disk to numbers in memory."""
     steps: dict[str, Callable[[], Any]] = {
-        "songrank": lambda: [parse_rows(block, file=path.name) for block in blocks_of(path)],
+        "songrank": lambda: [parse_rows(path.read_bytes(), file=path.name)],
         "scikit-learn": lambda: load_svmlight_file(str(path), query_id=True, zero_based=False),
     }
     if xgboost := installed("xgboost"):
@@ -37,13 +37,6 @@ def readers(path: Path, without_query: Path) -> dict[str, Callable[[], Any]]:
     if lightgbm := installed("lightgbm"):  # knows neither qid: nor comments, and bins the values, too
         steps["LightGBM"] = lambda: lightgbm.Dataset(str(without_query), params={"verbose": -1}).construct()
     return steps
-
-
-def blocks_of(path: Path, size: int = 16 << 20) -> Iterator[bytes]:
-    """Blocks of whole lines, as they come when a data set is prepared."""
-    with path.open("rb") as stream:
-        while block := stream.read(size) + stream.readline():
-            yield block
 
 
 def installed(name: str) -> Any:

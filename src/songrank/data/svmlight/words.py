@@ -1,6 +1,5 @@
 """Rows of svmlight text, all lines of a piece at once; gives up on whatever it does not fully understand."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 from songrank.data.svmlight.decimals import Lengths, Words, decimals, whole_numbers
 from songrank.data.svmlight.lines import ROUNDS_TO_INFINITY, UNKNOWN, Rows, query_ids
 
-_COMMENT = re.compile(rb"#[^\n]*")
 _TAB, _NEWLINE, _RETURN, _SPACE, _COLON = 9, 10, 13, 32, 58
 _PAD = 32  # so that words around any character lie within the buffer
 _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789.+-eE\n"))
@@ -29,7 +27,8 @@ def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None
     if b"#" in data:
         if b"\r" in data:
             data = (data + b"\n").replace(b"\r\n", b"\n")
-        data = _COMMENT.sub(b"", data)
+        text, *others = data.split(b"#")  # several times as fast as a regular expression
+        data = text + b"".join([part[part.find(b"\n") :] for part in others if b"\n" in part])
         if b"\r" in data:  # one that stood before a comment
             return None
     if b":1.79769313486" in data:
