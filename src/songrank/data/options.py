@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from songrank.data.errors import DataError
 from songrank.errors import shown
 
+RANDOM_VALIDATION = 0.1  # the part for validation where rows are divided at random and nothing is said
+
 
 class Options(BaseModel):
     """Base of all options: unknown ones are refused by name."""

@@ -76,6 +76,24 @@ def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
     return codes
 
 
+def divide(count: int, one: str, many: str, validation: float, test: float, seed: int) -> Array:
+    """Random codes for what is divided as a whole, rows or queries; each part that is asked for gets at least one.
+
+    >>> np.bincount(divide(5, "row", "rows", validation=0.01, test=0.01, seed=0)).tolist()
+    [3, 1, 1]
+    """
+    least = 1 / max(1, count)
+    codes = random_codes(count, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
+    train, validated, tested = np.bincount(codes, minlength=3)
+    if not train or (validation and not validated) or (test and not tested):
+        raise DataError(
+            f"{count:,} {one if count == 1 else many} cannot be divided into validation {validation:g}, "
+            f"test {test:g} and a rest for training",
+            f"choose smaller parts, 0 for none, or bring more {many}",
+        )
+    return codes
+
+
 def time_codes(time: Array, validation: float, test: float) -> Array:
     """The latest pairs for test, those before for validation; pairs of one moment stay together, in the later split.
 

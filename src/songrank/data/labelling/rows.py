@@ -14,15 +14,14 @@ from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.options import QuerySplitOptions
+from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.ragged import Ragged
 from songrank.data.source import Job, Source
 from songrank.data.split_names import name_splits
-from songrank.data.splits import random_codes
+from songrank.data.splits import divide
 from songrank.data.storage import Array, Pieces
 
 MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
-_RANDOM_VALIDATION = 0.1
 
 Role = Literal["train", "validation", "test", "all"]
 ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order in which their files are read
@@ -112,7 +111,7 @@ def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:
 
 
 def _random_validation(options: QuerySplitOptions) -> float:
-    return _RANDOM_VALIDATION if options.validation is None else options.validation
+    return RANDOM_VALIDATION if options.validation is None else options.validation
 
 
 @dataclass(frozen=True)
@@ -145,17 +144,8 @@ def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str
 
 
 def _divide(rows: int, validation: float, test: float, seed: int) -> dict[str, Split]:
-    """Random rows for each split, at least one for each that shall have a part."""
-    least = 1 / max(1, rows)
-    codes = random_codes(rows, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
+    codes = divide(rows, "row", "rows", validation, test, seed)
     splits = {name: Split(np.flatnonzero(codes == code)) for code, name in enumerate(SPLITS)}
-    asked = {"train": 1.0, "validation": validation, "test": test}
-    if any(asked[name] and not split.rows.size for name, split in splits.items()):
-        raise DataError(
-            f"{rows:,} {'row' if rows == 1 else 'rows'} cannot be divided into validation {validation:g}, "
-            f"test {test:g} and a rest for training",
-            "choose smaller parts, 0 for none, or bring more rows",
-        )
     return {name: split for name, split in splits.items() if split.rows.size}
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from songrank.data.dataset import SPLITS
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.options import QuerySplitOptions
-from songrank.data.splits import random_codes
+from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
+from songrank.data.splits import divide
 from songrank.data.storage import Array
 from songrank.errors import shown
 
@@ -36,7 +36,8 @@ def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptio
     order = np.array(sorted(range(len(ids)), key=[str(known).encode() for known in ids].__getitem__), np.int64)
     if options.split == "random" or (options.split is None and named in ([TRAIN], [UNNAMED])):
         codes = np.empty(len(ids), np.uint8)
-        codes[order] = _random(len(ids), options)
+        validation = RANDOM_VALIDATION if options.validation is None else options.validation
+        codes[order] = _divide(len(ids), validation, options.test, options.seed)
         return codes
     _check_named(named, options)
     codes = _given(query, split, ids)
@@ -46,23 +47,8 @@ def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptio
     return codes
 
 
-def _random(queries: int, options: QuerySplitOptions) -> Array:
-    validation = 0.1 if options.validation is None else options.validation
-    return _divide(queries, validation, options.test, options.seed)
-
-
 def _divide(queries: int, validation: float, test: float, seed: int) -> Array:
-    """Random queries for each split, at least one for each that shall have a part."""
-    least = 1 / queries
-    codes = random_codes(queries, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
-    counts = np.bincount(codes, minlength=len(SPLITS))
-    if not counts[TRAIN] or (test and not counts[TEST]) or (validation and not counts[VALIDATION]):
-        raise DataError(
-            f"{queries:,} {'query' if queries == 1 else 'queries'} cannot be divided into validation {validation:g}, "
-            f"test {test:g} and a rest for training",
-            "choose smaller parts, 0 for none, or bring more queries",
-        )
-    return codes
+    return divide(queries, "query", "queries", validation, test, seed)
 
 
 def _check_named(named: list[int], options: QuerySplitOptions) -> None:
