@@ -1,6 +1,7 @@
 """The prepared data set: what it says, what it gives, and what it refuses."""
 
 import json
+import os
 import pickle
 import shutil
 
@@ -266,3 +267,24 @@ def test_a_data_set_in_the_working_directory(tmp_path, monkeypatch):
 def test_a_table_for_a_kind_that_reads_files_is_refused(tmp_path):
     with pytest.raises(DataError, match="source is a dict; movielens-1m needs ml-1m.zip"):
         prepare("movielens-1m", log(), tmp_path / "set")
+
+
+@pytest.mark.parametrize("key", ["labels", "relevant_per_query", "columns", "made", "shared_queries"])
+def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
+    info = json.loads((folder / "dataset.json").read_text())
+    del info[key]
+    (folder / "dataset.json").write_text(json.dumps(info))
+    with pytest.raises(DataError, match="changed by hand"):
+        open_dataset(folder)
+
+
+def test_a_holdout_longer_than_any_history_is_refused_at_once(tmp_path):
+    with pytest.raises(DataError, match="no query has 2000000001 interactions"):
+        prepare("interactions", log(), tmp_path / "set", holdout=10**9)
+
+
+def test_a_source_whose_name_is_no_text_is_written_down(tmp_path):
+    file = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    file.write_text("user,item\n" + "".join(f"{user},{item}\n" for user in (1, 2) for item in (1, 2, 3)))
+    dataset = prepare("interactions", file, tmp_path / "set")
+    assert len(dataset.info["made"]["sources"]) == 1

@@ -141,13 +141,14 @@ def test_a_replaced_folder_is_never_lost(way, number, tmp_path):
         assert "new" in (target / "dataset.json").read_text()
 
 
-def test_files_that_are_not_ours_are_not_replaced(tmp_path):
+@pytest.mark.parametrize("name", ["thesis.tex", "notes.txt", "results.json"])
+def test_files_that_are_not_ours_are_not_replaced(name, tmp_path):
     target = tmp_path / "set"
     target.mkdir()
     (target / "dataset.json").write_text("{}")
-    (target / "thesis.tex").write_text("mine")
+    (target / name).write_text("mine")
     with (
-        pytest.raises(DataError, match="holds thesis.tex, which is not ours"),
+        pytest.raises(DataError, match=f"holds {name}, which is not ours"),
         staged_directory(target, overwrite=True),
     ):
         pytest.fail("went in")

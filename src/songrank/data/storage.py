@@ -28,7 +28,6 @@ Array = np.ndarray[Any, Any]
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
 _MARK = ".songrank-unfinished-"
-_OWN = (".json", ".safetensors", ".txt")
 _PIECE_BYTES = 32 << 20
 
 
@@ -212,7 +211,10 @@ def _check_free(target: Path, overwrite: bool, marker: str) -> None:
         raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
     if not overwrite:
         raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
-    foreign = sorted(file.name for file in target.iterdir() if file.is_dir() or file.suffix not in _OWN)
+    own = (marker, "vocabulary.txt")
+    foreign = sorted(
+        f.name for f in target.iterdir() if f.is_dir() or (f.name not in own and f.suffix != ".safetensors")
+    )
     if foreign:
         raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))
 

@@ -112,6 +112,7 @@ def test_a_folder_of_parts_is_one_table(expected, tmp_path):
         (["10", "9", "-3"], [-3, 9, 10]),
         ([str(2**64), "1", "2"], ["1", str(2**64), "2"]),
         ([2**62, 1, -1], [-1, 1, 2**62]),
+        (pl.Series([2**70, 1, 2], dtype=pl.Int128).to_list(), ["1", str(2**70), "2"]),
         ([3.0, 1.0, 2.0], [1, 2, 3]),
         (
             [datetime.date(2024, 1, 2), datetime.date(2024, 1, 1), datetime.date(2023, 1, 1)],
@@ -300,6 +301,16 @@ def test_what_an_index_column_of_pandas_leaves_is_passed_over(tmp_path):
     [
         ({"user": [1, 2], "item": [1, 2]}, {"min_rating": 4, "split": "none"}, "min_rating needs ratings"),
         ({"user": [1, 2] * 10, "item": range(20), "time": [7] * 20}, {"split": "time"}, "no pair is left for training"),
+        (
+            {"user": [1, 2], "item": [1, 2], "rating": [1, 2]},
+            {"min_rating": float("-inf")},
+            "option min_rating is -inf",
+        ),
+        (
+            {"user": [1, 2], "item": [1, 2], "time": pl.Series([2**62, 1], dtype=pl.Datetime("ms"))},
+            {},
+            "row 1: time is",
+        ),
         ({"user": [1, 2], "item": [1, 2], "time": [2**64, 1]}, {}, "row 1: time is 18446744073709551616"),
         ({"user": [1, 2], "item": [1, 2], "time": [1e17, 1.5]}, {}, "row 1: time is 1e"),
     ],

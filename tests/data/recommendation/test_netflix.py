@@ -40,6 +40,13 @@ def test_both_layouts_give_the_same_data_set(files, tmp_path):
     ]
 
 
+def test_both_layouts_in_one_folder_are_refused(tmp_path):
+    (tmp_path / "mv_0000001.txt").write_text(MOVIE_1)
+    (tmp_path / "combined_data_1.txt").write_text(MOVIE_1)
+    with pytest.raises(DataError, match="holds combined_data_"):
+        prepare("netflix", tmp_path, tmp_path.parent / "set")
+
+
 def test_the_papers_preset_keeps_users_with_a_hundred_ratings(tmp_path):
     file = tmp_path / "combined_data_1.txt"
     active = {1: 100, 2: 99, 3: 150}

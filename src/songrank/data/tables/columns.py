@@ -42,8 +42,11 @@ def read_column(
         return found
     row = _first_wrong(read, column)
     where = f"row {first + row + 1:,}: " if line is None else ""
-    value = column[row : row + 1].to_list()[0]
-    found_there = "missing" if value is None else shown(value)
+    try:
+        value = column[row : row + 1].to_list()[0]
+        found_there = "missing" if value is None else shown(value)
+    except pl.exceptions.PanicException:  # a date that Python cannot hold
+        found_there = "out of range"
     raise DataError(f"{where}{column.name} is {found_there}", fix, file=file, line=None if line is None else line(row))
 
 
