@@ -64,9 +64,9 @@ SHAPES = {
         ),
     },
 }
-"""Counts that the paper or the files themselves give are theirs. MSLR-WEB10K's, numbers of features and words, shares of
-labels and how lengths are distributed were not checked against a source. A validation part of a tenth, where a data set
-comes without one, is ours."""
+"""Counts that the paper or the files themselves give are theirs. MSLR-WEB10K's, numbers of features and words, shares
+of labels and how lengths are distributed were not checked against a source. A validation part of a tenth, where a data
+set comes without one, is ours."""
 
 
 _COMMON = {"queries", "items", "noise", "seed"}
