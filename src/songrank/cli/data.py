@@ -11,7 +11,7 @@ from songrank.cli.progress import progress_bar
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.errors import DataError
 from songrank.data.prepare import prepare as prepare_dataset
-from songrank.data.registry import RECIPES, Recipe, find_recipe
+from songrank.data.registry import KINDS, Kind, find_kind
 
 app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
 
@@ -25,19 +25,19 @@ def list_names(name: Annotated[str | None, typer.Argument(help="Show the options
     console = Console()
     if name is None:
         table = Table("name", "task", "what it is", box=None, pad_edge=False)
-        for recipe in RECIPES.values():
-            table.add_row(recipe.name, recipe.task, recipe.title)
+        for kind in KINDS.values():
+            table.add_row(kind.name, kind.task, kind.title)
         console.print(table)
         return
-    recipe = find_recipe(name)
-    console.print(f"{recipe.title}\nsource: {recipe.wants}", highlight=False, markup=False)
-    table = Table("option", *recipe.presets, "meaning", box=None, pad_edge=False)
-    columns = [{option: value for option, value, _ in recipe.option_table(preset)} for preset in recipe.presets]
-    for option, _, meaning in recipe.option_table():
+    kind = find_kind(name)
+    console.print(f"{kind.title}\nsource: {kind.wants}", highlight=False, markup=False)
+    table = Table("option", *kind.presets, "meaning", box=None, pad_edge=False)
+    columns = [{option: value for option, value, _ in kind.option_table(preset)} for preset in kind.presets]
+    for option, _, meaning in kind.option_table():
         table.add_row("--" + option.replace("_", "-"), *(_word(values[option]) for values in columns), meaning)
     console.print(table)
-    if len(recipe.presets) > 1:
-        console.print(f"--preset {recipe.default_preset} unless you say otherwise", highlight=False)
+    if len(kind.presets) > 1:
+        console.print(f"--preset {kind.default_preset} unless you say otherwise", highlight=False)
 
 
 def _word(value: Any) -> str:
@@ -62,7 +62,7 @@ def prepare(
     options: dict[str, Any] = context.obj or {}
     if output is None:
         raise DataError("no place for the data set was named", "say where with -o FOLDER")
-    find_recipe(name).check_names(options)
+    find_kind(name).check_names(options)
     with progress_bar(quiet) as report:
         dataset = prepare_dataset(name, source, output, preset=preset, overwrite=overwrite, progress=report, **options)
     if not quiet:
@@ -99,8 +99,8 @@ def show(
 
 def published(dataset: Dataset) -> dict[str, Any] | None:
     """What the paper says about this data set, if it does."""
-    recipe: Recipe | None = RECIPES.get(dataset.name)
-    known = recipe.published if recipe is not None else ()
+    kind: Kind | None = KINDS.get(dataset.name)
+    known = kind.published if kind is not None else ()
     if len(known) > 1:
         known = tuple(figures for figures in known if figures["items"] == dataset.num_items)
     return dict(known[0]) if known else None

@@ -9,7 +9,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from songrank.data.errors import DataError
-from songrank.data.registry import RECIPES
+from songrank.data.registry import KINDS
 
 _PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind
 
@@ -22,8 +22,8 @@ class KindCommand(TyperCommand):
         own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
         own |= {"-h", "--help"}
         places = range(len(args))
-        recipe = next((RECIPES[args[at]] for at in places if args[at] in RECIPES and args[at - 1] not in _PLACES), None)
-        ctx.obj, rest = split_options(list(args), own, recipe.flags() if recipe is not None else {})
+        kind = next((KINDS[args[at]] for at in places if args[at] in KINDS and args[at - 1] not in _PLACES), None)
+        ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining
 

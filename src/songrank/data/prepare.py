@@ -10,7 +10,7 @@ from typing import Any
 from songrank.data.content import write_content
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.errors import DataError
-from songrank.data.registry import find_recipe
+from songrank.data.registry import find_kind
 from songrank.data.source import Job, Progress
 from songrank.data.storage import staged_directory
 
@@ -48,30 +48,30 @@ def prepare(
     [3, 9]
 
     """
-    recipe = find_recipe(name)
-    chosen = recipe.options(preset, options)
+    kind = find_kind(name)
+    chosen = kind.options(preset, options)
     job = Job(progress)
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
-            raise DataError("source is an empty text", f"{name} needs {recipe.wants}")
+            raise DataError("source is an empty text", f"{name} needs {kind.wants}")
         if "\0" in os.fspath(source) + os.fspath(directory):
             raise DataError("a path holds a NUL character", "name an existing file")
         source = Path(source)
         _check_apart(source, Path(directory))
-    elif source is not None and not recipe.reads_tables:
-        raise DataError(f"source is a {type(source).__name__}", f"{name} needs {recipe.wants}")
+    elif source is not None and not kind.reads_tables:
+        raise DataError(f"source is a {type(source).__name__}", f"{name} needs {kind.wants}")
     directory = os.path.abspath(directory)
-    if (source is None) != recipe.without_source:
+    if (source is None) != kind.without_source:
         raise DataError(
             f"source is {'missing' if source is None else 'given'}",
-            f"{name} needs {'none' if recipe.without_source else recipe.wants}",
+            f"{name} needs {'none' if kind.without_source else kind.wants}",
         )
     with staged_directory(Path(directory), overwrite=overwrite) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
-        used = {"preset": preset or recipe.default_preset, **chosen.model_dump(mode="json")}
+        used = {"preset": preset or kind.default_preset, **chosen.model_dump(mode="json")}
         with _naming(source):
-            content = recipe.run(source, chosen, job, scratch)
+            content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
         shutil.rmtree(scratch)
     return open_dataset(directory)

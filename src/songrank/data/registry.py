@@ -26,7 +26,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Kind:
     """How one kind of source becomes a prepared data set.
 
     ``reader`` and ``option_class`` name what is imported when it is first needed, as ``module:name`` in this room.
@@ -92,8 +92,8 @@ _YAHOO = "ask for C14B (Learning to Rank Challenge) at https://webscope.sandbox.
 _NETFLIX = "log in to https://www.kaggle.com/netflix-inc/netflix-prize-data and fetch it there"
 
 
-def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more: Any) -> Recipe:
-    return Recipe(
+def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more: Any) -> Kind:
+    return Kind(
         f"movielens-{size.lower()}",
         "recommendation",
         f"MovieLens {size}: every rating is a pair, each user's last two are held out",
@@ -107,11 +107,11 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more:
     )
 
 
-def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Recipe:
+def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
     presets = {"raw": {}, "paper": {**_PAPER_LTR, "truncate": list_size or 100}}
     default = "paper" if list_size is not None else "raw"
     reader, options = "search.letor:letor", "search.letor:LetorOptions"
-    return Recipe(name, "search", title, wants, reader, options, presets, default, **more)
+    return Kind(name, "search", title, wants, reader, options, presets, default, **more)
 
 
 _PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
@@ -130,9 +130,9 @@ _PAPER_EURLEX |= {"labels_per_text": 5.31, "texts_per_label": 25.73}
 _PAPER_WIKI10 = {"title": "Wiki10-31K", "items": 30_938, "splits": {"train": 14_146, "test": 6_616}}
 _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
+KINDS = {
+    kind.name: kind
+    for kind in (
         _movielens("100k", "movielens_tabs", "u.data", "0e33842e24a9c977be4e0107933c0723", 4_924_029),
         _movielens("1M", "movielens_colons", "ratings.dat", "c4d9eecfca2ab87c1945afe126590906", 5_917_549),
         _movielens("10M", "movielens_colons", "ratings.dat", "ce571fd55effeba0271552578f2648bd", 65_566_137),
@@ -146,7 +146,7 @@ RECIPES = {
         ),
         _movielens("25M", "movielens_commas", "ratings.csv", "6b51fb2759a8657d3bfcbfc42b592ada", 261_978_986),
         _movielens("32M", "movielens_commas", "ratings.csv", "d472be332d4daa821edc399621853b57", 238_950_008),
-        Recipe(
+        Kind(
             "netflix",
             "recommendation",
             "Netflix Prize: users with at least 100 ratings, each user's last two held out",
@@ -158,7 +158,7 @@ RECIPES = {
             published=(_PAPER_NETFLIX,),
             by_hand=_NETFLIX,
         ),
-        Recipe(
+        Kind(
             "interactions",
             "recommendation",
             "A table of interactions with named columns and ids of any type",
@@ -169,7 +169,7 @@ RECIPES = {
             "paper",
             reads_tables=True,
         ),
-        Recipe(
+        Kind(
             "sequences",
             "recommendation",
             "One user a line: the user, then items in order of time",
@@ -203,7 +203,7 @@ RECIPES = {
             published=(_PAPER_YAHOO,),
             by_hand=_YAHOO,
         ),
-        Recipe(
+        Kind(
             "feature-table",
             "search",
             "A table of documents with a query column, a label column and features",
@@ -213,7 +213,7 @@ RECIPES = {
             {"raw": {}, "paper": {**_PAPER_LTR, "truncate": 100}},
             reads_tables=True,
         ),
-        Recipe(
+        Kind(
             "xmc",
             "labelling",
             "Extreme Classification Repository, bag of words",
@@ -223,7 +223,7 @@ RECIPES = {
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
-        Recipe(
+        Kind(
             "xmc-text",
             "labelling",
             "Raw texts and their labels, as lines or JSON lines",
@@ -233,7 +233,7 @@ RECIPES = {
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
-        Recipe(
+        Kind(
             "arff",
             "labelling",
             "Multi-label ARFF as Mulan and MEKA write it",
@@ -241,7 +241,7 @@ RECIPES = {
             "labelling.arff:arff",
             "labelling.arff:ArffOptions",
         ),
-        Recipe(
+        Kind(
             "synthetic",
             "any",
             "Planted preferences of any size and shape, for trying out and for measuring",
@@ -254,11 +254,11 @@ RECIPES = {
 }
 
 
-def find_recipe(name: str) -> Recipe:
-    """The recipe of this name, or a ``DataError`` with the nearest."""
-    if name in RECIPES:
-        return RECIPES[name]
-    near = difflib.get_close_matches(str(name), RECIPES, n=3)
+def find_kind(name: str) -> Kind:
+    """The kind of this name, or a ``DataError`` with the nearest."""
+    if name in KINDS:
+        return KINDS[name]
+    near = difflib.get_close_matches(str(name), KINDS, n=3)
     raise DataError(
         f"{name!r} is no kind of data set", f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
     )

@@ -15,7 +15,7 @@ from songrank.data import DataError
 from songrank.data.download import transfer as transfer_module
 from songrank.data.download.download import download
 from songrank.data.download.part_file import PartFile
-from songrank.data.registry import Download, Recipe
+from songrank.data.registry import Download, Kind
 from tests.data.download.http_files import serve
 
 CONTENT = bytes(range(256)) * 4096  # a mebibyte
@@ -68,8 +68,8 @@ def test_a_file_arrives_whole_under_its_own_name(tmp_path, fetch):
 def test_an_address_alone_will_do_and_so_will_a_recipe(tmp_path, fetch):
     with serve(CONTENT) as files:
         assert fetch(files.url).read_bytes() == CONTENT
-        recipe = Recipe("x", "search", "", "", "", "", download=Download(files.url, md5=MD5))
-        assert download(recipe, tmp_path / "other").read_bytes() == CONTENT
+        kind = Kind("x", "search", "", "", "", "", download=Download(files.url, md5=MD5))
+        assert download(kind, tmp_path / "other").read_bytes() == CONTENT
 
 
 def test_progress_is_told_byte_by_byte(fetch):
@@ -273,7 +273,7 @@ def test_a_server_that_never_answers(fetch):
         ("http://127.0.0.1:x/a.zip", "is not a well-formed address"),
         ("no-such-set", "'no-such-set' is no kind of data set"),
         (
-            Recipe("yahoo-ltr", "search", "", "its folder", "", ""),
+            Kind("yahoo-ltr", "search", "", "its folder", "", ""),
             "yahoo-ltr cannot be fetched by a program; get it yourself; then prepare its folder",
         ),
     ],

@@ -10,14 +10,14 @@ from pathlib import Path
 from songrank.data.download.part_file import PartFile
 from songrank.data.download.transfer import Transfer
 from songrank.data.errors import DataError
-from songrank.data.registry import Download, Recipe, find_recipe
+from songrank.data.registry import Download, Kind, find_kind
 from songrank.data.source import Progress, reading
 
 _BLOCK_BYTES = 1 << 22
 
 
 def download(
-    what: str | Recipe | Download,
+    what: str | Kind | Download,
     folder: str | os.PathLike[str],
     *,
     size: int | None = None,
@@ -31,7 +31,7 @@ def download(
     Until it is whole and its checksum is right it is called ``NAME.part``; a later call goes on from there.
 
     Args:
-        what: the name of a kind of data set, its recipe, an address, or an address with its checksums.
+        what: the name of a kind of data set, the kind itself, an address, or an address with its checksums.
         folder: where the file shall be; made if it does not exist.
         size: how many bytes it must have, where that is known.
         progress: called with what is being done, how many bytes are done, and how many there are (None if not known).
@@ -62,10 +62,10 @@ def download(
     return target
 
 
-def _find(what: str | Recipe | Download) -> Download:
+def _find(what: str | Kind | Download) -> Download:
     if isinstance(what, str):
-        what = Download(what) if "://" in what else find_recipe(what)
-    if isinstance(what, Recipe):
+        what = Download(what) if "://" in what else find_kind(what)
+    if isinstance(what, Kind):
         if what.download is None:
             fix = f"{what.by_hand or 'get it yourself'}; then prepare {what.wants}"
             raise DataError(f"{what.name} cannot be fetched by a program", fix)
