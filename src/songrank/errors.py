@@ -1,5 +1,8 @@
 """Errors that are a user's to mend: one line that says what is wrong, where, and what to do."""
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class UserError(ValueError):
     """A mistake in what was given, not in the program; the command line prints it on one line and exits with code 2.
@@ -8,6 +11,9 @@ class UserError(ValueError):
     Traceback (most recent call last):
     songrank.errors.UserError: learning_rate is -1; expected a number above 0
     """
+
+    exit_code = 2
+    """Of the command line."""
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -24,3 +30,17 @@ def shown(value: object, limit: int = 60) -> str:
     if len(text) <= limit + 2:
         return text
     return text[: limit + 1] + "…" + (text[0] if text[0] in "'\"" else "")
+
+
+def expected(complaint: Mapping[str, Any]) -> str:
+    """What pydantic expected, in our words: from one entry of ``ValidationError.errors()``.
+
+    >>> expected({"type": "greater_than", "msg": "Input should be greater than 0"})
+    'expected greater than 0'
+    >>> expected({"type": "value_error", "msg": "Value error, a split that leaves something"})
+    'expected a split that leaves something'
+    """
+    if complaint["type"] == "missing":
+        return "expected a value"
+    message = str(complaint["msg"]).removeprefix("Value error, ").replace("Input should be ", "")
+    return "expected " + message.partition(", unable")[0]

@@ -11,6 +11,7 @@ import typer
 
 from songrank import __version__
 from songrank.cli.data import app as data
+from songrank.cli.train import train
 from songrank.errors import UserError
 
 _INTERRUPTED = 130
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
+app.command()(train)
 
 
 @app.callback(invoke_without_command=True)
@@ -45,7 +47,7 @@ def main() -> NoReturn:
         sys.exit(code)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         print("stopped; nothing was kept", file=sys.stderr)
         sys.exit(_INTERRUPTED)

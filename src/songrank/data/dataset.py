@@ -42,13 +42,21 @@ class SparseRows:
     value: Tensor
     num_columns: int
 
+    def to(self, device: torch.device | str) -> "SparseRows":
+        """The same table on another device."""
+        return SparseRows(
+            self.offsets.to(device), self.index.to(device), self.value.to(device), num_columns=self.num_columns
+        )
+
     def dense(self, rows: Tensor) -> Tensor:
         """These rows as a dense matrix [len(rows), num_columns]."""
+        device = self.offsets.device
+        rows = rows.to(device)
         starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
-        row = torch.repeat_interleave(torch.arange(rows.shape[0]), counts)
-        within = torch.arange(row.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        row = torch.repeat_interleave(torch.arange(rows.shape[0], device=device), counts)
+        within = torch.arange(row.shape[0], device=device) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
         at = torch.repeat_interleave(starts, counts) + within
-        matrix = torch.zeros(rows.shape[0], self.num_columns)
+        matrix = torch.zeros(rows.shape[0], self.num_columns, device=device)
         matrix[row, self.index[at].long()] = self.value[at].float()
         return matrix
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from songrank.data.errors import DataError
-from songrank.errors import shown
+from songrank.errors import expected, shown
 
 RANDOM_VALIDATION = 0.1  # the part for validation where rows are divided at random and nothing is said
 
@@ -35,10 +35,7 @@ class Options(BaseModel):
                 known = ", ".join(sorted(cls.model_fields))
                 raise DataError(f"{kind} has no option {name!r}", f"it has {known}") from None
             what = f"option {name} is {shown(error['input'])}" if name else f"the options of {kind} do not fit together"
-            expected = (
-                error["msg"].removeprefix("Value error, ").replace("Input should be ", "").partition(", unable")[0]
-            )
-            raise DataError(what, f"expected {expected}") from None
+            raise DataError(what, expected(error)) from None
 
 
 class QuerySplitOptions(Options):

@@ -38,23 +38,28 @@ class Evaluation:
     ties: str
     empty: str
     gain: Gain
+    candidates: int | None = None
+    """Irrelevant items that each query's targets were ranked among, where these were sampled; None for whole lists."""
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.values)
         lines = [f"{name:<{width}}  {value:.6f}" for name, value in self.values.items()]
         gain = getattr(self.gain, "__name__", str(self.gain)) if callable(self.gain) else self.gain
+        sampled = f"among {self.candidates:,} sampled candidates; " if self.candidates is not None else ""
         lines.append(
             f"{self.num_queries:,} queries, {self.num_empty:,} without relevant items ({_EMPTY_WORDS[self.empty]}); "
-            f"ties: {self.ties}; gain: {gain}"
+            f"{sampled}ties: {self.ties}; gain: {gain}"
         )
         return "\n".join(lines)
 
     @classmethod
-    def from_tally(cls, tally: Tally, *, shape: Sequence[int], ties: str, empty: str) -> Evaluation:
+    def from_tally(
+        cls, tally: Tally, *, shape: Sequence[int], ties: str, empty: str, candidates: int | None = None
+    ) -> Evaluation:
         """Apply the policy for empty queries to what was collected, and take the means."""
         per_query = {name: value.reshape(tuple(shape)) for name, value in tally.per_query(empty).items()}
         values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}
-        return cls(values, per_query, tally.num_queries, tally.num_empty, ties, empty, tally.gain)
+        return cls(values, per_query, tally.num_queries, tally.num_empty, ties, empty, tally.gain, candidates)
 
 
 def evaluate_lists(

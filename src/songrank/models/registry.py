@@ -22,6 +22,13 @@ MODELS: dict[str, type[nn.Module]] = {
     "label-mlp": LabelMLP,
     "xml-cnn": XMLCNN,
 }
+INPUTS = {
+    "ids": ("neumf", "matrix-factorisation", "two-tower"),
+    "documents": ("context-aware", "mlp"),
+    "features": ("label-mlp",),
+    "words": ("xml-cnn",),
+}
+"""Which models read what: ids of queries and items, lists of documents, features of a text, words of a text."""
 
 
 def create(name: str, **sizes: Any) -> nn.Module:

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from songrank.data import CatalogueSplit, Dataset, ListSplit
-from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists
+from songrank.errors import UserError
+from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.relevance import Relevance
 from songrank.slate import Slate
 
+_MEMORY = {"cpu": 2**28}  # bytes for the scores of one chunk of queries
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
 
 
@@ -28,8 +30,11 @@ class Feed(Protocol):
         """Scores [B, L] for a slate of training."""
         ...
 
-    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
-        """Metrics over the full lists of a split; the model is put into evaluation mode by the caller."""
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Metrics over the full lists of a split, or among sampled candidates where the task has a catalogue.
+
+        The model is put into evaluation mode by the caller.
+        """
         ...
 
 
@@ -56,6 +61,7 @@ class CatalogueFeed:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train").to(self.device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
+        self._targets: dict[str, Relevance] = {}
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(query, item)`` for a slate of training."""
@@ -75,15 +81,23 @@ class CatalogueFeed:
             tokens = part.tokens
             return lambda query: tokens[query.to(tokens.device)].long().to(self.device)
         if part.features is not None:
-            features = part.features
-            return lambda query: features.dense(query.cpu()).to(self.device)
+            return part.features.to(self.device).dense
         return lambda query: query
 
-    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
-        """Rank the whole catalogue, less what was seen in earlier splits, for each query of the split."""
-        targets = self.dataset.relevance(split).to(self.device)
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
+        if split not in self._targets:
+            self._targets[split] = self.dataset.relevance(split).to(self.device)
+        targets = self._targets[split]
         with torch.no_grad():
-            return evaluate_catalogue(lambda query: model.score_all(self.queries(split, query)), targets, **policies)
+            if candidates != "all":
+                return evaluate_sampled(
+                    lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
+                )
+            memory = _MEMORY.get(self.device.type, 2**31)
+            return evaluate_catalogue(
+                lambda query: model.score_all(self.queries(split, query)), targets, memory=memory, **policies
+            )
 
 
 class ListFeed:
@@ -104,8 +118,12 @@ class ListFeed:
         answer: Tensor = model(self._train[slate.item].float(), slate.mask)
         return answer
 
-    def evaluate(self, model: Any, split: str, **policies: Any) -> Evaluation:
-        """Rank each query's documents."""
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Rank each query's documents, all of them."""
+        if candidates != "all":
+            raise UserError(
+                f"candidates is {candidates}; expected 'all': queries of a search task bring their own lists"
+            )
         part = self._split(split)
         scores = torch.empty(part.label.shape[0])
         with torch.no_grad():

@@ -1,14 +1,14 @@
 """The loop: stages one after the other, evaluation between epochs, and a state from which it goes on bit for bit."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank._checks import check_choice, check_int
 from songrank.errors import UserError
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
@@ -18,8 +18,19 @@ from songrank.training.state_tree import random_state, set_random_state
 _NEVER = 2**62
 
 
+def validation_name(metric: str, candidates: int | str) -> str:
+    """What a validation figure is called wherever it is shown: one among sampled candidates says so.
+
+    >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
+    ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
+    """
+    return f"validation {metric}" + ("" if candidates == "all" else f" among {candidates} sampled")
+
+
 class DivergedError(UserError):
     """A loss that is no number any more: training was stopped at the last good state."""
+
+    exit_code = 1
 
 
 @dataclass
@@ -43,11 +54,15 @@ class Trainer:
         stages: one after the other.
         metric: what is watched on the validation split; the best state of the last stage by it is the result.
         evaluate_every: epochs between evaluations; 0 for none, then the last state is the result.
+        candidates: items ranked in these evaluations: ``"all"``, or so many sampled ones where there is a catalogue.
+        policies: of these evaluations: ties, empty, gain.
         patience: evaluations without a better figure after which a stage ends early; None for never.
         checkpoints: where the state is kept; None for nowhere.
         save_every: least seconds between checkpoints within a stage; they are taken between epochs.
         seed: of everything random in the model: dropout, and the new head.
-        observe: called with each line of the history as it is written.
+        precision: ``"float32"``, or ``"bfloat16"`` for the model's matrix products; losses and weights stay in float32.
+        observe: called with each line of the history as it is written: one an epoch.
+        tick: called after each step.
 
     """
 
@@ -59,21 +74,27 @@ class Trainer:
         *,
         metric: str = "ndcg@10",
         evaluate_every: int = 1,
+        candidates: int | str = "all",
+        policies: Mapping[str, Any] | None = None,
         patience: int | None = None,
         checkpoints: Checkpoints | None = None,
         save_every: float = 60.0,
         seed: int = 0,
+        precision: str = "float32",
         observe: Callable[[dict[str, Any]], None] = lambda line: None,
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
         self.model, self.feed, self.stages = model, feed, list(stages)
-        self.metric, self.evaluate_every, self.patience = (
-            metric,
-            check_int("evaluate_every", evaluate_every, 0),
-            patience,
-        )
-        self.checkpoints, self.save_every, self.seed, self.observe = checkpoints, save_every, seed, observe
+        self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
+        self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
+        self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
+        self.mixed = check_choice("precision", precision, ("float32", "bfloat16")) == "bfloat16"
+        self.observe, self.tick = observe, tick
         self.at = Position()
+        self.device = feed.relevance.device
+        self._total = torch.zeros((), dtype=torch.float64, device=self.device)
         self.stopped = False
+        self._restored = False
         self._optimiser: torch.optim.Optimizer | None = None
         self._best: dict[str, Tensor] | None = None
         self._saved = time.monotonic()
@@ -82,13 +103,19 @@ class Trainer:
         """End after the step that is under way, with a checkpoint; for signal handlers."""
         self.stopped = True
 
-    def run(self) -> Position:
-        """Train to the end, or until stopped; go on from the last checkpoint if there is one."""
+    def restore(self) -> None:
+        """Go back to the last checkpoint that is whole, or to the beginning if there is none."""
         found = self.checkpoints.latest() if self.checkpoints is not None else None
         if found is not None:
             self.load_state_dict(found[1])
         else:
             torch.manual_seed(self.seed)
+        self._restored = True
+
+    def run(self) -> Position:
+        """Train to the end, or until stopped; go on from the last checkpoint if there is one."""
+        if not self._restored:
+            self.restore()
         while self.at.stage < len(self.stages) and not self.stopped:
             self._run_stage(self.stages[self.at.stage])
         if self.stopped:
@@ -123,20 +150,27 @@ class Trainer:
         stage.loss.train()
         for group in optimiser.param_groups:
             group["lr"] = stage.rate(self.at.epoch)
-        first_bad = torch.full((), _NEVER, dtype=torch.int64, device=self.feed.relevance.device)
+        first_bad = torch.full((), _NEVER, dtype=torch.int64, device=self.device)
+        if stage.sampler.position == 0:
+            self._total.zero_()
         for slate in stage.sampler:
             optimiser.zero_grad(set_to_none=True)
-            value = stage.loss(self.feed.scores(self.model, slate), slate)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
+                scores = self.feed.scores(self.model, slate)
+            value = stage.loss(scores, slate)
             value.backward()
             if stage.clip is not None:
                 torch.nn.utils.clip_grad_norm_(self.model.parameters(), stage.clip)
             first_bad = torch.where(value.detach().isfinite(), first_bad, first_bad.clamp(max=self.at.step))
             optimiser.step()
+            self._total += value.detach()
             self.at.step += 1
+            self.tick()
             if self.stopped:
                 break
         if int(first_bad) < _NEVER:
             raise self._diverged(stage, int(first_bad))
+        self._objective = stage.loss.objective(scores.detach(), slate)
 
     def _diverged(self, stage: Stage, step: int) -> DivergedError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
@@ -147,15 +181,28 @@ class Trainer:
         )
 
     def _finish_epoch(self, stage: Stage) -> bool:
-        """Evaluate if it is time; True when patience is over."""
-        due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
-        if not due:
-            return False
-        self.model.eval()
-        value = self.feed.evaluate(self.model, "validation", metrics=[self.metric]).values[self.metric]
-        line = {"stage": stage.name, "epoch": self.at.epoch, "step": self.at.step, self.metric: value}
+        """Write a line of the history, with an evaluation if it is time; True when patience is over."""
+        line: dict[str, Any] = {
+            "stage": stage.name,
+            "epoch": self.at.epoch,
+            "step": self.at.step,
+            "learning_rate": stage.rate(self.at.epoch - 1),
+            "loss": float(self._total) / len(stage.sampler),
+            "objective": float(self._objective),
+        }
         self.at.history.append(line)
+        due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
+        if due:
+            self.model.eval()
+            found = self.feed.evaluate(
+                self.model, "validation", candidates=self.candidates, metrics=[self.metric], **self.policies
+            )
+            line[validation_name(self.metric, self.candidates)] = value = found.values[self.metric]
         self.observe(line)
+        return bool(due) and self._keep_best(value)
+
+    def _keep_best(self, value: float) -> bool:
+        """Remember the state if it is the best of this stage; True when patience is over."""
         if value > self.at.best:
             self.at.best, self.at.since_best = value, 0
             self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
@@ -174,6 +221,7 @@ class Trainer:
             "at": vars(self.at),
             "model": self.model.state_dict(),
             "best": self._best,
+            "total": self._total,
             "optimiser": None if self._optimiser is None else self._optimiser.state_dict(),
             "losses": [stage.loss.state_dict() for stage in self.stages],
             "samplers": [stage.sampler.state_dict() for stage in self.stages],
@@ -189,6 +237,7 @@ class Trainer:
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
+        self._total = state["total"].to(self.device)
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
             stage.sampler.load_state_dict(sampler)

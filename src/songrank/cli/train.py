@@ -1,0 +1,99 @@
+"""``songrank train``: from a recipe to a model, watched while it happens, stopped and gone on with at any time."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from songrank.cli.training_view import TrainingView, print_results
+from songrank.errors import UserError
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe: a YAML file, or the name of one of `songrank recipes`.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Argument(help="Changes to it: loss=k-song loss.gamma=0.3 seed=1 data=FOLDER")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/RECIPE-LOSS-SEED if not given.")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs no recipe.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Start again where a run is there already.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an epoch and one at the end.")] = False,
+) -> None:
+    """Train a model by a recipe, and evaluate it on whole lists.
+
+    The recipe names a prepared data set (`songrank data prepare`), a model, a loss and a schedule; any of its keys can
+    be changed on the command line:
+
+        songrank train movielens-1m
+        songrank train movielens-1m loss=lambdarank seed=1 data=data/mine
+        songrank train my-recipe.yaml fine_tuning.learning_rate=1e-3 -o runs/faster
+
+    Stop it with Ctrl-C or a signal at any time: its state is saved, and `songrank train --resume RUN` goes on exactly
+    where it stopped. The best state by validation is what comes out. Exit code 0: done; 1: the loss was no number any
+    more; 2: something that was given is wrong; 130, 143: stopped, to be gone on with.
+    """
+    from songrank.training.recipe_files import load_recipe
+    from songrank.training.run import Run
+
+    view = TrainingView(quiet=quiet, as_json=as_json)
+    more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn}
+    if resume is not None:
+        if recipe is not None:
+            raise UserError(f"--resume goes on with what {resume} was begun with; leave out {recipe!r}")
+        run = Run.resume(resume, **more)
+        if run.directory.notes().get("status") == "finished":
+            typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
+            return
+    elif recipe is None:
+        raise UserError("no recipe was named; `songrank recipes` lists those that there are")
+    else:
+        chosen = load_recipe(recipe, changes or [])
+        place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
+        run = Run.begin(chosen, place, overwrite=overwrite, **more)
+    with _stoppable(run.trainer.stop) as received, view.shown(run):
+        finished = run.finish()
+    if not finished:
+        typer.echo(
+            f"stopped after step {run.trainer.at.step:,}; `songrank train --resume {run.directory.path}` goes on",
+            err=True,
+        )
+        raise typer.Exit(128 + received[0])
+    if as_json:
+        typer.echo(json.dumps({"run": str(run.directory.path), **{k: v.values for k, v in run.results.items()}}))
+    elif not quiet:
+        print_results(run.directory.path, run.results)
+
+
+def default_place(recipe: str, loss: str, seed: int) -> Path:
+    """Where a run goes if nothing is said: ``runs/movielens-1m-song-0``."""
+    name = Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
+    return Path("runs") / f"{name}-{loss}-{seed}"
+
+
+@contextmanager
+def _stoppable(stop: Any) -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C call ``stop``; a second Ctrl-C ends at once, without a checkpoint of these last steps."""
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        received.append(number)
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,71 @@
+"""Metrics among a few sampled candidates: a quick look while a model is trained, never a result to report as such."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_int, check_shape, fail
+from songrank.functional.gains import Gain
+from songrank.metrics.blocks import read_lists
+from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.names import check_policies, parse_metrics
+from songrank.metrics.tally import Tally
+from songrank.relevance import Relevance
+from songrank.sampling import SlateSampler
+
+_CELLS = {"cpu": 2**18, "cuda": 2**22}
+
+
+@torch.no_grad()
+def evaluate_sampled(
+    score: Callable[[Tensor, Tensor], Tensor],
+    targets: Relevance,
+    candidates: int = 1000,
+    *,
+    seed: int = 0,
+    metrics: str | Sequence[str] = ("ndcg@10",),
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    gain: Gain = "exp2",
+) -> Evaluation:
+    """Metrics of a scorer that ranks a query's targets among ``candidates`` irrelevant items drawn at random.
+
+    What the paper does while it trains. The figures are far higher than those among all items, and may order models
+    otherwise (Krichene and Rendle, KDD 2020), so the evaluation says how many candidates there were when it is shown.
+
+    Args:
+        score: maps queries [b] and items [b, L] to scores [b, L], as a model of a catalogue task does.
+        targets: held-out pairs and, as ``exclude``, items that do not compete.
+        candidates: irrelevant items a query, distinct, the same in every call with the same seed.
+        seed: of the candidates.
+        metrics: names with or without a cutoff.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
+        empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+
+    >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=40)
+    >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
+    mrr  0.750000
+    2 queries, 0 without relevant items (left out); among 10 sampled candidates; ties: pessimistic; gain: exp2
+
+    """
+    wanted = parse_metrics(metrics)
+    check_policies(wanted, ties, empty, gain)
+    check_int("candidates", candidates)
+    if not targets.is_catalogue:
+        fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
+    tally = Tally(wanted, targets.list_size > 0, gain)
+    rows = (targets.num_relevant > 0).nonzero().squeeze(1)
+    if rows.numel():
+        sampler = SlateSampler(targets, 1, relevant="all", irrelevant=candidates, seed=seed)
+        step = max(1, _CELLS.get(targets.device.type, 2**22) // (candidates + targets.max_relevant))
+        for row in rows.split(step):  # type: ignore[no-untyped-call]
+            slate = sampler.draw(row + targets.query_range[0], epoch=0)
+            scores = score(slate.query, slate.item)
+            check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
+            lists = read_lists(scores.float(), slate.label, slate.mask)
+            for part, spans in lists.blocks(ties):
+                tally.add(row[part], spans)
+    shape = (targets.num_relevant.shape[0],)
+    return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=candidates)

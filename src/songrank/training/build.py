@@ -1,0 +1,167 @@
+"""From a recipe and a data set to a trainer: the one place where model, loss, sampler and stages meet."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from songrank.data import CatalogueSplit, Dataset, ListSplit
+from songrank.errors import UserError
+from songrank.functional.hashing import derive_key
+from songrank.losses.base import RankingLoss
+from songrank.models.registry import INPUTS
+from songrank.relevance import Relevance
+from songrank.sampling import SlateSampler
+from songrank.training.checkpoints import Checkpoints
+from songrank.training.components import make_component
+from songrank.training.feeds import make_feed
+from songrank.training.loop import Trainer
+from songrank.training.recipe import Recipe, WarmUp
+from songrank.training.stages import Stage
+
+
+def choose_device(word: str) -> torch.device:
+    """The device that a recipe names; ``auto`` is a GPU if there is one.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    >>> choose_device("gpu")
+    Traceback (most recent call last):
+    songrank.errors.UserError: device is 'gpu'; expected auto, cpu, cuda or cuda:0
+    """
+    if word == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, number = word.partition(":")
+    if kind not in ("cpu", "cuda") or not (number or "0").isdecimal():
+        raise UserError(f"device is {word!r}; expected auto, cpu, cuda or cuda:0")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise UserError(f"device is {word!r}, and this machine shows {torch.cuda.device_count()} GPUs to torch")
+    return torch.device(word)
+
+
+def make_model(section: dict[str, Any], dataset: Dataset) -> torch.nn.Module:
+    """The recipe's model in the data set's sizes, or a ``UserError`` where it cannot read this kind of data."""
+    wanted, sizes = model_input(dataset), model_sizes(dataset)
+    if section["name"] not in INPUTS[wanted]:
+        raise UserError(
+            f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted}; "
+            f"expected {' or '.join(INPUTS[wanted])}"
+        )
+    model: torch.nn.Module = make_component("model", section, sizes)
+    return model
+
+
+def model_input(dataset: Dataset) -> str:
+    """What a model of this data set reads: ids, documents, features or words."""
+    part = dataset["train"]
+    if isinstance(part, ListSplit):
+        return "documents"
+    return "words" if part.tokens is not None else "features" if part.features is not None else "ids"
+
+
+def model_sizes(dataset: Dataset) -> dict[str, int]:
+    """The sizes that a model takes from its data set."""
+    part = dataset["train"]
+    if isinstance(part, ListSplit):
+        return {"num_features": part.features.shape[1]}
+    assert isinstance(part, CatalogueSplit)
+    if part.tokens is not None:
+        return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
+    if part.features is not None:
+        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+    return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
+
+
+def make_trainer(
+    recipe: Recipe,
+    dataset: Dataset,
+    *,
+    checkpoints: Checkpoints | None = None,
+    observe: Callable[[dict[str, Any]], None] = lambda line: None,
+    tick: Callable[[], None] = lambda: None,
+    save_every: float = 60.0,
+) -> Trainer:
+    """All that a recipe says about a data set, ready to run.
+
+    >>> import tempfile
+    >>> from songrank.data import prepare
+    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
+    >>> stage = {"epochs": 1, "learning_rate": 0.01}
+    >>> recipe = Recipe.read({"data": "demo", "model": {"name": "neumf", "dim": 8}, "batch": {"irrelevant": 20},
+    ...                       "warm_up": stage, "fine_tuning": stage, "device": "cpu"})
+    >>> make_trainer(recipe, dataset).run().step
+    2
+    """
+    if "train" not in dataset:
+        raise UserError(f"{dataset.path} has no training split; it has {', '.join(dataset)}")
+    watch = recipe.validation
+    if watch.every and "validation" not in dataset:
+        raise UserError(
+            f"{dataset.path} has no validation split; prepare it with --validation 0.1, "
+            "or say validation.every=0 to train without one"
+        )
+    device = choose_device(recipe.device)
+    torch.manual_seed(recipe.seed)
+    model = make_model(recipe.model, dataset).to(device)
+    feed = make_feed(dataset, device)
+    return Trainer(
+        model,
+        feed,
+        _stages(recipe, dataset, feed.relevance),
+        metric=watch.metric,
+        evaluate_every=watch.every,
+        candidates=watch.candidates,
+        policies=policies(recipe),
+        patience=watch.patience,
+        checkpoints=checkpoints,
+        save_every=save_every,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        observe=observe,
+        tick=tick,
+    )
+
+
+def policies(recipe: Recipe) -> dict[str, Any]:
+    """How ties, empty queries and labels count in a recipe's evaluations."""
+    return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
+
+
+def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stage]:
+    sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
+    stages: list[Stage] = []
+    for number, (section, loss) in enumerate(
+        ((recipe.warm_up, recipe.warm_up.loss), (recipe.fine_tuning, recipe.loss))
+    ):
+        if section.epochs == 0:
+            continue
+        built: RankingLoss = make_component("loss", loss, sizes).to(relevance.device)
+        warming = isinstance(section, WarmUp)
+        stages.append(
+            Stage(
+                "warm-up" if warming else "fine-tuning",
+                built,
+                SlateSampler(
+                    relevance,
+                    recipe.batch.queries,
+                    **_columns(recipe, dataset),
+                    seed=derive_key(recipe.seed, number) % 2**31,
+                    k=built.k,
+                    gain=recipe.gain,
+                ),
+                **section.model_dump(exclude={"loss", "reset_head"}),
+                reset_head=not warming and recipe.fine_tuning.reset_head and bool(stages),
+            )
+        )
+    return stages
+
+
+def _columns(recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
+    """Which items a slate holds: the recipe's word, else what a list task's preparation recorded."""
+    batch = recipe.batch
+    length = batch.length
+    if length is None and dataset.form == "list":
+        length = dataset.info.get("training", {}).get("list_size")
+    if length == "all":
+        return {"relevant": "all", "irrelevant": "all"}
+    return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": length}

@@ -1,0 +1,78 @@
+"""Models and losses in a recipe: a name and the options of that name's constructor, checked before any data is read."""
+
+import difflib
+import inspect
+import typing
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, create_model
+from torch import Tensor, nn
+
+from songrank.losses.registry import LOSSES
+from songrank.models.registry import MODELS
+
+Kinds = Mapping[str, type[nn.Module]]
+
+# Filled in from the data set or by training itself, so no recipe sets them; the numbers serve for checking alone.
+_FILLED_IN = {"num_queries": 2, "num_items": 2, "num_labels": 2, "num_features": 2, "vocabulary": 3, "num_pairs": 1}
+_FILLED_IN |= {"seed": 0}
+_NOT_IN_RECIPES = {*_FILLED_IN, "pair_range", "query_range", "dtype", "validate"}
+KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
+
+
+@cache
+def option_class(kind: type[nn.Module]) -> type[BaseModel]:
+    """What a recipe may say about a model or a loss: the options of its constructor that are words and numbers."""
+    hints = typing.get_type_hints(kind.__init__)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if name not in _NOT_IN_RECIPES and not _holds_tensors(hints[name]):
+            fields[name] = (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+    made: type[BaseModel] = create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    return made
+
+
+def _holds_tensors(hint: Any) -> bool:
+    return any(part in (Tensor, nn.Module) for part in (hint, *typing.get_args(hint)))
+
+
+def check_component(section: str, values: Any) -> dict[str, Any]:
+    """The name and all options of a ``model`` or ``loss`` section, defaults filled in; ``ValueError`` if one is wrong.
+
+    >>> check_component("loss", {"name": "lambdarank", "sigma": "2"})
+    {'name': 'lambdarank', 'sigma': 2.0, 'k': None}
+    >>> check_component("loss", {"name": "song", "gama": 0.3})
+    Traceback (most recent call last):
+    ValueError: gama is no option of song; did you mean gamma?
+    """
+    values = {"name": values} if isinstance(values, str) else values
+    if not isinstance(values, dict):
+        raise ValueError(f"name is {values!r}; expected one of {', '.join(KINDS[section])}")
+    kinds, options = KINDS[section], {str(key): value for key, value in values.items()}
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"name is {name!r}; expected one of {', '.join(kinds)}")
+    known = option_class(kinds[name])  # type: ignore[arg-type]
+    for key in options:
+        if key not in known.model_fields:
+            near = difflib.get_close_matches(key, known.model_fields, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known.model_fields) or 'none'}"
+            raise ValueError(f"{key} is no option of {name}; {hint}")
+    checked = {"name": name, **known.model_validate(options).model_dump(mode="json")}
+    try:
+        with torch.device("meta"):
+            make_component(section, checked, _FILLED_IN)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return checked
+
+
+def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
+    """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
+    kind = KINDS[section][values["name"]]
+    known = inspect.signature(kind).parameters
+    options = {key: value for key, value in values.items() if key != "name"}
+    return kind(**{key: value for key, value in sizes.items() if key in known}, **options)

@@ -1,0 +1,181 @@
+"""A recipe: all that a run depends on besides its data, as YAML that is checked whole before anything is read.
+
+The sections are those of the paper's experiments: a model, slates, a warm-up, a loss, fine-tuning, and how it is
+watched. ``losses`` says what else changes when another loss is chosen, so that one recipe serves all losses.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from songrank.errors import UserError, expected, shown
+from songrank.functional.ranks import TIES
+from songrank.metrics.names import EMPTY, GAINS, parse_metrics
+from songrank.training.components import check_component
+
+
+def _count(value: Any) -> Any:
+    if value != "all" and (isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1):
+        raise ValueError(f"{shown(value)}; expected 'all' or a whole number above 0")
+    return value if value == "all" else int(value)
+
+
+Count = Annotated[int | str, BeforeValidator(_count)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Batch(_Section):
+    """What a slate is made of."""
+
+    queries: PositiveInt = Field(256, description="queries a step")
+    relevant: Count = Field(10, description="relevant items a query, or all")
+    irrelevant: Count = Field(300, description="irrelevant items a query, or all")
+    length: Count | None = Field(
+        None,
+        description="instead of the two, for lists: cut to so many documents, or all of them; "
+        "none: as the data set was prepared",
+    )
+
+
+class _Stage(_Section):
+    epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
+    learning_rate: PositiveFloat = Field(1e-3, description="at the start")
+    decay: dict[NonNegativeInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
+    weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
+    optimiser: Literal["adam", "sgd"] = Field("adam", description="sgd is momentum as the paper writes it")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd")
+    clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
+
+
+def _component(section: str) -> Any:
+    return Annotated[dict[str, Any], BeforeValidator(lambda values: check_component(section, values))]
+
+
+class WarmUp(_Stage):
+    """The first stage: listwise cross-entropy with a moving average (SOLC) unless told otherwise."""
+
+    epochs: NonNegativeInt = Field(20, description="passes over the queries; 0 for no warm-up")
+    loss: _component("loss") = Field({"name": "listwise-ce"}, validate_default=True)  # type: ignore[valid-type]
+
+
+class FineTuning(_Stage):
+    """The second stage, with the loss that the recipe is about."""
+
+    reset_head: bool = Field(True, description="a new last layer before it, as the paper does for every method")
+
+
+def _metrics(value: Any) -> Any:
+    parse_metrics(value)
+    return value
+
+
+class Validation(_Section):
+    """How the model is watched, and chosen."""
+
+    metric: Annotated[str, BeforeValidator(_metrics)] = Field("ndcg@10", description="the best state by it is kept")
+    every: NonNegativeInt = Field(1, description="epochs between looks; 0 for none: the last state is kept")
+    patience: PositiveInt | None = Field(None, description="looks without a better one after which a stage ends")
+    candidates: Count = Field("all", description="items ranked at a look: all, or so many sampled (catalogues)")
+
+
+class Evaluation(_Section):
+    """What is measured at the end, on whole lists or the whole catalogue."""
+
+    metrics: Annotated[list[str], BeforeValidator(_metrics)] = ["ndcg@10", "ndcg@20", "ndcg@50"]
+    ties: Literal[*TIES] = "pessimistic"  # type: ignore[valid-type]
+    empty: Literal[*EMPTY] = "skip"  # type: ignore[valid-type]
+
+
+class Recipe(_Section):
+    """Everything that a run depends on besides its data.
+
+    >>> recipe = Recipe.read({"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 120}})
+    >>> recipe.loss["name"], recipe.model["dim"], recipe.batch.queries
+    ('song', 64, 256)
+    >>> Recipe.read({"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": -1}})
+    Traceback (most recent call last):
+    songrank.errors.UserError: fine_tuning.epochs is -1; expected greater than or equal to 0
+    """
+
+    title: str = Field("", description="one line for people")
+    data: str = Field(..., description="folder of a prepared data set")
+    prepare: str = Field("", description="the command that makes this folder, for who has not made it yet")
+    model: _component("model") = Field(...)  # type: ignore[valid-type]
+    batch: Batch = Batch()
+    warm_up: WarmUp = WarmUp()
+    loss: _component("loss") = Field({"name": "song"}, validate_default=True)  # type: ignore[valid-type]
+    fine_tuning: FineTuning
+    validation: Validation = Validation()
+    evaluation: Evaluation = Evaluation()
+    gain: Literal[*GAINS] = "exp2"  # type: ignore[valid-type]
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of the model's products; mixed if bfloat16"
+    )
+    device: str = Field("auto", description="auto, cpu, cuda or cuda:1")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> Self:
+        if self.warm_up.epochs + self.fine_tuning.epochs == 0:
+            raise ValueError("at least one epoch in warm_up or fine_tuning")
+        return self
+
+    @classmethod
+    def read(cls, values: Any, place: str = "") -> "Recipe":
+        """A recipe from plain values, or one line about the first that is wrong; ``place`` is the file it came from."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as errors:
+            where = f"{place}: " if place else ""
+            raise UserError(where + _complaint(cls, dict(errors.errors(include_url=False)[0]))) from None
+
+
+def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
+    """One line: the key, the bad value, what was expected."""
+    words = [str(part) for part in error["loc"] if part not in _NO_KEYS]
+    key = ".".join(words)
+    cause = error.get("ctx", {}).get("error")
+    if words and words[-1] in ("model", "loss") and isinstance(cause, ValueError):
+        return _component_complaint(key, cause)
+    if error["type"] == "extra_forbidden":
+        return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
+    if error["type"] == "missing":
+        return f"{key} is missing; see `songrank recipes` for whole ones"
+    if not key:
+        return "the recipe is empty or no mapping" if error["type"] != "value_error" else expected(error)
+    if isinstance(cause, ValueError):
+        return f"{key} is {str(cause).removeprefix('metric is ')}"
+    return f"{key} is {shown(error['input'])}; {expected(error)}"
+
+
+_NO_KEYS = ("constrained-int", "int", "none", "[key]")  # what pydantic adds to the path of a value
+
+
+def _component_complaint(key: str, cause: ValueError) -> str:
+    if isinstance(cause, ValidationError):
+        inner = cause.errors(include_url=False)[0]
+        name = ".".join([key, *(str(part) for part in inner["loc"])])
+        if inner["type"] == "missing":
+            return f"{name} is missing; {cause.title} needs it"
+        return f"{name} is {shown(inner['input'])}; {expected(inner)}"
+    return f"{key}.{cause}"
+
+
+def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
+    for name in path:
+        section = section.model_fields[name].annotation  # type: ignore[assignment]
+    return list(section.model_fields)

@@ -1,0 +1,118 @@
+"""Recipes from files: shipped ones by name, own ones by path, with changes such as ``loss.gamma=0.3``."""
+
+import difflib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from songrank.errors import UserError, shown
+from songrank.training.recipe import Recipe
+
+_NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
+
+
+def shipped_recipes() -> dict[str, str]:
+    """The text of each recipe that comes with songrank, by name.
+
+    >>> "movielens-1m" in shipped_recipes()
+    True
+    """
+    folder = files("songrank.recipes")
+    found = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in sorted(found, key=str)}
+
+
+def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
+    """A recipe from a file, or a shipped one by its name, with changes in the words of the command line.
+
+    First what the file says, then what its ``losses`` say about the loss that was chosen, then the changes.
+
+    >>> recipe = load_recipe("movielens-1m", ["loss=k-song", "loss.gamma=0.3", "seed=1"])
+    >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
+    ('k-song', 0.3, 1)
+    """
+    return Recipe.read(resolve(read_yaml(*_text(source)), changes, source), source)
+
+
+def _text(source: str) -> tuple[str, str]:
+    shipped, path = shipped_recipes(), Path(source)
+    if source in shipped:
+        return shipped[source], source
+    if path.is_dir():
+        path = path / "config.yaml"
+    try:
+        return path.read_text(encoding="utf-8"), source
+    except FileNotFoundError:
+        near = difflib.get_close_matches(source, shipped, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
+        raise UserError(f"{source}: there is no such recipe; {hint}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{source}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def read_yaml(text: str, place: str) -> dict[str, Any]:
+    """A mapping from YAML, or one line that says where it is broken."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "unreadable"
+        raise UserError(f"{place}{line}: is no YAML ({problem})") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{place}: is no recipe: expected keys and values, as `songrank recipes movielens-1m` shows")
+    return {str(key): value for key, value in values.items()}
+
+
+def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[str, Any]:
+    """Values with what ``losses`` says about the chosen loss, and with the changes."""
+    pairs = [_read_change(change) for change in changes]
+    by_loss = values.pop("losses", None) or {}
+    given = _named(values.get("loss", "song"))
+    chosen = given["name"]
+    for path, value in pairs:
+        if path in (["loss"], ["loss", "name"]):
+            chosen = _named(value)["name"]
+    if not isinstance(by_loss, dict):
+        raise UserError(f"{place}: losses is {shown(by_loss)}; expected what changes, by the name of a loss")
+    values["loss"] = given if chosen == given["name"] else {"name": chosen}
+    values = _merged(values, by_loss.get(str(chosen)) or {}, f"{place}: losses.{chosen}")
+    for path, value in pairs:
+        entry: Any = _named(value) if path[0] in _NAMED and len(path) == 1 else value
+        for name in reversed(path):
+            entry = {name: entry}
+        values = _merged(values, entry, place)
+    return values
+
+
+def _named(value: Any) -> dict[str, Any]:
+    return {"name": None, **value} if isinstance(value, dict) else {"name": value}
+
+
+def _read_change(change: str) -> tuple[list[str], Any]:
+    """One change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
+    import yaml
+
+    key, equals, text = change.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise UserError(f"{shown(change)} is no change of a recipe; expected key=value, such as loss.gamma=0.3")
+    try:
+        return path, yaml.safe_load(text) if text.strip() else ""
+    except yaml.YAMLError:
+        raise UserError(f"{key} is {shown(text)}; expected a number, a word or a list such as [64, 32]") from None
+
+
+def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
+    """Both, key by key; where both have a value, that of ``more``."""
+    if not isinstance(more, dict):
+        raise UserError(f"{place} is {shown(more)}; expected keys and values")
+    found = dict(values)
+    for key, value in more.items():
+        earlier = found.get(str(key))
+        inner = earlier if isinstance(earlier, dict) else _named(earlier) if key in _NAMED and earlier else {}
+        found[str(key)] = _merged(inner, value, place) if isinstance(value, dict) and key != "decay" else value
+    return found

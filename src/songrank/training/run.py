@@ -1,0 +1,110 @@
+"""One run from recipe to measured model, in a folder from which it can be gone on with at any time."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from songrank.data import Dataset, open_dataset
+from songrank.data.errors import DataError
+from songrank.metrics import Evaluation
+from songrank.training.build import make_trainer, model_sizes, policies
+from songrank.training.checkpoints import Checkpoints
+from songrank.training.loop import Trainer
+from songrank.training.recipe import Recipe
+from songrank.training.run_directory import RunDirectory, fingerprint
+
+
+@dataclass
+class Run:
+    """A run that is under way, and what came out of it.
+
+    Args:
+        directory: where it is kept.
+        recipe: what it follows.
+        dataset: what it is trained on.
+        observe: called with each line of the history.
+        tick: called after each step.
+        warn: told in one line about checkpoints that could not be read.
+        splits: what is evaluated at the end, on whole lists; those that the data set has.
+
+    """
+
+    directory: RunDirectory
+    recipe: Recipe
+    dataset: Dataset
+    observe: Callable[[dict[str, Any]], None] = lambda line: None
+    tick: Callable[[], None] = lambda: None
+    warn: Callable[[str], None] = lambda message: None
+    splits: tuple[str, ...] = ("validation", "test")
+    save_every: float = 60.0
+    trainer: Trainer = field(init=False)
+    results: dict[str, Evaluation] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.trainer = make_trainer(
+            self.recipe,
+            self.dataset,
+            checkpoints=Checkpoints(self.directory.checkpoints, warn=self.warn),
+            observe=self._observe,
+            tick=lambda: self.tick(),
+            save_every=self.save_every,
+        )
+
+    @classmethod
+    def begin(cls, recipe: Recipe, path: Path, *, overwrite: bool = False, **more: Any) -> "Run":
+        """A new run; everything is checked and built before the folder is made."""
+        directory, dataset = RunDirectory(path), open_recipe_data(recipe)
+        run = cls(directory, recipe, dataset, **more)
+        directory.begin(recipe, dataset, overwrite=overwrite)
+        return run
+
+    @classmethod
+    def resume(cls, path: Path, **more: Any) -> "Run":
+        """A run that was begun before, to be gone on with from its last checkpoint."""
+        directory = RunDirectory(path)
+        recipe = directory.recipe()
+        dataset = open_recipe_data(recipe)
+        directory.check_data(dataset)
+        return cls(directory, recipe, dataset, **more)
+
+    def finish(self) -> bool:
+        """Train to the end, evaluate, and write what came out; False if it was stopped before."""
+        begun = time.monotonic()
+        self.trainer.restore()
+        self.directory.rewrite_history(self.trainer.at.history)
+        self.directory.note(status="running", device=str(self.trainer.device))
+        at = self.trainer.run()
+        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
+        if self.trainer.stopped:
+            self.directory.note(status="stopped", step=at.step, seconds=seconds)
+            return False
+        model = self.trainer.model.eval()
+        self.directory.save_model(model, self.recipe.model, model_sizes(self.dataset), self.dataset.task)
+        for split in self.splits:
+            if split in self.dataset:
+                self.results[split] = evaluate_split(self.trainer, self.recipe, split)
+                self.directory.save_evaluation(split, self.results[split], fingerprint(self.dataset))
+        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
+        self.directory.note(status="finished", step=at.step, seconds=seconds)
+        return True
+
+    def _observe(self, line: dict[str, Any]) -> None:
+        self.directory.append_history(line)
+        self.observe(line)
+
+
+def open_recipe_data(recipe: Recipe) -> Dataset:
+    """The recipe's data set; where there is none, the error says how it is made."""
+    path = Path(recipe.data)
+    if not (path / "dataset.json").exists() and recipe.prepare:
+        raise DataError("is missing", f"make it with `{recipe.prepare}`, or say data=FOLDER", file=str(path))
+    return open_dataset(path)
+
+
+def evaluate_split(trainer: Trainer, recipe: Recipe, split: str, **changes: Any) -> Evaluation:
+    """The final figures of a split: whole lists, or the whole catalogue less what was seen."""
+    trainer.model.eval()
+    options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
+    return trainer.feed.evaluate(trainer.model, split, **options)

@@ -1,0 +1,190 @@
+"""A run on disk: its resolved recipe, its history, its checkpoints, its model, and what was measured.
+
+============================  =========================================================================================
+``config.yaml``               the recipe, fully resolved; itself a recipe
+``run.json``                  state of the run, versions, device, seconds, and the checksum of the data set
+``metrics.jsonl``             one line an epoch, equal in an interrupted run and in one that was not
+``checkpoints/``              the last states, from which a run goes on
+``model.safetensors``         the weights; with ``model.json``, what is needed to build the model again
+``evaluation/``               for each split a JSON file and one value a query and metric
+``tensorboard/``              the same curves, where tensorboard is installed
+============================  =========================================================================================
+
+Every file is there whole or not at all, and nothing in it needs pickle.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from songrank import __version__
+from songrank.data import Dataset
+from songrank.data.errors import DataError
+from songrank.data.storage import read_arrays, read_json
+from songrank.metrics import Evaluation
+from songrank.training.recipe import Recipe
+from songrank.training.recipe_files import read_yaml
+
+MODEL_FORMAT = "songrank-model"
+
+
+class RunDirectory:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config, self.state, self.history = path / "config.yaml", path / "run.json", path / "metrics.jsonl"
+        self.checkpoints, self.tensorboard = path / "checkpoints", path / "tensorboard"
+
+    # ---- beginning and going on
+
+    def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
+        """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if not self.config.is_file():
+                raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
+            if not overwrite:
+                fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
+                raise DataError("holds a run already", fix, file=str(self.path))
+            self._clear()
+        self._write(self.config, _yaml(recipe.model_dump(mode="json")))
+        self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
+
+    def _clear(self) -> None:
+        for folder in (self.checkpoints, self.tensorboard, self.path / "evaluation"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for name in ("run.json", "metrics.jsonl", "model.safetensors", "model.json", "config.yaml"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def recipe(self) -> Recipe:
+        """The recipe that this run follows."""
+        try:
+            text = self.config.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise DataError(
+                "is no run: it has no readable config.yaml",
+                "expected a folder that `songrank train` made",
+                file=str(self.path),
+            ) from None
+        return Recipe.read(read_yaml(text, str(self.config)), str(self.config))
+
+    def check_data(self, dataset: Dataset) -> None:
+        """Raise if the data set is not the one that the run was begun with."""
+        if self.state.exists() and self.notes().get("data_sha256") != fingerprint(dataset):
+            fix = "name the one it was trained on, or begin a new run"
+            raise DataError(f"is another data set than that of {self.path}", fix, file=str(dataset.path))
+
+    def notes(self) -> dict[str, Any]:
+        """What ``run.json`` says."""
+        return read_json(self.state) if self.state.exists() else {}
+
+    def note(self, **entries: Any) -> None:
+        """Add to ``run.json``."""
+        self._write(self.state, json.dumps({**self.notes(), **entries}, indent=2) + "\n")
+
+    # ---- while it runs
+
+    def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Put the history back to these lines: what came after a checkpoint is made again."""
+        self._write(self.history, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def append_history(self, line: Mapping[str, Any]) -> None:
+        """Add one line."""
+        with self.history.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    # ---- what comes out
+
+    def save_model(self, model: nn.Module, section: Mapping[str, Any], sizes: Mapping[str, int], task: str) -> None:
+        """Write the weights and what is needed to build the model again."""
+        from safetensors.torch import save
+
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        data = save(weights)
+        self._write(self.path / "model.safetensors", data)
+        description = {
+            "format": MODEL_FORMAT,
+            "version": 1,
+            "songrank": __version__,
+            "task": task,
+            "model": dict(section),
+            "sizes": dict(sizes),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        self._write(self.path / "model.json", json.dumps(description, indent=2) + "\n")
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Read the trained weights into a model that was built alike."""
+        info = read_json(self.path / "model.json")
+        file = self.path / "model.safetensors"
+        fix = "train it again, or use another run"
+        try:
+            with file.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
+        if info.get("format") != MODEL_FORMAT or digest != info.get("sha256"):
+            raise DataError("is damaged: its checksum is another", fix, file=str(file))
+        try:
+            model.load_state_dict(read_arrays(file))
+        except RuntimeError:
+            raise DataError("does not fit the model that config.yaml describes", fix, file=str(file)) from None
+
+    def save_evaluation(self, split: str, found: Evaluation, data_sha256: str) -> None:
+        """Write the figures of a split, and one value a query and metric."""
+        from safetensors.torch import save
+
+        values = {name: value.cpu().contiguous() for name, value in found.per_query.items()}
+        summary = {
+            "split": split,
+            "metrics": found.values,
+            "queries": int(next(iter(values.values())).numel()),
+            "empty": found.num_empty,
+            "ties": found.ties,
+            "empty_policy": found.empty,
+            "gain": str(found.gain),
+            "candidates": "all" if found.candidates is None else found.candidates,
+            "data_sha256": data_sha256,
+        }
+        self._write(self.path / "evaluation" / f"{split}.safetensors", save(values))
+        self._write(self.path / "evaluation" / f"{split}.json", json.dumps(summary, indent=2) + "\n")
+
+    def _write(self, file: Path, content: str | bytes) -> None:
+        """Write a file so that it is there whole or as it was before."""
+        data = content.encode() if isinstance(content, str) else content
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                os.chmod(name, 0o644)
+                os.replace(name, file)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            fix = "free space or choose another place with -o"
+            raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(file)) from None
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """SHA-256 of the file that describes a data set, checksums of its sources included."""
+    return hashlib.sha256((dataset.path / "dataset.json").read_bytes()).hexdigest()
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return text
