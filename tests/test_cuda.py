@@ -4,6 +4,10 @@ import pytest
 import torch
 
 from songrank import KSONG, SONG, ListwiseCE, Relevance, SlateSampler, losses
+from songrank.data import prepare
+from songrank.losses.registry import LOSSES
+from songrank.training.build import make_trainer
+from songrank.training.recipe import Recipe
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -75,3 +79,31 @@ def test_a_step_makes_no_transfer_and_gives_the_cpus_numbers(name):
         )  # soft sorts add up hundreds of terms
     for (key, value), other in zip(here.state_dict().items(), there.state_dict().values(), strict=True):
         torch.testing.assert_close(other.cpu(), value, rtol=1e-4, atol=1e-5, msg=key)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_a_recorded_step_does_what_the_plain_one_does(loss, tmp_path):
+    dataset = prepare("synthetic", None, tmp_path / "data", queries=300, items=200, pairs=6000)
+    ends = []
+    for speed in ("plain", "auto"):
+        warnings = []
+        stage = {"epochs": 4, "learning_rate": 1e-3, "decay": {2: 0.5}, "clip": 5.0}
+        recipe = Recipe.read(
+            {
+                "data": "x",
+                "model": {"name": "neumf", "dim": 16, "dropout": 0.0},
+                "batch": {"queries": 64, "relevant": 5, "irrelevant": 30},
+                "warm_up": {"epochs": 0},
+                "loss": {"name": loss, **({"k": 20} if loss == "k-song" else {})},
+                "fine_tuning": stage,
+                "device": "cuda",
+            }
+        )
+        run = make_trainer(recipe, dataset, speed=speed, warn=warnings.append)
+        run.run()
+        assert not warnings
+        ends.append((run.at.history, run.model.state_dict()))
+    for one, other in zip(ends[0][0], ends[1][0], strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-3, abs=1e-5)
+    for name, value in ends[0][1].items():
+        assert (value - ends[1][1][name]).norm() <= 1e-2 * value.norm(), name

@@ -51,6 +51,22 @@ class Slate:
     gain: Gain = "exp2"
     """The gain that ``ideal_dcg`` was made with; losses use the same."""
 
+    def rows(self, first: int, last: int) -> Slate:
+        """The slate of the queries from ``first`` to ``last``, which is not included; a view.
+
+        >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), query=torch.tensor([7, 8]))
+        >>> slate.rows(1, 2).query
+        tensor([8])
+        """
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        count = self.query.shape[0]
+        cut: dict[str, Any] = {
+            name: value[first:last]
+            for name, value in parts.items()
+            if isinstance(value, Tensor) and value.shape[0] == count and not (count == 1 and name in ("item", "mask"))
+        }
+        return replace(self, **cut)
+
     def __post_init__(self) -> None:
         if not isinstance(self.label, Tensor) or self.label.dim() != 2:
             fail("slate.label", getattr(self.label, "shape", self.label), "a tensor of shape [B, L]")

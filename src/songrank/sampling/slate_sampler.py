@@ -17,6 +17,7 @@ from songrank.sampling.relevant import draw_distinct
 from songrank.slate import Slate
 
 _ORDER, _RELEVANT, _IRRELEVANT = range(3)
+_CELLS_AT_ONCE = 2**21
 
 
 class SlateSampler:
@@ -110,15 +111,28 @@ class SlateSampler:
         if self.position >= end:
             self.epoch, self.position = self.epoch + 1, 0
         epoch, place = self.epoch, self.position
-        order = self.order(epoch)
+        order, size = self.order(epoch), self.queries_per_batch
+        drawn, ahead = None, 0
         while place < end:
             if iteration != self._iteration:
                 raise RuntimeError("this pass over the sampler is over: another one was begun, or a state was loaded")
-            query = order[place : place + self.queries_per_batch]
-            place += self.queries_per_batch
+            if drawn is None or ahead >= drawn.query.shape[0]:
+                query = order[place : min(end, place + self._batches_at_once() * size)]
+                drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0
+            place += size
             # Moved on before the slate is handed out: a checkpoint written after its step goes on with the next one.
             self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
-            yield self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch)
+            yield drawn.rows(ahead, ahead + size) if drawn.query.shape[0] > size else drawn
+            ahead += size
+
+    def _batches_at_once(self) -> int:
+        """How many batches are drawn together: what is drawn does not depend on it, but a GPU wants much at a time."""
+        if self.relevance.device.type != "cuda":
+            return 1
+        columns = self.length or self.relevance.max_span
+        if self.length is None and self.irrelevant != "all":
+            columns = self._allocate(self._num_relevant[:1], self._num_relevant[:1])[1]
+        return max(1, _CELLS_AT_ONCE // (columns * self.queries_per_batch))
 
     def order(self, epoch: int) -> Tensor:
         """The queries of an epoch, in the order in which they are visited."""
@@ -242,8 +256,8 @@ class SlateSampler:
         )
 
     def _padded(self, query: Tensor, epoch: int) -> Slate:
-        missing = self.queries_per_batch - query.shape[0]
-        weight = torch.ones(self.queries_per_batch, device=query.device)
+        missing = -query.shape[0] % self.queries_per_batch
+        weight = torch.ones(query.shape[0] + missing, device=query.device)
         if missing:
             query = torch.cat([query, query[:1].expand(missing)])
             weight[-missing:] = 0.0

@@ -79,6 +79,8 @@ def make_trainer(
     checkpoints: Checkpoints | None = None,
     observe: Callable[[dict[str, Any]], None] = lambda line: None,
     tick: Callable[[], None] = lambda: None,
+    warn: Callable[[str], None] = lambda message: None,
+    speed: str = "auto",
     save_every: float = 60.0,
 ) -> Trainer:
     """All that a recipe says about a data set, ready to run.
@@ -119,6 +121,8 @@ def make_trainer(
         precision=recipe.precision,
         observe=observe,
         tick=tick,
+        warn=warn,
+        speed=speed,
     )
 
 
@@ -148,6 +152,7 @@ def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stag
                     seed=derive_key(recipe.seed, number) % 2**31,
                     k=built.k,
                     gain=recipe.gain,
+                    partial="pad" if relevance.device.type == "cuda" else "short",  # one shape for the captured step
                 ),
                 **section.model_dump(exclude={"loss", "reset_head"}),
                 reset_head=not warming and recipe.fine_tuning.reset_head and bool(stages),

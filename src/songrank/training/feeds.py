@@ -17,6 +17,7 @@ from songrank.relevance import Relevance
 from songrank.slate import Slate
 
 _MEMORY = {"cpu": 2**28}  # bytes for the scores of one chunk of queries
+_DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
 
 
@@ -81,7 +82,12 @@ class CatalogueFeed:
             tokens = part.tokens
             return lambda query: tokens[query.to(tokens.device)].long().to(self.device)
         if part.features is not None:
-            return part.features.to(self.device).dense
+            table = part.features.to(self.device)
+            rows = part.num_queries
+            if self.device.type == "cpu" or rows * table.num_columns * 4 > _DENSE_BYTES:
+                return table.dense
+            everything = table.dense(torch.arange(rows, device=self.device))
+            return lambda query: everything[query]
         return lambda query: query
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:

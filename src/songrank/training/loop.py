@@ -14,8 +14,7 @@ from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
 from songrank.training.stages import Stage
 from songrank.training.state_tree import random_state, set_random_state
-
-_NEVER = 2**62
+from songrank.training.step import NEVER, Counters, PlainStep, make_step
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
@@ -61,8 +60,10 @@ class Trainer:
         save_every: least seconds between checkpoints within a stage; they are taken between epochs.
         seed: of everything random in the model: dropout, and the new head.
         precision: ``"float32"``, or ``"bfloat16"`` for the model's matrix products; losses and weights stay in float32.
+        speed: ``"auto"`` records the step as a graph where there is a GPU; ``"plain"`` does not.
         observe: called with each line of the history as it is written: one an epoch.
         tick: called after each step.
+        warn: told in one line what could not be done as was meant.
 
     """
 
@@ -81,18 +82,21 @@ class Trainer:
         save_every: float = 60.0,
         seed: int = 0,
         precision: str = "float32",
+        speed: str = "auto",
         observe: Callable[[dict[str, Any]], None] = lambda line: None,
         tick: Callable[[], None] = lambda: None,
+        warn: Callable[[str], None] = lambda message: None,
     ) -> None:
         self.model, self.feed, self.stages = model, feed, list(stages)
         self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
         self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
         self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
         self.mixed = check_choice("precision", precision, ("float32", "bfloat16")) == "bfloat16"
-        self.observe, self.tick = observe, tick
+        self.speed = check_choice("speed", speed, ("auto", "plain"))
+        self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
         self.device = feed.relevance.device
-        self._total = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._counters = Counters(self.device)
         self.stopped = False
         self._restored = False
         self._optimiser: torch.optim.Optimizer | None = None
@@ -130,12 +134,14 @@ class Trainer:
                 self.model.reset_head()  # type: ignore[operator]
             self._optimiser = stage.make_optimiser(self.model)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
+        parts = (self.model, self.feed, stage, self._optimiser, self._counters, self.mixed)
+        step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
-            self._run_epoch(stage, self._optimiser)
+            self._run_epoch(stage, self._optimiser, step)
             if self.stopped and stage.sampler.position:  # in the midst of it
                 return
             self.at.epoch += 1
-            if self._finish_epoch(stage):
+            if self._finish_epoch(stage, step.objective()):
                 break
             if self.stopped:
                 return
@@ -144,33 +150,22 @@ class Trainer:
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()
 
-    def _run_epoch(self, stage: Stage, optimiser: torch.optim.Optimizer) -> None:
+    def _run_epoch(self, stage: Stage, optimiser: torch.optim.Optimizer, step: PlainStep) -> None:
         """What is left of an epoch; values stay on the device until its end."""
         self.model.train()
         stage.loss.train()
         for group in optimiser.param_groups:
             group["lr"] = stage.rate(self.at.epoch)
-        first_bad = torch.full((), _NEVER, dtype=torch.int64, device=self.device)
-        if stage.sampler.position == 0:
-            self._total.zero_()
+        self._counters.begin(self.at.step, new_epoch=stage.sampler.position == 0)
         for slate in stage.sampler:
-            optimiser.zero_grad(set_to_none=True)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
-                scores = self.feed.scores(self.model, slate)
-            value = stage.loss(scores, slate)
-            value.backward()
-            if stage.clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), stage.clip)
-            first_bad = torch.where(value.detach().isfinite(), first_bad, first_bad.clamp(max=self.at.step))
-            optimiser.step()
-            self._total += value.detach()
+            step(slate)
             self.at.step += 1
             self.tick()
             if self.stopped:
                 break
-        if int(first_bad) < _NEVER:
-            raise self._diverged(stage, int(first_bad))
-        self._objective = stage.loss.objective(scores.detach(), slate)
+        first_bad = int(self._counters.first_bad)
+        if first_bad < NEVER:
+            raise self._diverged(stage, first_bad)
 
     def _diverged(self, stage: Stage, step: int) -> DivergedError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
@@ -180,15 +175,15 @@ class Trainer:
             f"step {step:,} of {stage.name}: {name} is not finite; {last}: lower the learning rate, or clip"
         )
 
-    def _finish_epoch(self, stage: Stage) -> bool:
+    def _finish_epoch(self, stage: Stage, objective: float) -> bool:
         """Write a line of the history, with an evaluation if it is time; True when patience is over."""
         line: dict[str, Any] = {
             "stage": stage.name,
             "epoch": self.at.epoch,
             "step": self.at.step,
             "learning_rate": stage.rate(self.at.epoch - 1),
-            "loss": float(self._total) / len(stage.sampler),
-            "objective": float(self._objective),
+            "loss": float(self._counters.total) / len(stage.sampler),
+            "objective": objective,
         }
         self.at.history.append(line)
         due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
@@ -221,7 +216,7 @@ class Trainer:
             "at": vars(self.at),
             "model": self.model.state_dict(),
             "best": self._best,
-            "total": self._total,
+            "total": self._counters.total,
             "optimiser": None if self._optimiser is None else self._optimiser.state_dict(),
             "losses": [stage.loss.state_dict() for stage in self.stages],
             "samplers": [stage.sampler.state_dict() for stage in self.stages],
@@ -237,12 +232,12 @@ class Trainer:
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
-        self._total = state["total"].to(self.device)
+        self._counters.total.copy_(state["total"])
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
             stage.sampler.load_state_dict(sampler)
         self._optimiser = None
         if state["optimiser"] is not None:
             self._optimiser = self.stages[self.at.stage].make_optimiser(self.model)
-            self._optimiser.load_state_dict(state["optimiser"])
+            self.stages[self.at.stage].load_optimiser(self._optimiser, state["optimiser"])
         set_random_state(state["random"])

@@ -27,6 +27,8 @@ class Run:
         observe: called with each line of the history.
         tick: called after each step.
         warn: told in one line about checkpoints that could not be read.
+        speed: ``"auto"`` or ``"plain"``: whether the step is recorded as a graph on a GPU.
+        save_every: least seconds between checkpoints.
         splits: what is evaluated at the end, on whole lists; those that the data set has.
 
     """
@@ -38,6 +40,7 @@ class Run:
     tick: Callable[[], None] = lambda: None
     warn: Callable[[str], None] = lambda message: None
     splits: tuple[str, ...] = ("validation", "test")
+    speed: str = "auto"
     save_every: float = 60.0
     trainer: Trainer = field(init=False)
     results: dict[str, Evaluation] = field(init=False, default_factory=dict)
@@ -49,6 +52,8 @@ class Run:
             checkpoints=Checkpoints(self.directory.checkpoints, warn=self.warn),
             observe=self._observe,
             tick=lambda: self.tick(),
+            warn=lambda message: self.warn(message),
+            speed=self.speed,
             save_every=self.save_every,
         )
 

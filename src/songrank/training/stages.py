@@ -11,6 +11,8 @@ from songrank._checks import check_choice, check_int, check_number
 from songrank.losses.base import RankingLoss
 from songrank.sampling import SlateSampler
 
+_OF_THE_DEVICE = ("fused", "capturable", "foreach")
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -79,7 +81,17 @@ class Stage:
         groups = [group for group in groups if group["params"]]
         if self.optimiser == "sgd":
             return torch.optim.SGD(groups, self.learning_rate, momentum=self.momentum, dampening=self.momentum)
-        return torch.optim.Adam(groups, self.learning_rate)
+        on_gpu = all(parameter.is_cuda for group in groups for parameter in group["params"])
+        # Fused is one pass over weights, moments and gradients; capturable keeps the count of steps on the device.
+        return torch.optim.Adam(groups, self.learning_rate, fused=on_gpu, capturable=on_gpu)
+
+    @staticmethod
+    def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        """Go on from an optimiser's state, which another kind of device may have saved."""
+        own = [{name: group.get(name) for name in _OF_THE_DEVICE} for group in optimiser.param_groups]
+        optimiser.load_state_dict(state)
+        for group, options in zip(optimiser.param_groups, own, strict=True):
+            group.update({name: value for name, value in options.items() if value is not None})
 
 
 def _by_decay(model: nn.Module) -> tuple[Iterable[nn.Parameter], Iterable[nn.Parameter]]:

@@ -1,0 +1,247 @@
+"""``songrank compare``: means over seeds, and differences per query with intervals."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from songrank.data.errors import DataError
+from songrank.errors import shown
+from songrank.metrics.comparison import HIGHEST_LEVEL, Difference, Summary, compare_folds, summarise_folds
+from songrank.training.finished_runs import FinishedRun, Method, find_runs, group_runs, read_run
+
+_EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """What every form of output shows."""
+
+    split: str
+    level: float
+    metrics: list[str]
+    methods: list[Method]
+    baseline: Method
+    summaries: dict[str, dict[str, Summary]]
+    """By label, then by metric; so are the differences, which the baseline has none of."""
+    differences: dict[str, dict[str, Difference]]
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs, or folders of such folders.")
+    ],
+    metric: Annotated[list[str] | None, typer.Option(help="Metric to show, e.g. ndcg@10; may be repeated.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Label or run of the method to compare the others with.")] = None,
+    split: Annotated[str, typer.Option(help="Split whose evaluation to read.")] = "test",
+    level: Annotated[float, typer.Option(help="Level of the confidence intervals.")] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Tables to paste into a document.")] = False,
+) -> None:
+    """Compare finished runs: means over seeds, and differences per query with intervals.
+
+    Runs that differ only in seed and data are one method, labelled by its loss
+    and by whatever else tells it from the others. On the same queries, methods
+    are compared with the first one given, or with --baseline.
+
+    Train three seeds or more: then intervals allow for luck with the seed. On
+    several data sets, such as five folds, means and differences are averages over them.
+    """
+    if as_json and markdown:
+        raise DataError("both --json and --markdown were given", "choose one")
+    if not 0 < level <= HIGHEST_LEVEL:
+        raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
+    result = _compare([read_run(path, split) for path in find_runs(runs)], metric, baseline, split, level)
+    if as_json:
+        typer.echo(json.dumps(_finite(_as_dict(result)), indent=2, ensure_ascii=False, allow_nan=False))
+    elif markdown:
+        typer.echo(_markdown(result))
+    else:
+        _print(result)
+
+
+def _compare(
+    runs: Sequence[FinishedRun], wanted: list[str] | None, baseline: str | None, split: str, level: float
+) -> _Comparison:
+    methods = group_runs(runs)
+    metrics = _metrics(runs, wanted)
+    reference = methods[0] if baseline is None else _find_method(methods, baseline)
+    folds = {method.label: {metric: method.folds(metric) for metric in metrics} for method in methods}
+    summaries = {label: {name: summarise_folds(own[name]) for name in metrics} for label, own in folds.items()}
+    theirs = folds.pop(reference.label)
+    differences = {
+        label: {name: compare_folds(own[name], theirs[name], level=level) for name in metrics}
+        for label, own in folds.items()
+    }
+    return _Comparison(split, level, metrics, methods, reference, summaries, differences)
+
+
+def _metrics(runs: Sequence[FinishedRun], wanted: list[str] | None) -> list[str]:
+    for metric in wanted or []:
+        for run in runs:
+            if metric not in run.metrics:
+                raise DataError(f"has no {shown(metric)}", f"it has {', '.join(run.metrics)}", file=str(run.path))
+    common = [metric for metric in runs[0].metrics if all(metric in run.metrics for run in runs)]
+    if not common:
+        raise DataError("the runs have no metric in common", "evaluate them alike")
+    return list(dict.fromkeys(wanted)) if wanted else common
+
+
+def _find_method(methods: Sequence[Method], baseline: str) -> Method:
+    place = Path(baseline).resolve()
+    found = [method for method in methods if method.label == baseline] or [
+        method
+        for method in methods
+        if any(place in (run.path.resolve(), run.path.resolve().parent) for run in method.runs)
+    ]
+    if len(found) != 1:
+        labels = ", ".join(shown(method.label) for method in methods)
+        what = "stands for several methods" if found else "is neither a label nor one of the runs"
+        raise DataError(f"baseline {shown(baseline)} {what}", f"the labels are {labels}")
+    return found[0]
+
+
+def _as_dict(result: _Comparison) -> dict[str, Any]:
+    queries, empty, folds = _sizes(result)
+    return {
+        "split": result.split,
+        "queries": queries,
+        "empty": empty,
+        "folds": folds,
+        **result.methods[0].runs[0].policies,
+        "level": result.level,
+        "baseline": result.baseline.label,
+        "methods": [
+            {
+                "label": method.label,
+                "seeds": sorted({run.seed for run in method.runs}),
+                "runs": [str(run.path) for run in method.runs],
+                "metrics": {name: asdict(found) for name, found in result.summaries[method.label].items()},
+                "differences": {
+                    name: asdict(found) for name, found in result.differences.get(method.label, {}).items()
+                },
+            }
+            for method in result.methods
+        ],
+    }
+
+
+def _finite(content: Any) -> Any:
+    """Null for what JSON has no number for."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _sizes(result: _Comparison) -> tuple[int, int, int]:
+    """Queries, queries without relevant items, and data sets."""
+    by_data = {run.data_sha256: run for run in result.baseline.runs}
+    return sum(run.queries for run in by_data.values()), sum(run.empty for run in by_data.values()), len(by_data)
+
+
+def _tables(result: _Comparison) -> list[list[list[str]]]:
+    return [_mean_table(result), *([_difference_table(result)] if result.differences else [])]
+
+
+def _mean_table(result: _Comparison) -> list[list[str]]:
+    folds = _sizes(result)[2]
+    rows = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
+    for method in result.methods:
+        few, many = _seed_counts(method)
+        cells = [method.label, f"{few}" if few == many else f"{few} to {many}", *([f"{folds}"] if folds > 1 else [])]
+        for found in result.summaries[method.label].values():
+            cells.append(f"{found.mean:.4f}" + ("" if math.isnan(found.sd) else f" ± {found.sd:.4f}"))
+        rows.append(cells)
+    return rows
+
+
+def _difference_table(result: _Comparison) -> list[list[str]]:
+    interval = f"{100 * result.level:g}% interval"
+    rows = [["method", "metric", f"difference to {result.baseline.label}", interval, "better", "same", "worse"]]
+    for label, by_metric in result.differences.items():
+        for metric, found in by_metric.items():
+            interval = "none" if math.isnan(found.low) else f"[{found.low:+z.4f}, {found.high:+z.4f}]"
+            counts = (f"{count:,}" for count in (found.wins, found.ties, found.losses))
+            rows.append([label, metric, f"{found.mean:+z.4f}", interval, *counts])
+    return rows
+
+
+def _seed_counts(method: Method) -> tuple[int, int]:
+    """Fewest and most seeds on one data set."""
+    data = [run.data_sha256 for run in method.runs]
+    counts = [data.count(one) for one in set(data)]
+    return min(counts), max(counts)
+
+
+def _notes(result: _Comparison) -> list[str]:
+    queries, empty, folds = _sizes(result)
+    policies = result.methods[0].runs[0].policies
+    words = _EMPTY_WORDS.get(policies["empty_policy"], policies["empty_policy"])
+    among = policies["candidates"]
+    note = (
+        f"{result.split} split{f' of {folds} data sets' if folds > 1 else ''}: {queries:,} queries, {empty:,} without "
+        f"relevant items ({words}); ties: {policies['ties']}; gain: {policies['gain']}"
+    )
+    if among != "all":
+        note += f"; among {among:,} sampled candidates" if isinstance(among, int) else f"; candidates: {among}"
+    return [note, *([_interval_note(result)] if result.differences else [])]
+
+
+def _interval_note(result: _Comparison) -> str:
+    fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
+    single = [label for label, seeds in fewest.items() if seeds == 1]
+    over = "queries" if len(single) == len(fewest) else "queries and seeds"
+    note = f"intervals: Student's t on differences per query, over {over}"
+    if any(found.paired_seeds for by_metric in result.differences.values() for found in by_metric.values()):
+        note += ", runs with the same seed paired"
+    note += "; not adjusted for the number of comparisons"
+    if over == "queries":
+        return f"{note}; with one seed a method they cannot say what another seed would change"
+    if single:
+        note += f"; {', '.join(single)}: one seed only, so they leave out what another would change"
+    return f"{note}; two seeds are few: they may be too narrow" if 2 in fewest.values() else note
+
+
+def _markdown(result: _Comparison) -> str:
+    return "\n\n".join([*map(_markdown_table, _tables(result)), *map(_escaped, _notes(result))])
+
+
+def _markdown_table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+    lines.insert(1, "|" + "".join(" --- |" if cell in ("method", "metric") else " ---: |" for cell in rows[0]))
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join("\\" + c if c in "\\|*_`<>" else c for c in _printable(text))
+
+
+def _printable(text: str) -> str:
+    """What a run's files say, without what would drive a terminal or break a row."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _print(result: _Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=10_000)  # a file has no width to keep to
+    for rows in _tables(result):
+        table = Table(box=None, pad_edge=False)
+        for title in rows[0]:
+            side: Literal["left", "right"] = "left" if title in ("method", "metric") else "right"
+            table.add_column(Text(_printable(title)), justify=side, no_wrap=title.endswith("% interval"))
+        for row in rows[1:]:
+            table.add_row(*(Text(_printable(cell)) for cell in row))
+        console.print(table, "")
+    for note in _notes(result):
+        console.print(_printable(note), highlight=False, markup=False, soft_wrap=True)
