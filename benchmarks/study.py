@@ -4,8 +4,8 @@
         "loss=song fine_tuning.learning_rate=4e-4,1e-3 loss.gamma=0.1,0.3" "loss=lambdarank loss.sigma=0.3,1,3"
 
 Each quoted word is a grid: alternatives are separated by commas. Runs that are finished already are left alone, those
-that were stopped are gone on with, so the same command twice does nothing twice. The table at the end is ordered by
-the validation metric; test is only evaluated where `--splits validation,test` says so.
+that were stopped are gone on with, so the same command twice does nothing twice. The table at the end shows the first
+of the splits; what is measured on the others is written into the runs and not shown, so that it cannot be chosen by.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
             run.finish()
     except UserError as error:
         return {"changes": changes, "error": str(error), "seconds": time.monotonic() - begun}
-    found = {split: json.loads((path / "evaluation" / f"{split}.json").read_text())["metrics"] for split in splits}
-    return {"changes": changes, **found, "seconds": time.monotonic() - begun}
+    found = json.loads((path / "evaluation" / f"{splits[0]}.json").read_text())["metrics"]
+    return {"changes": changes, "metrics": found, "seconds": time.monotonic() - begun}
 
 
 def main() -> None:
@@ -83,10 +83,10 @@ def main() -> None:
                 pool.shutdown(wait=False, cancel_futures=True)
     good = [row for row in rows if "error" not in row]
     if good:
-        metric = options.metric or next(iter(good[0][splits[0]]))
-        for row in sorted(good, key=lambda row: -row[splits[0]][metric]):
-            figures = "  ".join(f"{split} {name} {value:.4f}" for split in splits for name, value in row[split].items())
-            print(f"{figures}  {row['seconds']:5.0f} s  {' '.join(row['changes'])}")
+        metric = options.metric or next(iter(good[0]["metrics"]))
+        for row in sorted(good, key=lambda row: -row["metrics"][metric]):
+            figures = "  ".join(f"{name} {value:.4f}" for name, value in row["metrics"].items())
+            print(f"{splits[0]} {figures}  {row['seconds']:5.0f} s  {' '.join(row['changes'])}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ from typing import NoReturn
 import typer
 
 from songrank import __version__
+from songrank.cli.compare import compare
 from songrank.cli.data import app as data
+from songrank.cli.evaluate import evaluate
+from songrank.cli.recipes import recipes
 from songrank.cli.train import train
 from songrank.errors import UserError
 
@@ -24,7 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-app.command()(train)
+for command in (recipes, train, evaluate, compare):
+    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)

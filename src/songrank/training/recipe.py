@@ -61,15 +61,21 @@ class _Stage(_Section):
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 
 
-def _component(section: str) -> Any:
-    return Annotated[dict[str, Any], BeforeValidator(lambda values: check_component(section, values))]
+def _component(section: str, default: str | None = None) -> Any:
+    """A model or a loss; without a name it is the default one."""
+
+    def check(values: Any) -> dict[str, Any]:
+        unnamed = default is not None and isinstance(values, dict) and "name" not in values
+        return check_component(section, {"name": default, **values} if unnamed else values)
+
+    return Annotated[dict[str, Any], BeforeValidator(check)]
 
 
 class WarmUp(_Stage):
     """The first stage: listwise cross-entropy with a moving average (SOLC) unless told otherwise."""
 
     epochs: NonNegativeInt = Field(20, description="passes over the queries; 0 for no warm-up")
-    loss: _component("loss") = Field({"name": "listwise-ce"}, validate_default=True)  # type: ignore[valid-type]
+    loss: _component("loss", "listwise-ce") = Field({}, validate_default=True)  # type: ignore[valid-type]
 
 
 class FineTuning(_Stage):
@@ -117,7 +123,7 @@ class Recipe(_Section):
     model: _component("model") = Field(...)  # type: ignore[valid-type]
     batch: Batch = Batch()
     warm_up: WarmUp = WarmUp()
-    loss: _component("loss") = Field({"name": "song"}, validate_default=True)  # type: ignore[valid-type]
+    loss: _component("loss", "song") = Field({}, validate_default=True)  # type: ignore[valid-type]
     fine_tuning: FineTuning
     validation: Validation = Validation()
     evaluation: Evaluation = Evaluation()

@@ -8,9 +8,11 @@ from typing import Any
 
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
+from songrank.errors import UserError
 from songrank.metrics import Evaluation
-from songrank.training.build import make_trainer, model_sizes, policies
+from songrank.training.build import choose_device, make_model, make_trainer, model_sizes, policies
 from songrank.training.checkpoints import Checkpoints
+from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint
@@ -113,3 +115,25 @@ def evaluate_split(trainer: Trainer, recipe: Recipe, split: str, **changes: Any)
     trainer.model.eval()
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     return trainer.feed.evaluate(trainer.model, split, **options)
+
+
+def evaluate_run(
+    path: Path, split: str = "test", *, data: Path | None = None, device: str = "auto", **changes: Any
+) -> Evaluation:
+    """Evaluate the model of a finished run again, under the recipe's policies or others."""
+    directory = RunDirectory(path)
+    recipe = directory.recipe()
+    if not (path / "model.json").exists():
+        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
+    dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
+    directory.check_data(dataset)
+    if split not in dataset:
+        raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
+    place = choose_device(device)
+    model = make_model(recipe.model, dataset)
+    directory.load_weights(model)
+    options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
+    try:
+        return make_feed(dataset, place).evaluate(model.to(place).eval(), split, **options)
+    except ValueError as error:
+        raise UserError(str(error)) from None
