@@ -44,7 +44,11 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
     begun = time.monotonic()
     try:
         if RunDirectory(path).notes().get("status") != "finished":
-            options: dict[str, Any] = {"splits": splits, "save_every": 600.0}
+            options: dict[str, Any] = {
+                "splits": splits,
+                "save_every": 600.0,
+                "warn": lambda message: print(message, flush=True),
+            }
             exists = (path / "config.yaml").exists()
             run = Run.resume(path, **options) if exists else Run.begin(load_recipe(recipe, changes), path, **options)
             run.finish()

@@ -219,7 +219,7 @@ KINDS = {
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
             "labelling.xmc:xmc",
-            "labelling.rows:LabelOptions",
+            "labelling.feature_rows:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),

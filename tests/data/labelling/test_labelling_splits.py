@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank.data import DataError, prepare
-from songrank.data.labelling.rows import LabelOptions, choose_files, label_table, split_rows
+from songrank.data.labelling.rows import choose_files, label_table, split_rows
+from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import Ragged, RaggedWriter
 from songrank.data.source import Job, Source
 from tests.data.folders import contents
@@ -74,7 +75,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_other_rows(folder, tmp_p
 @few
 @given(st.integers(5, 60), st.integers(1, 20), st.floats(0, 0.4), st.floats(0, 0.4), st.integers(0, 9), st.booleans())
 def test_splits_are_disjoint_and_cover_all_rows(train, test, validation, held_out, seed, given_files):
-    options = LabelOptions(split="given" if given_files else "random", validation=validation, test=held_out, seed=seed)
+    options = QuerySplitOptions(
+        split="given" if given_files else "random", validation=validation, test=held_out, seed=seed
+    )
     splits = split_rows({"train": train, "test": test}, options)
     rows = np.concatenate([split.rows for split in splits.values()])
     assert sorted(rows.tolist()) == list(range(train + test))
@@ -103,7 +106,7 @@ def test_splits_are_disjoint_and_cover_all_rows(train, test, validation, held_ou
 )
 def test_files_that_do_not_fit_the_split_are_named_before_they_are_read(names, options, message, tmp_path):
     with pytest.raises(DataError) as error:
-        choose_files([Source(tmp_path / name) for name in names], LabelOptions(**options), tmp_path)
+        choose_files([Source(tmp_path / name) for name in names], QuerySplitOptions(**options), tmp_path)
     assert message in str(error.value)
 
 
@@ -118,7 +121,7 @@ def test_files_that_do_not_fit_the_split_are_named_before_they_are_read(names, o
     ],
 )
 def test_whole_words_of_names_then_of_folders_say_what_a_file_is_for(names, roles, tmp_path):
-    chosen = choose_files([Source(tmp_path / name) for name in names], LabelOptions(), tmp_path)
+    chosen = choose_files([Source(tmp_path / name) for name in names], QuerySplitOptions(), tmp_path)
     assert list(chosen) == list(roles)
     assert {role: source.file_name for role, source in chosen.items()} == roles
 
@@ -143,7 +146,7 @@ def test_texts_that_are_no_bags_of_words_are_passed_over(folder, tmp_path):
 def test_a_file_without_rows_is_refused(empty):
     rows = {"train": 3, "validation": 2, "test": 3, empty: 0}
     with pytest.raises(DataError, match=f"the {empty} file has no rows"):
-        split_rows(rows, LabelOptions())
+        split_rows(rows, QuerySplitOptions())
 
 
 @pytest.mark.parametrize(
@@ -151,16 +154,16 @@ def test_a_file_without_rows_is_refused(empty):
 )
 def test_rows_that_are_too_few_to_divide_are_refused(rows, options):
     with pytest.raises(DataError, match=rf"{rows} rows? cannot be divided into"):
-        split_rows({"all": rows}, LabelOptions(**options))
+        split_rows({"all": rows}, QuerySplitOptions(**options))
 
 
 def test_each_part_of_few_rows_has_one():
-    assert {name: len(split.rows) for name, split in split_rows({"all": 3}, LabelOptions()).items()} == {
+    assert {name: len(split.rows) for name, split in split_rows({"all": 3}, QuerySplitOptions()).items()} == {
         "train": 1,
         "validation": 1,
         "test": 1,
     }
-    assert len(split_rows({"train": 3, "test": 1}, LabelOptions(validation=0.01))["validation"].rows) == 1
+    assert len(split_rows({"train": 3, "test": 1}, QuerySplitOptions(validation=0.01))["validation"].rows) == 1
 
 
 @pytest.mark.parametrize("options", [{"validation": 1.0}, {"test": -0.1}, {"split": "time"}, {"seed": -1}, {"k": 1}])

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def test_every_row_and_every_label_of_the_header_is_kept(tmp_path):
     assert labels_of(dataset, "train") == {0: [0, 3], 1: [], 2: [2]}
     assert features_of(dataset, "train") == [{1: 0.5, 5: 2.0}, {0: np.float32(-0.1)}, {4: 0.25}]
     assert dataset["train"].label.tolist() == [1.0, 1.0, 1.0]
-    assert dataset.info["features"] == {"count": 6, "kind": "sparse"}
+    assert dataset.info["features"] == {"count": 6, "kind": "sparse", "scale": "none"}
     assert dataset["test"].features.dense(dataset["test"].offsets[:1]).tolist() == [[0, 0, 1, 0, 0, 0]]
 
 
@@ -198,3 +199,17 @@ def test_eurlex_has_the_published_counts(real_data, tmp_path):
     assert dataset.num_pairs / dataset.num_items == pytest.approx(25.73, abs=0.005)
     assert labels_of(dataset, "train")[0] == [446, 521, 1149, 1249, 1265, 1482]
     assert dataset["train"].features.value[:2].tolist() == [np.float32(0.084556), np.float32(0.138594)]
+
+
+@pytest.mark.parametrize(
+    ("scale", "row"), [("none", [3, 4]), ("l2", [0.6, 0.8]), ("log-l2", [1.3863 / 2.1277, 1.6094 / 2.1241])]
+)
+def test_rows_of_features_can_be_scaled_to_length_one(scale, row, tmp_path):
+    text = "3 4 2\n0 0:3 2:4\n1 1:-2\n0 3:0\n"
+    write_files(tmp_path / "source", {"train.txt": text, "test.txt": text})
+    dataset = prepare("xmc", tmp_path / "source", tmp_path / "data", scale=scale)
+    dense = dataset["train"].features.dense(torch.arange(3))
+    assert dense[0, [0, 2]].tolist() == pytest.approx(row, rel=2e-3)
+    assert dense[1].tolist() == [0, -2 if scale == "none" else -1, 0, 0]
+    assert dense[2].tolist() == [0, 0, 0, 0]
+    assert dataset.info["features"]["scale"] == scale

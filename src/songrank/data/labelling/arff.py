@@ -13,6 +13,7 @@ from songrank.data.ids import Ids
 from songrank.data.labelling.arff_header import ArffHeader, Attribute, read_header, shown_values
 from songrank.data.labelling.arff_labels import counted_labels, listed_labels, meka_labels, read_label_list
 from songrank.data.labelling.arff_rows import ArffRows, Column, plan_columns
+from songrank.data.labelling.feature_rows import FeatureRowOptions, FeatureWriter
 from songrank.data.labelling.rows import (
     Role,
     choose_files,
@@ -21,13 +22,12 @@ from songrank.data.labelling.rows import (
     names_one_file,
     split_rows,
 )
-from songrank.data.options import QuerySplitOptions
 from songrank.data.ragged import RaggedWriter
 from songrank.data.source import Job, Source, find_sources
 from songrank.errors import shown
 
 
-class ArffOptions(QuerySplitOptions):
+class ArffOptions(FeatureRowOptions):
     """Which attributes are labels, and rows to splits."""
 
     labels: int | None = Field(None, ge=1, description="so many attributes are labels; the XML list says if not given")
@@ -53,7 +53,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
     tables, label_list = _find(source, options)
     files = choose_files(tables, options, source)
     labels = RaggedWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
-    features = RaggedWriter(scratch, "features", {"index": np.int32, "value": np.float32})
+    features = FeatureWriter(scratch, options.scale)
     rows: dict[Role, int] = {}
     layout: _Layout | None = None
     for role, file in files.items():
@@ -75,7 +75,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
         label_table(labels.finish(), job),
         lambda chosen: table.arrays(chosen, "features"),
         item_ids=layout.item_ids,
-        extra={"features": {"count": layout.num_features, "kind": "sparse"}},
+        extra={"features": {"count": layout.num_features, "kind": "sparse", "scale": options.scale}},
     )
 
 

@@ -26,8 +26,6 @@ MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many ite
 Role = Literal["train", "validation", "test", "all"]
 ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order in which their files are read
 
-LabelOptions = QuerySplitOptions  # how rows are divided is all that a reader needs to ask
-
 
 def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
     """Files of one kind by what they are for, as their names or their folders say: each split, or all rows in one.

@@ -9,6 +9,7 @@ from songrank.data.content import Content
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.data.labelling.bag_of_words import Header, parse_bags, parse_header
+from songrank.data.labelling.feature_rows import FeatureRowOptions, FeatureWriter
 from songrank.data.labelling.rows import (
     Role,
     choose_files,
@@ -28,7 +29,7 @@ _ROWS_OF_SPLITS = re.compile(r".*(tr|trn|train|tst|test)_?split\.txt", re.IGNORE
 _HEADER = re.compile(rb"(\xef\xbb\xbf)?\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*")
 
 
-def xmc(source: Path, options: QuerySplitOptions, job: Job, scratch: Path) -> Content:
+def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Content:
     """Read ``rows features labels``, then one row a line: ``label,label index:value index:value``.
 
     Labels and features are numbers from 0, and all that the first line counts are in the catalogue, whether they occur
@@ -38,13 +39,13 @@ def xmc(source: Path, options: QuerySplitOptions, job: Job, scratch: Path) -> Co
 
     Args:
         source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
-        options: how rows are split.
+        options: how rows are split, and features scaled.
         job: told about progress and about what is left out.
         scratch: a folder for what does not fit in memory.
 
     """
     labels = RaggedWriter(scratch, "labels", {"item": np.int32})
-    features = RaggedWriter(scratch, "features", {"index": np.int32, "value": np.float32})
+    features = FeatureWriter(scratch, options.scale)
     rows: dict[Role, int] = {}
     headers: dict[str, Header] = {}
     for role, file in _files(source, options).items():
@@ -61,7 +62,7 @@ def xmc(source: Path, options: QuerySplitOptions, job: Job, scratch: Path) -> Co
         label_table(labels.finish(), job),
         lambda chosen: table.arrays(chosen, "features"),
         item_ids=Ids.count(header.labels),
-        extra={"features": {"count": header.features, "kind": "sparse"}},
+        extra={"features": {"count": header.features, "kind": "sparse", "scale": options.scale}},
     )
 
 
