@@ -9,7 +9,6 @@ validation part of another (``--same`` makes that choice nevertheless). Test is 
 """
 
 import argparse
-import hashlib
 import importlib
 import json
 import sys
@@ -23,6 +22,7 @@ from safetensors.torch import save_file
 
 from songrank.data import ListSplit, open_dataset
 from songrank.metrics import Evaluation, evaluate_lists
+from songrank.training.run_directory import lists_fingerprint
 
 WATCHED = ("ndcg@5", "ndcg@10")
 METRICS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10")
@@ -102,8 +102,13 @@ def write_run(folder: Path, fold: Fold, config: dict[str, float], seed: int, boo
     """The configuration and the evaluation on test, laid out as a run's."""
     found = fold.evaluate("test", booster.predict(fold.parts["test"].features.float().numpy()))
     (folder / "evaluation").mkdir(parents=True, exist_ok=True)
-    model = {"name": "lightgbm", **config, "rounds": booster.best_iteration}
-    about = {"model": model, "loss": {"name": "lambdarank"}, "data": str(fold.folder.resolve()), "seed": seed}
+    about: dict[str, Any] = {
+        "model": {"name": "lightgbm"},
+        "loss": {"name": "lambdarank"},
+        "data": str(fold.folder),
+        "seed": seed,
+    }
+    about["notes"] = {**config, "rounds": booster.best_iteration}  # what differs from fold to fold is one method still
     (folder / "config.yaml").write_text(json.dumps(about, indent=2) + "\n")  # JSON is YAML
     report = {
         "split": "test",
@@ -114,7 +119,7 @@ def write_run(folder: Path, fold: Fold, config: dict[str, float], seed: int, boo
         "empty_policy": found.empty,
         "gain": found.gain,
         "candidates": "all",
-        "data_sha256": hashlib.sha256((fold.folder / "dataset.json").read_bytes()).hexdigest(),
+        "lists_sha256": lists_fingerprint(open_dataset(fold.folder), "test"),
     }
     save_file(found.per_query, folder / "evaluation" / "test.safetensors")
     (folder / "evaluation" / "test.json").write_text(json.dumps(report, indent=2) + "\n")

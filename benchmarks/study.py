@@ -1,4 +1,4 @@
-"""Many runs of one recipe at once: grids of changes, over processes, each a run directory that `songrank compare` reads.
+"""Many runs of one recipe at once: grids of changes, over processes, each a run that `songrank compare` reads.
 
     python benchmarks/study.py movielens-1m -o studies/tune --jobs 12 --splits validation \
         "loss=song fine_tuning.learning_rate=4e-4,1e-3 loss.gamma=0.1,0.3" "loss=lambdarank loss.sigma=0.3,1,3"

@@ -55,7 +55,7 @@ def write(tmp_path, monkeypatch):
             "empty_policy": "skip",
             "gain": "exp2",
             "candidates": "all",
-            "data_sha256": (data * 64)[:64],
+            "lists_sha256": (data * 64)[:64],
         }
         for key, value in changes.items():
             if key in evaluation:
@@ -285,8 +285,8 @@ def no_evaluation(folder):
         (change(gain="linear"), "two: was evaluated with gain 'linear', and one with 'exp2'"),
         (change(empty_policy="one"), "two: was evaluated with empty_policy 'one', and one with 'skip'"),
         (change(candidates=100), "two: was evaluated with candidates 100, and one with 'all'"),
-        (change(data_sha256=None), "two/evaluation/test.json: data_sha256 is None; expected a text"),
-        (change(data_sha256="f" * 64), "song has no run on the data of two ('data/a', sha256 ffffffffffff…); compare"),
+        (change(lists_sha256=None), "two/evaluation/test.json: lists_sha256 is None; expected a text"),
+        (change(lists_sha256="f" * 64), "song has no run on the data of two ('data/a', sha256 ffffffffffff…); compare"),
         (change(metrics={}), "the runs have no metric in common"),
     ],
 )

@@ -141,7 +141,7 @@ def _finite(content: Any) -> Any:
 
 def _sizes(result: _Comparison) -> tuple[int, int, int]:
     """Queries, queries without relevant items, and data sets."""
-    by_data = {run.data_sha256: run for run in result.baseline.runs}
+    by_data = {run.lists_sha256: run for run in result.baseline.runs}
     return sum(run.queries for run in by_data.values()), sum(run.empty for run in by_data.values()), len(by_data)
 
 
@@ -174,7 +174,7 @@ def _difference_table(result: _Comparison) -> list[list[str]]:
 
 def _seed_counts(method: Method) -> tuple[int, int]:
     """Fewest and most seeds on one data set."""
-    data = [run.data_sha256 for run in method.runs]
+    data = [run.lists_sha256 for run in method.runs]
     counts = [data.count(one) for one in set(data)]
     return min(counts), max(counts)
 

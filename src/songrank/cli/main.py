@@ -12,9 +12,11 @@ import typer
 from songrank import __version__
 from songrank.cli.compare import compare
 from songrank.cli.data import app as data
+from songrank.cli.demo import demo
 from songrank.cli.evaluate import evaluate
 from songrank.cli.recipes import recipes
 from songrank.cli.train import train
+from songrank.cli.tune import tune
 from songrank.errors import UserError
 
 _INTERRUPTED = 130
@@ -27,8 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (recipes, train, evaluate, compare):
+for command in (demo, recipes, train, evaluate, compare):
     app.command()(command)
+app.command()(tune)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,15 +1,12 @@
 """``songrank train``: from a recipe to a model, watched while it happens, stopped and gone on with at any time."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
+from songrank.cli.signals import stoppable as _stoppable  # noqa: F401
 from songrank.cli.training_view import TrainingView, print_results
 from songrank.errors import UserError
 
@@ -60,14 +57,7 @@ def train(
         chosen = load_recipe(recipe, changes or [])
         place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
         run = Run.begin(chosen, place, overwrite=overwrite, **more)
-    with _stoppable(run.trainer.stop) as received, view.shown(run):
-        finished = run.finish()
-    if not finished:
-        typer.echo(
-            f"stopped after step {run.trainer.at.step:,}; `songrank train --resume {run.directory.path}` goes on",
-            err=True,
-        )
-        raise typer.Exit(128 + received[0])
+    view.finish(run, f"songrank train --resume {run.directory.path}")
     if as_json:
         typer.echo(json.dumps({"run": str(run.directory.path), **{k: v.values for k, v in run.results.items()}}))
     elif not quiet:
@@ -78,22 +68,3 @@ def default_place(recipe: str, loss: str, seed: int) -> Path:
     """Where a run goes if nothing is said: ``runs/movielens-1m-song-0``."""
     name = Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
     return Path("runs") / f"{name}-{loss}-{seed}"
-
-
-@contextmanager
-def _stoppable(stop: Any) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C call ``stop``; a second Ctrl-C ends at once, without a checkpoint of these last steps."""
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if received and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        received.append(number)
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from songrank.cli.signals import stoppable
 from songrank.metrics import Evaluation
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class TrainingView:
             self._bar = None
             if self._writer is not None:
                 self._writer.close()
+
+    def finish(self, run: "Run", go_on: str) -> None:
+        """Bring a run to its end; a signal saves its state, says how to go on, and ends the command."""
+        with stoppable(run.trainer.stop) as received, self.shown(run):
+            finished = run.finish()
+        if not finished:
+            typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)
+            raise typer.Exit(128 + received[0])
 
     def tick(self) -> None:
         """One more step."""

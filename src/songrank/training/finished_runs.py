@@ -37,7 +37,7 @@ class FinishedRun:
     queries: int
     empty: int
     policies: dict[str, Any]
-    data_sha256: str
+    lists_sha256: str
 
     @property
     def seed(self) -> int:
@@ -55,8 +55,8 @@ class Method:
     def folds(self, metric: str) -> list[Fold]:
         """Values of one metric on each data set, in the order of their checksums; seeds in order."""
         by_data: dict[str, list[FinishedRun]] = {}
-        for run in sorted(self.runs, key=lambda run: (run.data_sha256, run.seed)):
-            by_data.setdefault(run.data_sha256, []).append(run)
+        for run in sorted(self.runs, key=lambda run: (run.lists_sha256, run.seed)):
+            by_data.setdefault(run.lists_sha256, []).append(run)
         return [
             Fold(torch.stack([run.per_query[metric] for run in runs]), tuple(run.seed for run in runs))
             for runs in by_data.values()
@@ -105,7 +105,7 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
         queries=queries,
         empty=_expect(file, info, "empty", int),
         policies={key: _expect(file, info, key, (str, int)) for key in POLICIES},
-        data_sha256=_expect(file, info, "data_sha256", str),
+        lists_sha256=_expect(file, info, "lists_sha256", str),
     )
 
 
@@ -221,7 +221,7 @@ def _check_policies(runs: Sequence[FinishedRun]) -> None:
 def _check_twice(method: Method) -> None:
     seen: dict[tuple[str, int], FinishedRun] = {}
     for run in method.runs:
-        other = seen.setdefault((run.data_sha256, run.seed), run)
+        other = seen.setdefault((run.lists_sha256, run.seed), run)
         if other is not run:
             alike = f"are both {method.label} with seed {run.seed} on the same data"
             raise DataError(f"{other.path} and {run.path} {alike}", "leave one out")
@@ -230,10 +230,10 @@ def _check_twice(method: Method) -> None:
 def _check_data(methods: Sequence[Method]) -> None:
     everywhere = [run for method in methods for run in method.runs]
     for method in methods:
-        own = {run.data_sha256 for run in method.runs}
+        own = {run.lists_sha256 for run in method.runs}
         for run in everywhere:
-            if run.data_sha256 not in own:
-                data = f"{shown(run.config.get('data'))}, sha256 {run.data_sha256[:12]}…"
+            if run.lists_sha256 not in own:
+                data = f"{shown(run.config.get('data'))}, sha256 {run.lists_sha256[:12]}…"
                 found = f"{method.label} has no run on the data of {run.path} ({data})"
                 raise DataError(found, "compare methods on the same data")
 
@@ -242,7 +242,7 @@ def _check_queries(runs: Sequence[FinishedRun]) -> None:
     """Runs on the same data, evaluated alike, have values for the same queries; anything else is damage."""
     first: dict[str, FinishedRun] = {}
     for run in runs:
-        other = first.setdefault(run.data_sha256, run)
+        other = first.setdefault(run.lists_sha256, run)
         for metric in run.per_query.keys() & other.per_query.keys():
             own, theirs = run.per_query[metric].isnan(), other.per_query[metric].isnan()
             if own.shape != theirs.shape or bool((own != theirs).any()):

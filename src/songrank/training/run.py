@@ -15,7 +15,7 @@ from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe
-from songrank.training.run_directory import RunDirectory, fingerprint
+from songrank.training.run_directory import RunDirectory, lists_fingerprint
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Run:
         for split in self.splits:
             if split in self.dataset:
                 self.results[split] = evaluate_split(self.trainer, self.recipe, split)
-                self.directory.save_evaluation(split, self.results[split], fingerprint(self.dataset))
+                self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
         seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
         self.directory.note(status="finished", step=at.step, seconds=seconds)
         return True

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from songrank import __version__
-from songrank.data import Dataset
+from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
 from songrank.data.storage import read_arrays, read_json
 from songrank.metrics import Evaluation
@@ -138,7 +138,7 @@ class RunDirectory:
         except RuntimeError:
             raise DataError("does not fit the model that config.yaml describes", fix, file=str(file)) from None
 
-    def save_evaluation(self, split: str, found: Evaluation, data_sha256: str) -> None:
+    def save_evaluation(self, split: str, found: Evaluation, lists_sha256: str) -> None:
         """Write the figures of a split, and one value a query and metric."""
         from safetensors.torch import save
 
@@ -152,7 +152,7 @@ class RunDirectory:
             "empty_policy": found.empty,
             "gain": str(found.gain),
             "candidates": "all" if found.candidates is None else found.candidates,
-            "data_sha256": data_sha256,
+            "lists_sha256": lists_sha256,
         }
         self._write(self.path / "evaluation" / f"{split}.safetensors", save(values))
         self._write(self.path / "evaluation" / f"{split}.json", json.dumps(summary, indent=2) + "\n")
@@ -181,6 +181,18 @@ class RunDirectory:
 def fingerprint(dataset: Dataset) -> str:
     """SHA-256 of the file that describes a data set, checksums of its sources included."""
     return hashlib.sha256((dataset.path / "dataset.json").read_bytes()).hexdigest()
+
+
+def lists_fingerprint(dataset: Dataset, split: str) -> str:
+    """SHA-256 of what is ranked in a split: queries, items and labels, whatever features describe them."""
+    digest = hashlib.sha256(f"{dataset.form} {split} {dataset.num_items}".encode())
+    shared = dataset.info["shared_queries"]
+    for name in tuple(dataset)[: tuple(dataset).index(split) + 1] if shared else (split,):
+        part = dataset[name]
+        columns = (part.offsets, part.label, *(() if isinstance(part, ListSplit) else (part.item,)))
+        for column in columns:
+            digest.update(column.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _yaml(values: Mapping[str, Any]) -> str:

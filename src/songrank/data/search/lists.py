@@ -22,6 +22,7 @@ from songrank.data.options import QuerySplitOptions
 from songrank.data.search.feature_store import FeatureStore
 from songrank.data.search.splits import TRAIN, split_queries
 from songrank.data.search.transforms import FeatureTransform, LogFeatures, Missing
+from songrank.data.search.within_query import ListFeatures, WithinQuery
 from songrank.data.source import Job
 from songrank.data.storage import Array, Pieces
 from songrank.data.tables.encoding import IdColumn
@@ -42,6 +43,9 @@ class ListOptions(QuerySplitOptions):
     )
     missing: Missing = Field(
         "zero", description="for unknown values: 0, or the training split's mean or smallest value"
+    )
+    within_query: WithinQuery = Field(
+        "none", description="compare with the query's other documents: z-scores, ranks, or both (twice the features)"
     )
     truncate: int | None = Field(None, ge=3, description="length to which lists are cut in training; stored whole")
     dtype: Literal["float32", "float16"] = Field("float32", description="how features are stored")
@@ -90,29 +94,39 @@ class ListRows:
             raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
         job.count("missing values replaced", self.features.num_missing)
         job.report("measuring features", 0, None)
-        transform = self._fit(splits[TRAIN].rows, options)
+        lists = {
+            code: ListFeatures(self.features, split.rows, split.offsets, options.within_query)
+            for code, split in splits.items()
+        }
+        transform = _fit(lists[TRAIN], options)
         dtype = np.dtype(options.dtype)
-        self.features.check_space(self.features.num_rows, self.features.num_features, dtype.itemsize)
+        self.features.check_space(self.features.num_rows, transform.num_features, dtype.itemsize)
         arrays: dict[str, dict[str, Array | Pieces]] = {}
         for code, split in splits.items():
-            features = _Transformed(self.features, split.rows, transform, dtype).pieces()
+            features = _Transformed(lists[code], transform, dtype).pieces()
             arrays[SPLITS[code]] = {"offsets": split.offsets, "label": label[split.rows], "features": features}
         query_ids = {SPLITS[code]: ids.keep(split.queries) for code, split in splits.items()}
         extra = {
-            "features": {"count": self.features.num_features, "dtype": dtype.name, **(described or {})},
+            "features": {
+                "count": transform.num_features,
+                "dtype": dtype.name,
+                **({"within_query": options.within_query} if options.within_query != "none" else {}),
+                **(described or {}),
+            },
             "transform": transform.to_json(),
             "training": {"list_size": options.truncate},
         }
         return Content("search", arrays, query_ids, None, extra)
 
-    def _fit(self, rows: Array, options: ListOptions) -> FeatureTransform:
-        return FeatureTransform.fit(
-            self.features.chunks(rows, MEASURED_ROWS),
-            self.features.num_features,
-            standardise=options.standardise,
-            log_features=options.log_features,
-            missing=options.missing,
-        )
+
+def _fit(features: ListFeatures, options: ListOptions) -> FeatureTransform:
+    return FeatureTransform.fit(
+        features.chunks(MEASURED_ROWS),
+        features.num_features,
+        standardise=options.standardise,
+        log_features=options.log_features,
+        missing=options.missing,
+    )
 
 
 def _number_queries(blocks: Sequence[pl.Series]) -> tuple[Array, Ids]:
@@ -147,14 +161,13 @@ def _group(query: Array, codes: Array) -> dict[int, _Split]:
 class _Transformed:
     """The features of a split as they are stored, made anew each time they are asked for."""
 
-    store: FeatureStore
-    rows: Array
+    features: ListFeatures
     transform: FeatureTransform
     dtype: np.dtype[Any]
 
     def pieces(self) -> Pieces:
-        return Pieces((self.rows.shape[0], self.store.num_features), self.dtype, self)
+        return Pieces((self.features.rows.shape[0], self.features.num_features), self.dtype, self)
 
     def __iter__(self) -> Iterator[Array]:
-        for chunk in self.store.chunks(self.rows):
+        for chunk in self.features.chunks():
             yield self.transform.apply(chunk, self.dtype)
