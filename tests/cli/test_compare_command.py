@@ -1,42 +1,20 @@
 """The compare command as a user runs it, on folders such as training writes."""
 
 import json
-import signal
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import typer
 import yaml
 from safetensors.numpy import save_file
 
-from songrank.cli import main as command
-from songrank.cli.compare import compare
 from songrank.metrics.comparison import paired_difference
-
-root = sys.modules["songrank.cli.main"]
 
 
 @pytest.fixture
-def songrank(capfd, monkeypatch):
-    """The real command's way to end, around an app that has this command and one other."""
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(compare)
-    app.command()(lambda: None)
-    monkeypatch.setattr(root, "app", app)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["songrank", "compare", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            command()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=out, stderr=err)
-
-    return run
+def compare(songrank):
+    return lambda *words: songrank("compare", *words)
 
 
 @pytest.fixture
@@ -78,16 +56,16 @@ def write(tmp_path, monkeypatch):
     return write_run
 
 
-def labels(songrank, *words):
-    done = songrank(*words, "--json")
+def labels(compare, *words):
+    done = compare(*words, "--json")
     assert done.returncode == 0, done.stderr
     return [method["label"] for method in json.loads(done.stdout)["methods"]]
 
 
-def test_json_holds_means_and_differences_to_the_first_method(songrank, write):
+def test_json_holds_means_and_differences_to_the_first_method(compare, write):
     song = np.stack([write(f"song-{seed}", seed=seed, shift=0.3) for seed in (0, 1, 2)])
     bce = np.stack([write(f"bce-{seed}", "bce", seed=seed) for seed in (2, 0, 1)])
-    done = songrank("bce-0", "bce-1", "bce-2", "song-0", "song-1", "song-2", "--json", "--level", "0.9")
+    done = compare("bce-0", "bce-1", "bce-2", "song-0", "song-1", "song-2", "--json", "--level", "0.9")
     result = json.loads(done.stdout)
     assert (result["baseline"], result["queries"], result["empty"], result["folds"]) == ("bce", 6, 1, 1)
     base, method = result["methods"]
@@ -102,11 +80,11 @@ def test_json_holds_means_and_differences_to_the_first_method(songrank, write):
     assert found["paired_seeds"]
 
 
-def test_tables_show_all_figures_and_how_they_were_made(songrank, write):
+def test_tables_show_all_figures_and_how_they_were_made(compare, write):
     for seed in range(3):
         write(f"song-{seed}", seed=seed, shift=0.25, metrics=("ndcg@10", "mrr"))
         write(f"bce-{seed}", "bce", seed=seed, metrics=("mrr", "ndcg@10"))
-    done = songrank(".", "--baseline", "song", "--metric", "ndcg@10")
+    done = compare(".", "--baseline", "song", "--metric", "ndcg@10")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["method", "seeds", "ndcg@10"]
@@ -119,10 +97,10 @@ def test_tables_show_all_figures_and_how_they_were_made(songrank, write):
     assert "over queries and seeds, runs with the same seed paired" in intervals
 
 
-def test_markdown_has_tables_that_parse(songrank, write):
+def test_markdown_has_tables_that_parse(compare, write):
     write("one", "song|x", candidates=1000)
     write("two", "bce", candidates=1000)
-    done = songrank("one", "two", "--markdown")
+    done = compare("one", "two", "--markdown")
     means, differences, policies, intervals = done.stdout.strip().split("\n\n")
     for table, rows in ((means, 2), (differences, 1)):
         cells = [line.replace("\\|", "").strip("|").split("|") for line in table.splitlines()]
@@ -134,54 +112,54 @@ def test_markdown_has_tables_that_parse(songrank, write):
     assert "with one seed a method they cannot say what another seed would change" in intervals
 
 
-def test_folds_are_averaged_and_counted(songrank, write):
+def test_folds_are_averaged_and_counted(compare, write):
     values = {}
     for fold in "abc":
         for loss in ("song", "bce"):
             values[loss, fold] = write(f"{loss}-{fold}", loss, data=fold, shift=0.1 * (loss == "song"))
-    result = json.loads(songrank(".", "--json").stdout)
+    result = json.loads(compare(".", "--json").stdout)
     assert (result["folds"], result["queries"]) == (3, 18)
     song = next(method for method in result["methods"] if method["label"] == "song")
     assert song["metrics"]["ndcg@10"]["mean"] == pytest.approx(np.mean([np.nanmean(values["song", f]) for f in "abc"]))
     assert song["metrics"]["ndcg@10"]["sd"] is None
-    shown = songrank(".").stdout
+    shown = compare(".").stdout
     assert shown.splitlines()[0].split() == ["method", "seeds", "folds", "ndcg@10"]
     assert "test split of 3 data sets: 18 queries" in shown
 
 
-def test_one_method_alone_has_means_and_no_differences(songrank, write):
+def test_one_method_alone_has_means_and_no_differences(compare, write):
     write("one", seed=1)
     write("two", seed=2)
-    done = songrank("one", "two")
+    done = compare("one", "two")
     assert "±" in done.stdout
     assert "difference" not in done.stdout
     assert "interval" not in done.stdout
 
 
-def test_a_method_with_one_seed_is_said_to_have_one(songrank, write):
+def test_a_method_with_one_seed_is_said_to_have_one(compare, write):
     write("lightgbm", "lambdarank", model="lightgbm")
     for seed in (0, 1):
         write(f"song-{seed}", seed=seed)
-    note = songrank(".").stdout.splitlines()[-1]
+    note = compare(".").stdout.splitlines()[-1]
     assert "lambdarank: one seed only" in note
     assert "two seeds are few" in note
 
 
-def test_a_label_is_the_loss_where_that_is_enough(songrank, write):
+def test_a_label_is_the_loss_where_that_is_enough(compare, write):
     write("one", "song", loss_weight=3, device="cpu", title="x")
     write("two", "song", loss_weight=3, device="cuda", seed=1, evaluation={"metrics": ["mrr"]})
     write("three", "lambdarank", model="lightgbm")
-    assert labels(songrank, "one", "two", "three") == ["song", "lambdarank"]
+    assert labels(compare, "one", "two", "three") == ["song", "lambdarank"]
 
 
-def test_a_label_names_the_model_where_models_differ(songrank, write):
+def test_a_label_names_the_model_where_models_differ(compare, write):
     write("one", "lambdarank", model="mlp", batch={"queries": 4})
     write("two", "lambdarank", model="lightgbm")
     write("three", "song")
-    assert labels(songrank, "one", "two", "three") == ["mlp lambdarank", "lightgbm lambdarank", "song"]
+    assert labels(compare, "one", "two", "three") == ["mlp lambdarank", "lightgbm lambdarank", "song"]
 
 
-def test_a_label_names_the_keys_that_differ_with_the_same_name_only(songrank, write):
+def test_a_label_names_the_keys_that_differ_with_the_same_name_only(compare, write):
     one = {"loss": {"name": "song", "gamma": 0.1, "k": 1.0}, "fine_tuning": {"clip": None}}
     two = {"loss": {"name": "song", "gamma": 0.5, "k": 1}, "fine_tuning": {"seed": 3}}
     three = {"loss": {"name": "song", "gamma": 0.5, "k": 1}, "fine_tuning": {"reset_head": True}}
@@ -190,7 +168,7 @@ def test_a_label_names_the_keys_that_differ_with_the_same_name_only(songrank, wr
         file = Path(name, "config.yaml")
         file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | config))
     write("four", "bce", batch={"queries": 7})
-    assert labels(songrank, "one", "two", "three", "four") == [
+    assert labels(compare, "one", "two", "three", "four") == [
         "song loss.gamma=0.1 fine_tuning.reset_head=none",
         "song loss.gamma=0.5 fine_tuning.reset_head=none",
         "song loss.gamma=0.5 fine_tuning.reset_head=yes",
@@ -198,39 +176,39 @@ def test_a_label_names_the_keys_that_differ_with_the_same_name_only(songrank, wr
     ]
 
 
-def test_methods_whose_labels_would_look_alike_are_kept_apart(songrank, write):
+def test_methods_whose_labels_would_look_alike_are_kept_apart(compare, write):
     write("one", k=1)
     write("two", k="1")
-    assert labels(songrank, "one", "two") == ["song k=1", "song k=1 #2"]
+    assert labels(compare, "one", "two") == ["song k=1", "song k=1 #2"]
 
 
 @pytest.mark.parametrize("word", ["bce", "runs/bce/seed-0", "runs/bce", "runs/bce/seed-1/"])
-def test_the_baseline_is_a_label_or_a_folder(songrank, write, word):
+def test_the_baseline_is_a_label_or_a_folder(compare, write, word):
     for loss in ("song", "bce"):
         for seed in (0, 1):
             write(f"runs/{loss}/seed-{seed}", loss, seed=seed)
-    done = songrank("runs/song", "runs/bce", "--baseline", word, "--json")
+    done = compare("runs/song", "runs/bce", "--baseline", word, "--json")
     assert json.loads(done.stdout)["baseline"] == "bce"
 
 
-def test_a_run_that_is_given_twice_counts_once(songrank, write):
+def test_a_run_that_is_given_twice_counts_once(compare, write):
     write("runs/one")
-    done = songrank("runs", "runs/one", "--json")
+    done = compare("runs", "runs/one", "--json")
     assert json.loads(done.stdout)["methods"][0]["runs"] == ["runs/one"]
 
 
-def test_words_of_a_run_reach_the_terminal_as_words(songrank, write):
+def test_words_of_a_run_reach_the_terminal_as_words(compare, write):
     write("one", "[red]x[/red]\x1b[31m\n")
-    shown = songrank("one").stdout
+    shown = compare("one").stdout
     assert "[red]x[/red]\\x1b[31m\\n" in shown
     assert "\x1b" not in shown
 
 
-def test_another_split_is_read_from_its_own_files(songrank, write, tmp_path):
+def test_another_split_is_read_from_its_own_files(compare, write, tmp_path):
     write("one")
     for suffix in ("json", "safetensors"):
         (tmp_path / f"one/evaluation/test.{suffix}").rename(tmp_path / f"one/evaluation/validation.{suffix}")
-    assert songrank("one", "--split", "validation").stdout.count("validation split: 6 queries") == 1
+    assert compare("one", "--split", "validation").stdout.count("validation split: 6 queries") == 1
 
 
 def remove(name):
@@ -290,11 +268,11 @@ def no_evaluation(folder):
         (change(metrics={}), "the runs have no metric in common"),
     ],
 )
-def test_a_run_that_cannot_be_used_is_one_line_and_exit_code_2(songrank, write, tmp_path, damage, message):
+def test_a_run_that_cannot_be_used_is_one_line_and_exit_code_2(compare, write, tmp_path, damage, message):
     write("one")
     write("two", "bce")
     damage(tmp_path / "two")
-    refused(songrank("one", "two"), message)
+    refused(compare("one", "two"), message)
 
 
 @pytest.mark.parametrize(
@@ -316,11 +294,11 @@ def test_a_run_that_cannot_be_used_is_one_line_and_exit_code_2(songrank, write, 
         ([], "Missing argument"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(songrank, write, words, message):
+def test_a_mistake_is_one_line_and_exit_code_2(compare, write, words, message):
     write("one")
     write("two", "bce")
     write("three", "bce")
-    refused(songrank(*words), message)
+    refused(compare(*words), message)
 
 
 def refused(done, message):

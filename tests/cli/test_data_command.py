@@ -6,31 +6,13 @@ import signal
 import subprocess
 import sys
 import zipfile
-from types import SimpleNamespace
 
 import pytest
-
-from songrank.cli import main
 
 PREPARE = ["data", "prepare", "movielens-1m", "x", "-o", "y"]
 KINDS = """movielens-100k movielens-1m movielens-10m movielens-20m movielens-25m movielens-32m netflix interactions
 sequences letor mslr-web10k mslr-web30k yahoo-ltr feature-table xmc xmc-text arff synthetic"""
 RATINGS = "".join(f"{user}::{movie}::{1 + movie % 5}::{movie}\n" for user in range(1, 6) for movie in range(1, 9))
-
-
-@pytest.fixture
-def songrank(capfd, monkeypatch):
-    """The command, in this process: starting one takes seconds. Signals and one plain call below are real processes."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["songrank", *map(str, words)])
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(returncode=ended.value.code, stdout=out, stderr=err)
-
-    return run
 
 
 def test_a_real_process_ends_with_code_2_and_one_line(tmp_path):

@@ -82,6 +82,8 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
     values = _merged(values, by_loss.get(str(chosen)) or {}, f"{place}: losses.{chosen}")
     for path, value in pairs:
         entry: Any = _named(value) if path[0] in _NAMED and len(path) == 1 else value
+        if path == ["model"] and _named(values.get("model"))["name"] != entry["name"]:
+            values["model"] = {}  # the options of another model would be strange to this one
         for name in reversed(path):
             entry = {name: entry}
         values = _merged(values, entry, place)

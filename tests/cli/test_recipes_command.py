@@ -1,0 +1,66 @@
+"""The recipes that are shipped, and the demonstration."""
+
+import json
+
+import pytest
+import yaml
+
+from songrank.cli import demo as demonstration
+from songrank.losses.registry import LOSSES
+from songrank.training import recipe_files
+from songrank.training.recipe_files import load_recipe, shipped_recipes
+
+DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 eurlex-4k wiki10-31k
+eurlex-4k-text wiki10-31k-text demo"""
+
+
+def test_there_is_one_for_each_set_of_the_paper(songrank):
+    listed = songrank("recipes")
+    assert listed.returncode == 0
+    assert {line.split()[0] for line in listed.stdout.splitlines()} >= set(DATA_SETS.split())
+    assert set(shipped_recipes()) == set(DATA_SETS.split())
+
+
+@pytest.mark.parametrize("name", DATA_SETS.split())
+def test_each_serves_every_loss_and_names_its_preparation(songrank, name):
+    text = songrank("recipes", name).stdout
+    values = yaml.safe_load(text)
+    assert values["prepare"].startswith("songrank data prepare ")
+    assert f"-o {values['data']}" in values["prepare"]
+    assert set(values.get("losses", {})) <= set(LOSSES)
+    for loss in LOSSES:
+        assert load_recipe(name, [f"loss={loss}"]).loss["name"] == loss
+
+
+def test_the_papers_numbers_are_in_them():
+    for name, gamma, k, queries in (
+        ("movielens-20m", 0.1, 300, 256),
+        ("netflix", 0.3, 300, 256),
+        ("mslr-web30k", 0.3, 10, 64),
+        ("yahoo-ltr", 0.3, 10, 64),
+    ):
+        song, top = load_recipe(name), load_recipe(name, ["loss=k-song"])
+        assert (song.loss["gamma"], top.loss["gamma"], top.loss["k"], song.batch.queries) == (gamma, gamma, k, queries)
+    recommender, search = load_recipe("movielens-20m"), load_recipe("mslr-web30k")
+    assert (recommender.warm_up.epochs, recommender.fine_tuning.epochs) == (20, 120)
+    assert (recommender.fine_tuning.learning_rate, recommender.fine_tuning.decay) == (4e-4, {60: 0.25})
+    assert (search.warm_up.epochs, search.fine_tuning.decay, search.batch.length) == (100, {50: 0.1}, 100)
+
+
+def test_one_that_is_not_there_is_one_line(songrank):
+    done = songrank("recipes", "movielens")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_demonstration_ends_with_a_table_of_three_losses(songrank, tmp_path, monkeypatch):
+    load = recipe_files.load_recipe
+    short = ["warm_up.epochs=1", "fine_tuning.epochs=1"]
+    monkeypatch.setattr(recipe_files, "load_recipe", lambda name, changes: load(name, [*changes, *short]))
+    done = songrank("demo", "-o", tmp_path / "demo", "-q")
+    assert done.returncode == 0, done.stderr
+    for loss in demonstration.LOSSES:
+        assert loss in done.stdout
+        assert json.loads((tmp_path / "demo" / loss / "run.json").read_text())["status"] == "finished"
+    again = songrank("demo", "-o", tmp_path / "demo", "-q")
+    assert again.stdout == done.stdout

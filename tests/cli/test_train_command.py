@@ -1,0 +1,233 @@
+"""Training as a user runs it: from files to a model, in all its ways to be watched, to fail and to be stopped."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from songrank.losses.registry import LOSSES
+from tests.cli.small_sets import TASKS, recipe
+
+BAD = ["warm_up.optimiser=sgd", "warm_up.learning_rate=1000", "warm_up.epochs=40"]
+FILES = ["checkpoints", "config.yaml", "evaluation", "metrics.jsonl", "model.json", "model.safetensors", "run.json"]
+
+
+@pytest.fixture(params=TASKS)
+def task(request, tmp_path, songrank):
+    words, path = recipe(tmp_path, request.param)
+    made = songrank(*words)
+    assert made.returncode == 0, made.stderr
+    return path
+
+
+@pytest.fixture
+def ratings(tmp_path, songrank):
+    words, path = recipe(tmp_path, "recommendation")
+    assert songrank(*words).returncode == 0
+    return path
+
+
+def weights(run):
+    return load_file(run / "model.safetensors")
+
+
+def same_weights(one, other):
+    assert weights(one).keys() == weights(other).keys()
+    return all(torch.equal(value, weights(other)[name]) for name, value in weights(one).items())
+
+
+def test_from_files_to_a_model_that_is_evaluated_and_can_be_made_again(songrank, task, tmp_path):
+    run, again = tmp_path / "run", tmp_path / "again"
+    done = songrank("train", task, "seed=3", "-o", run)
+    assert done.returncode == 0, done.stderr
+    assert set(FILES) <= set(os.listdir(run))
+    assert list((run / "tensorboard").iterdir())
+    summary = json.loads((run / "evaluation" / "test.json").read_text())
+    assert f"{summary['metrics']['ndcg@5']:.4f}" in done.stdout
+    assert "ties: pessimistic; gain: exp2" in done.stdout
+
+    found = json.loads(songrank("evaluate", run, "--json", "--device", "cpu").stdout)
+    assert found["metrics"] == summary["metrics"]
+
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["seed"] == 3
+    assert config["loss"]["margin"] == 1.0  # defaults are written out
+    assert songrank("train", run / "config.yaml", "-o", again, "-q").returncode == 0
+    assert same_weights(run, again)
+    assert (run / "metrics.jsonl").read_bytes() == (again / "metrics.jsonl").read_bytes()
+    compared = songrank("compare", run, again)
+    assert compared.returncode == 2
+    assert "error:" in compared.stderr  # the same method, seed and data twice
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_goes_through_the_same_stages(songrank, ratings, tmp_path, loss):
+    words = [f"loss={loss}", "warm_up.epochs=1", "fine_tuning.epochs=1", "-o", tmp_path / "run", "--json"]
+    done = songrank("train", ratings, *words)
+    assert done.returncode == 0, done.stderr
+    *epochs, end = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["stage"] for line in epochs] == ["warm-up", "fine-tuning"]
+    assert all("validation ndcg@10" in line and line["loss"] == line["loss"] for line in epochs)
+    assert set(end) == {"run", "validation", "test"}
+
+
+def test_quiet_says_nothing_and_lines_without_a_terminal_say_what_happens(songrank, ratings, tmp_path):
+    quiet = songrank("train", ratings, "-o", tmp_path / "quiet", "-q")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    plain = songrank("train", ratings, "validation.candidates=15", "-o", tmp_path / "plain")
+    assert plain.stderr.count("\n") == 6  # one an evaluation
+    assert "validation ndcg@10 among 15 sampled" in plain.stderr
+    line = json.loads((tmp_path / "plain" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert "validation ndcg@10 among 15 sampled" in line
+    assert "sampled" not in plain.stdout  # at the end all items are ranked
+
+
+def test_without_validation_the_last_state_is_kept(songrank, ratings, tmp_path):
+    done = songrank("train", ratings, "validation.every=0", "-o", tmp_path / "run")
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert not any(key.startswith("validation") for line in lines for key in line)
+
+
+def test_a_loss_that_is_no_number_ends_with_code_1_and_one_line(songrank, ratings, tmp_path):
+    done = songrank("train", ratings, *BAD, "-o", tmp_path / "run", "-q")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "of warm-up: ListwiseCE is not finite" in done.stderr
+
+
+def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path):
+    changes = ["precision=bfloat16", "fine_tuning.clip=1.0", "fine_tuning.optimiser=sgd", "warm_up.optimiser=sgd"]
+    done = songrank("train", ratings, *changes, "-o", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert all(value.dtype == torch.float32 for value in weights(tmp_path / "run").values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.yaml"], "nowhere.yaml: there is no such recipe; expected a YAML file or one of"),
+        (["movielens-1"], "movielens-1: there is no such recipe; did you mean movielens-1m?"),
+        (["{recipe}", "loss=sung"], "loss.name is 'sung'; expected one of song, k-song"),
+        (["{recipe}", "loss.gama=1"], "loss.gama is no option of song; did you mean gamma?"),
+        (["{recipe}", "loss.gamma=3"], "loss.gamma is 3.0; expected a number in (0, 1]"),
+        (["{recipe}", "loss=k-song", "loss.k=none"], "loss.k is 'none'; expected a valid integer"),
+        (["{recipe}", "model.dim=many"], "model.dim is 'many'; expected a valid integer"),
+        (["{recipe}", "model=mlp"], "holds recommendation data with ids; expected neumf or matrix-factorisation or"),
+        (["{recipe}", "fine_tuning.epochs=-1"], "fine_tuning.epochs is -1; expected greater than or equal to 0"),
+        (
+            ["{recipe}", "fine_tuning.learning_rate=fast"],
+            "fine_tuning.learning_rate is 'fast'; expected a valid number",
+        ),
+        (["{recipe}", "fine_tunning.epochs=1"], "fine_tunning is no key of a recipe; expected one of title, data,"),
+        (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number above 0"),
+        (["{recipe}", "validation.metric=ndgc@5"], "validation.metric is 'ndgc@5'; expected one of dcg, ndcg"),
+        (["{recipe}", "evaluation.ties=fair"], "evaluation.ties is 'fair'; expected 'pessimistic', 'average' or"),
+        (["{recipe}", "device=gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),
+        (["{recipe}", "device=cuda:99"], "device is 'cuda:99', and this machine shows"),
+        (["{recipe}", "seed=1.5"], "seed is 1.5; expected a valid integer"),
+        (["{recipe}", "gamma"], "'gamma' is no change of a recipe; expected key=value"),
+        (["{recipe}", "data=elsewhere"], "elsewhere: is missing; make it with `songrank data prepare something`"),
+        (["{recipe}", "warm_up.epochs=0", "fine_tuning.epochs=0"], "expected at least one epoch in warm_up or"),
+        ([], "no recipe was named; `songrank recipes` lists those that there are"),
+        (["--resume", "nowhere"], "nowhere: is no run: it has no readable config.yaml; expected a folder that"),
+        (["{recipe}", "--resume", "nowhere"], "--resume goes on with what nowhere was begun with; leave out"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(songrank, ratings, tmp_path, words, message):
+    words = [word.format(recipe=ratings) for word in words]
+    done = songrank("train", *words, *([] if "--resume" in words else ["-o", tmp_path / "run"]))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_broken_yaml_is_named_with_its_line(songrank, tmp_path):
+    (tmp_path / "bad.yaml").write_text("data: x\nmodel: [neumf\n")
+    done = songrank("train", tmp_path / "bad.yaml")
+    assert done.returncode == 2
+    assert "bad.yaml, line 3: is no YAML" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_run_is_never_overwritten_unless_asked(songrank, ratings, tmp_path):
+    run = tmp_path / "run"
+    assert songrank("train", ratings, "-o", run, "-q").returncode == 0
+    before = (run / "model.safetensors").read_bytes()
+    again = songrank("train", ratings, "seed=1", "-o", run)
+    assert again.returncode == 2
+    assert "holds a run already" in again.stderr
+    assert (run / "model.safetensors").read_bytes() == before
+    finished = songrank("train", "--resume", run)
+    assert (finished.returncode, finished.stdout) == (0, "")
+    assert "is finished" in finished.stderr
+    assert songrank("train", ratings, "seed=1", "-o", run, "--overwrite", "-q").returncode == 0
+    assert (run / "model.safetensors").read_bytes() != before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("mine")
+    assert "exists and is no run" in songrank("train", ratings, "-o", tmp_path / "other", "--overwrite").stderr
+    assert (tmp_path / "other" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_run_is_not_gone_on_with_on_other_data(songrank, ratings, tmp_path):
+    run = tmp_path / "run"
+    assert songrank("train", ratings, "-o", run, "-q").returncode == 0
+    notes = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    words = ["data", "prepare", "movielens-1m", tmp_path / "source" / "ratings.dat", "-o", tmp_path / "data"]
+    assert songrank(*words, "--labels", "binary", "--overwrite", "-q").returncode == 0
+    for command in (["train", "--resume", run], ["evaluate", run]):
+        done = songrank(*command)
+        assert done.returncode == 2
+        assert "is another data set than that of" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_stopped_by_a_real_signal_and_gone_on_with_it_ends_the_same(songrank, ratings, tmp_path, number):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "songrank.cli", "train"]
+    long = ["warm_up.epochs=30", "fine_tuning.epochs=30", "--json"]
+    assert songrank("train", ratings, *long, "-o", tmp_path / "whole").returncode == 0
+    process = subprocess.Popen(
+        [*command, ratings, *long, "-o", tmp_path / "run"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    for _ in range(random.Random(int(number)).randint(3, 40)):
+        process.stdout.readline()
+    process.send_signal(number)
+    _, error = process.communicate()
+    if number == signal.SIGKILL:
+        assert process.returncode == -9
+    else:
+        assert process.returncode == 128 + number
+        assert error.startswith("stopped after step")
+        assert f"`songrank train --resume {tmp_path / 'run'}` goes on" in error
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"
+        assert songrank("evaluate", tmp_path / "run").returncode == 2
+    done = subprocess.run(
+        [*command, "--resume", tmp_path / "run", "-q"], capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert same_weights(tmp_path / "whole", tmp_path / "run")
+    for name in ("metrics.jsonl", "evaluation/test.json", "evaluation/test.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_the_default_place_names_recipe_loss_and_seed(songrank, ratings, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert songrank("train", ratings, "loss=listnet", "seed=7", "-q").returncode == 0
+    assert (Path("runs") / "recipe-listnet-7" / "model.safetensors").exists()

@@ -1,0 +1,94 @@
+"""One direction: a rating is followed from its line in a file to the weights that its gradient moves, room by room."""
+
+import ast
+from pathlib import Path
+
+import torch
+
+from songrank import SONG, SlateSampler, models
+from songrank.data import open_dataset, prepare
+from songrank.training.build import make_trainer
+from songrank.training.recipe import Recipe
+
+SOURCE = Path(__file__).parents[1] / "src" / "songrank"
+# What each room may know besides the two shared types and the helpers at the root; design.md section 2.
+MAY_KNOW = {
+    "functional": set(),
+    "memory": set(),
+    "losses": {"functional", "memory"},
+    "sampling": {"functional"},
+    "metrics": {"functional", "sampling"},
+    "models": set(),
+    "data": {"functional"},
+    "recipes": set(),
+    "training": {"data", "functional", "losses", "metrics", "models", "recipes", "sampling"},
+    "cli": {"data", "metrics", "recipes", "training"},
+}
+
+
+def rooms_known(room):
+    found = set()
+    for file in (SOURCE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module == "songrank":
+                names = [f"songrank.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            found |= {name.split(".")[1] for name in names if name.startswith("songrank.")}
+    return {name for name in found if (SOURCE / name).is_dir()} - {room}
+
+
+def test_no_room_knows_one_that_comes_after_it():
+    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(MAY_KNOW)
+    for room, allowed in MAY_KNOW.items():
+        assert rooms_known(room) <= allowed, room
+
+
+def test_a_rating_is_followed_from_its_line_to_the_weights_it_moves(tmp_path):
+    lines = [f"{user}::{10 * movie}::{1 + (user * movie) % 5}::{movie}" for user in (3, 8) for movie in range(1, 9)]
+    (tmp_path / "ratings.dat").write_text("\n".join(lines) + "\n")
+    assert "8::50::1::5" in lines  # the one that is followed: user 8, film 50, one star
+
+    dataset = open_dataset(prepare("movielens-1m", tmp_path / "ratings.dat", tmp_path / "data").path)
+    user, film = list(dataset.query_ids).index(8), list(dataset.item_ids).index(50)
+    split = dataset["train"]
+    place = int(split.offsets[user]) + split.item[int(split.offsets[user]) :].tolist().index(film)
+    assert (split.label[place], split.time[place]) == (1.0, 5)
+
+    relevance = dataset.relevance("train")
+    pair = int(relevance.indptr[user]) + relevance.item[int(relevance.indptr[user]) :].tolist().index(film)
+    slate = SlateSampler(relevance, 2, relevant=6, irrelevant=2).draw([user])
+    column = int((slate.pair[0] == pair).nonzero())
+    assert (int(slate.query[0]), int(slate.item[0, column]), float(slate.label[0, column])) == (user, film, 1.0)
+
+    torch.manual_seed(0)
+    model = models.create("matrix-factorisation", num_queries=2, num_items=dataset.num_items, dim=4)
+    scores = model(slate.query, slate.item)
+    expected = model.query_factors.weight[user] @ model.item_factors.weight[film] + model.bias[film]
+    assert torch.allclose(scores[0, column], expected)
+
+    loss = SONG(relevance.num_pairs)
+    assert loss.u.read([pair]).isnan()
+    scores.retain_grad()
+    loss(scores, slate).backward()
+    assert loss.u.read([pair]).isfinite()  # remembered under the pair's own row
+    pull = scores.grad[0, column]
+    assert pull < 0  # to score it higher is better
+    assert torch.allclose(model.item_factors.weight.grad[film], pull * model.query_factors.weight[user])
+
+    before = float(expected.detach())
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    after = model.query_factors.weight[user] @ model.item_factors.weight[film] + model.bias[film]
+    assert float(after.detach()) > before
+
+
+def test_a_trainer_is_built_of_the_same_rooms(tmp_path):
+    dataset = prepare("synthetic", None, tmp_path / "data", queries=20, items=30, pairs=200)
+    recipe = Recipe.read({"data": "x", "model": "neumf", "fine_tuning": {"epochs": 1}, "device": "cpu"})
+    trainer = make_trainer(recipe, dataset)
+    rooms = {type(part).__module__.split(".")[1] for part in (trainer.model, trainer.feed, trainer.stages[1].loss)}
+    assert rooms == {"models", "training", "losses"}
+    assert trainer.stages[1].sampler.relevance is trainer.feed.relevance
