@@ -29,9 +29,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare):
+for command in (demo, recipes, train, evaluate, compare, tune):
     app.command()(command)
-app.command()(tune)
 
 
 @app.callback(invoke_without_command=True)

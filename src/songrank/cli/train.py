@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from songrank.cli.signals import stoppable as _stoppable  # noqa: F401
 from songrank.cli.training_view import TrainingView, print_results
 from songrank.errors import UserError
 

@@ -1,6 +1,7 @@
 """What a person sees of a training run: a bar with rate, objective and validation; or lines; or JSON; and curves."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ class TrainingView:
             finished = run.finish()
         if not finished:
             typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)
-            raise typer.Exit(128 + received[0])
+            sys.exit(128 + received[0])
 
     def tick(self) -> None:
         """One more step."""
