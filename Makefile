@@ -29,8 +29,9 @@ type: $(STAMP)  ## check types, strictly
 
 check: lint type test  ## everything that CI runs
 
-demo: $(STAMP)  ## train a small model with SONG, in seconds
-	$(BIN)/python examples/own_loop.py
+demo: $(STAMP)  ## data, training and evaluation end to end: SONG against cross-entropy and LambdaRank
+	rm -rf songrank-demo
+	$(BIN)/songrank demo -o songrank-demo
 
 bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps libauc==2.0.1
@@ -41,4 +42,4 @@ bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
 	$(BIN)/python benchmarks/prepare_data.py $(if $(DATA),--data $(DATA))
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist songrank-demo

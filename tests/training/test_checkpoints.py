@@ -78,13 +78,12 @@ def test_an_optimiser_goes_on_bit_for_bit(tmp_path):
     assert torch.equal(whole["random"]["cpu"], again["random"]["cpu"])
 
 
-def test_the_last_ones_and_the_best_are_kept(tmp_path):
-    kept = Checkpoints(tmp_path, keep=2)
-    for step in (1, 2, 3, 4):
-        kept.save(step, {"step": step}, best=step == 2)
-    assert kept.steps() == [3, 4]
-    assert kept.best() == {"step": 2}
-    assert sorted(os.listdir(tmp_path)) == ["best", "step-000000003", "step-000000004"]
+def test_the_last_ones_are_kept(tmp_path):
+    kept = Checkpoints(tmp_path)
+    for step in range(1, 5):
+        kept.save(step, {"step": step})
+    assert kept.latest() == (4, {"step": 4})
+    assert sorted(os.listdir(tmp_path)) == ["step-000000003", "step-000000004"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def train(
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs no recipe.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Start again where a run is there already.")] = False,
+    speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph.")] = "auto",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object an epoch and one at the end.")] = False,
 ) -> None:
@@ -41,8 +42,10 @@ def train(
     from songrank.training.recipe_files import load_recipe
     from songrank.training.run import Run
 
+    if speed not in ("auto", "plain"):
+        raise UserError(f"speed is {speed!r}; expected auto or plain")
     view = TrainingView(quiet=quiet, as_json=as_json)
-    more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn}
+    more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "speed": speed}
     if resume is not None:
         if recipe is not None:
             raise UserError(f"--resume goes on with what {resume} was begun with; leave out {recipe!r}")

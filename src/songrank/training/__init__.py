@@ -1,1 +1,33 @@
-"""From a data set and a recipe to a trained model: stages, the loop, checkpoints."""
+"""From a recipe and a data set to a trained model: stages, the loop, checkpoints, runs.
+
+>>> import tempfile
+>>> from songrank.data import prepare
+>>> from songrank.training import Run, load_recipe
+>>> folder = tempfile.mkdtemp()
+>>> _ = prepare("synthetic", None, folder + "/data", queries=60, items=80, pairs=900)
+>>> short = ["warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
+>>> run = Run.begin(load_recipe("demo", [f"data={folder}/data", "loss=k-song", *short]), folder + "/run")
+>>> run.finish(), list(run.results)
+(True, ['validation', 'test'])
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from songrank.training.recipe_files import load_recipe as load_recipe
+    from songrank.training.run import Run as Run
+
+__all__ = ["Run", "load_recipe"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import these when they are asked for: the loop below them needs nothing but torch."""
+    if name == "Run":
+        from songrank.training.run import Run
+
+        return Run
+    if name == "load_recipe":
+        from songrank.training.recipe_files import load_recipe
+
+        return load_recipe
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

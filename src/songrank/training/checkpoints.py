@@ -16,7 +16,7 @@ _NAME = re.compile(r"step-([0-9]{9,})")
 
 
 class Checkpoints:
-    """The checkpoints of one run: the last few by step, and the best.
+    """The last few checkpoints of one run, by step; the best weights so far are part of each state.
 
     Args:
         folder: where they are; made when the first is saved.
@@ -35,11 +35,10 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 2, warn: Callable[[str], None] = lambda message: None) -> None:
         self.folder, self.keep, self.warn = folder, keep, warn
 
-    def save(self, step: int, state: Mapping[str, Any], *, best: bool = False) -> None:
-        """Save the state after ``step`` steps, and again as the best one if it is."""
-        for name in (f"step-{step:09d}", *(["best"] if best else [])):
-            with staged_directory(self.folder / name, overwrite=True, marker="state.json") as place:
-                _write(place, step, state)
+    def save(self, step: int, state: Mapping[str, Any]) -> None:
+        """Save the state after ``step`` steps."""
+        with staged_directory(self.folder / f"step-{step:09d}", overwrite=True, marker="state.json") as place:
+            _write(place, step, state)
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self.folder / f"step-{old:09d}", ignore_errors=True)
 
@@ -58,10 +57,6 @@ class Checkpoints:
             except DataError as error:
                 self.warn(f"{error}: going on from the one before it")
         return None
-
-    def best(self) -> dict[str, Any] | None:
-        """The best checkpoint, if one was saved."""
-        return read_checkpoint(self.folder / "best") if (self.folder / "best").is_dir() else None
 
 
 def _write(place: Path, step: int, state: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ class Batch(_Section):
 
 class _Stage(_Section):
     epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
-    learning_rate: Annotated[float, Field(gt=0, le=1000)] = Field(1e-3, description="at the start")
+    learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
     decay: dict[NonNegativeInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
     weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
     optimiser: Literal["adam", "sgd"] = Field("adam", description="sgd is momentum as the paper writes it")

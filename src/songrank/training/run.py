@@ -60,17 +60,17 @@ class Run:
         )
 
     @classmethod
-    def begin(cls, recipe: Recipe, path: Path, *, overwrite: bool = False, **more: Any) -> "Run":
+    def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
         """A new run; everything is checked and built before the folder is made."""
-        directory, dataset = RunDirectory(path), open_recipe_data(recipe)
+        directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
         run = cls(directory, recipe, dataset, **more)
         directory.begin(recipe, dataset, overwrite=overwrite)
         return run
 
     @classmethod
-    def resume(cls, path: Path, **more: Any) -> "Run":
+    def resume(cls, path: str | Path, **more: Any) -> "Run":
         """A run that was begun before, to be gone on with from its last checkpoint."""
-        directory = RunDirectory(path)
+        directory = RunDirectory(Path(path))
         recipe = directory.recipe()
         dataset = open_recipe_data(recipe)
         directory.check_data(dataset)
