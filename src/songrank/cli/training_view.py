@@ -96,7 +96,7 @@ def _progress(console: Any) -> Any:
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:,.0f} steps/s" if task.speed else "")
+            return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
 
     return Progress(
         TextColumn("{task.description}"),
