@@ -31,8 +31,8 @@ def demo(
 
     data = output / "data"
     if not (data / "dataset.json").exists():
-        say("making 600 users, 500 items and 24,000 preferences")
-        prepare("synthetic", None, data, queries=600, items=500, pairs=24_000)
+        say("making 1,000 users, 1,000 items and 40,000 preferences")
+        prepare("synthetic", None, data, queries=1_000, items=1_000, pairs=40_000)
     runs = []
     for loss, name in LOSSES.items():
         place = output / loss

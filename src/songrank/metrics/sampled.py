@@ -44,9 +44,9 @@ def evaluate_sampled(
         empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
 
-    >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=40)
+    >>> targets = Relevance.from_pairs(query=[0, 1], item=[39, 0], num_items=40)
     >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
-    mrr  0.750000
+    mrr  0.545455
     2 queries, 0 without relevant items (left out); among 10 sampled candidates; ties: pessimistic; gain: exp2
 
     """

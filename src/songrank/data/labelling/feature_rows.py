@@ -37,10 +37,10 @@ class FeatureWriter(RaggedWriter):
 def scale_rows(lengths: Array, value: Array, scale: Scale) -> Array:
     """Values of rows that follow one another, each row scaled; a row of zeros stays one.
 
-    >>> scale_rows(np.array([2, 1]), np.array([3.0, 4.0, 5.0]), "l2").round(2).tolist()
-    [0.6, 0.8, 1.0]
-    >>> scale_rows(np.array([2]), np.array([1.0, -1.0]), "log-l2").round(2).tolist()
-    [0.71, -0.71]
+    >>> scale_rows(np.array([2, 1]), np.array([3.0, 4.0, 5.0]), "l2")
+    array([0.6, 0.8, 1. ], dtype=float32)
+    >>> scale_rows(np.array([2]), np.array([1.0, -1.0]), "log-l2")
+    array([ 0.70710677, -0.70710677], dtype=float32)
     """
     if scale == "none":
         return value
