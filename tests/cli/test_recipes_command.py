@@ -62,5 +62,6 @@ def test_the_demonstration_ends_with_a_table_of_three_losses(songrank, tmp_path,
     for loss in demonstration.LOSSES:
         assert loss in done.stdout
         assert json.loads((tmp_path / "demo" / loss / "run.json").read_text())["status"] == "finished"
+    assert "SONG is " in done.stdout
     again = songrank("demo", "-o", tmp_path / "demo", "-q")
     assert again.stdout == done.stdout

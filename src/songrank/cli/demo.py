@@ -1,9 +1,12 @@
 """``songrank demo``: the whole way in about a minute, on data that comes from nothing."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from songrank.training.finished_runs import FinishedRun
 
 LOSSES = {"song": "SONG", "softmax": "cross-entropy", "lambdarank": "LambdaRank"}
 
@@ -21,6 +24,7 @@ def demo(
     from songrank.cli.compare import compare
     from songrank.cli.training_view import TrainingView
     from songrank.data import prepare
+    from songrank.training.finished_runs import read_run
     from songrank.training.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
@@ -49,4 +53,28 @@ def demo(
             run = Run.begin(load_recipe("demo", [f"data={data}", f"loss={loss}"]), place, **more)
         view.finish(run, f"songrank demo -o {output}")
     compare(runs, baseline="song")
-    typer.echo(f"Runs and data are in {output}; what to do next: README.md, `songrank recipes`, `songrank data list`")
+    typer.echo()
+    typer.echo(_in_words({loss: read_run(place) for loss, place in zip(LOSSES, runs, strict=True)}))
+    typer.echo(f"Runs and data are in {output}. Next: `songrank recipes`, `songrank data list`, README.md")
+
+
+def _in_words(found: dict[str, "FinishedRun"]) -> str:
+    """The result for a reader who has not met NDCG yet, no stronger than the interval allows."""
+    from songrank.metrics.comparison import paired_difference
+
+    song = found["song"]
+    lines = [
+        "Each model ranked all items that a user has not seen; 1 would put every held-out item first.",
+        f"SONG: NDCG@10 {song.metrics['ndcg@10']:.3f} on test.",
+    ]
+    for loss in ("softmax", "lambdarank"):
+        other = found[loss]
+        difference = paired_difference(song.per_query["ndcg@10"], other.per_query["ndcg@10"])
+        verdict = (
+            "level with" if difference.low <= 0 <= difference.high else "above" if difference.mean > 0 else "below"
+        )
+        lines.append(
+            f"SONG is {verdict} {LOSSES[loss]} ({other.metrics['ndcg@10']:.3f}): by {difference.mean:+.4f} a user, "
+            f"95 % interval {difference.low:+.4f} to {difference.high:+.4f}."
+        )
+    return "\n".join(lines)
