@@ -14,6 +14,7 @@ import yaml
 from safetensors.torch import load_file
 
 from songrank.losses.registry import LOSSES
+from songrank.training.files import alone
 from tests.cli.small_sets import TASKS, recipe
 
 BAD = ["warm_up.optimiser=sgd", "warm_up.learning_rate=1000", "warm_up.epochs=40"]
@@ -101,7 +102,9 @@ def test_a_loss_that_is_no_number_ends_with_code_1_and_one_line(songrank, rating
     done = songrank("train", ratings, *BAD, "-o", tmp_path / "run", "-q")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "of warm-up: ListwiseCE is not finite" in done.stderr
+    assert "in warm-up: " in done.stderr
+    assert "not finite" in done.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
 
 
 def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path):
@@ -134,6 +137,19 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
         (["{recipe}", "device=gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),
         (["{recipe}", "device=cuda:99"], "device is 'cuda:99', and this machine shows"),
         (["{recipe}", "seed=1.5"], "seed is 1.5; expected a valid integer"),
+        (["{recipe}", "fine_tuning.decay={{0: 0.5}}"], "fine_tuning.decay.0 is 0; expected greater than 0"),
+        (["{recipe}", "fine_tuning.clip=.inf"], "fine_tuning.clip is inf; expected a finite number"),
+        (["{recipe}", "batch.length=2"], "batch.length is 2; expected 'all' or a whole number of at least 3"),
+        (["{recipe}", "batch.irrelevant=10000000000"], "expected 'all' or a whole number from 1 to 999999999"),
+        (["{recipe}", "validation.metric=5"], "validation.metric is 5; expected the name of a metric such as ndcg@10"),
+        (["{recipe}", "evaluation.metrics=[]"], "evaluation.metrics is []; expected the name of a metric"),
+        (["{recipe}", "evaluation.ties=average"], "ties is 'average'; expected 'pessimistic' or 'stable' for mrr"),
+        (["{recipe}", "seed=2020-13-45"], "seed is '2020-13-45'; expected a number, a word or a list"),
+        (["{recipe}", "batch=null"], "batch is None; expected keys and values: queries, relevant,"),
+        (["{recipe}", "loss=k-song", "loss.k=null"], "loss.k is None; expected a valid integer"),
+        (["{recipe}", "speed"], "'speed' is no change of a recipe"),
+        (["{recipe}", "--speed", "warp"], "speed is 'warp'; expected auto or plain"),
+        (["{recipe}", "--data", "x"], "--data goes with --resume; say data=x for a new run"),
         (["{recipe}", "gamma"], "'gamma' is no change of a recipe; expected key=value"),
         (["{recipe}", "data=elsewhere"], "elsewhere: is missing; make it with `songrank data prepare something`"),
         (["{recipe}", "warm_up.epochs=0", "fine_tuning.epochs=0"], "expected at least one epoch in warm_up or"),
@@ -159,6 +175,98 @@ def test_broken_yaml_is_named_with_its_line(songrank, tmp_path):
     assert done.returncode == 2
     assert "bad.yaml, line 3: is no YAML" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("seed: 1\nseed: 2", "is no YAML (seed stands twice)"),
+        ("seed: !!int many", "is no YAML (invalid literal"),
+        ("losses: {sogn: {}}", "losses.sogn is no loss; expected one of song, k-song"),
+        ("losses: {softmax: 7}", "losses.softmax is 7; expected keys and values"),
+        ("losses: &l {song: {loss: *l}}", "a section holds itself"),
+        ("title: " + "[" * 3000, "is no YAML (maximum recursion"),
+        ("batch: {1: 2}", "batch.1 is no key of a recipe; expected one of queries, relevant"),
+    ],
+)
+def test_faults_of_a_file_are_one_line(songrank, tmp_path, line, message):
+    (tmp_path / "bad.yaml").write_text(f"data: x\nmodel: neumf\nfine_tuning: {{epochs: 1}}\n{line}\n")
+    done = songrank("train", tmp_path / "bad.yaml", "-o", tmp_path / "run")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_weights_that_are_no_numbers_stop_a_run_whose_loss_still_is_one(songrank, ratings, tmp_path):
+    changes = ["batch.queries=1000", "warm_up.optimiser=sgd", "warm_up.loss=softmax", "warm_up.learning_rate=1e30"]
+    done = songrank("train", ratings, *changes, "warm_up.decay={}", "-o", tmp_path / "run", "-q")
+    assert done.returncode == 1
+    assert "not finite" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_two_processes_do_not_train_the_same_run(songrank, ratings, tmp_path):
+    run = tmp_path / "run"
+    assert songrank("train", ratings, "-o", run, "-q").returncode == 0
+    notes = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    with alone(run / "config.yaml", "trained"):
+        done = songrank("train", "--resume", run)
+    assert done.returncode == 2
+    assert "is being trained by another process; wait for it" in done.stderr
+    assert songrank("train", "--resume", run, "-q").returncode == 0
+
+
+def stopped_run(songrank, ratings, run):
+    """A finished run that believes it was stopped: its checkpoints are there."""
+    assert songrank("train", ratings, "-o", run, "-q").returncode == 0
+    notes = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    return sorted((run / "checkpoints").iterdir())
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(songrank, ratings, tmp_path):
+    run = tmp_path / "run"
+    stopped_run(songrank, ratings, run)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("learning_rate: 0.01", "learning_rate: 0.02", 1))
+    done = songrank("train", "--resume", run)
+    assert done.returncode == 2
+    assert "belongs to another recipe or data set; put config.yaml back" in done.stderr
+
+
+def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, ratings, tmp_path):
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    assert songrank("train", ratings, "-o", whole, "-q").returncode == 0
+    first, last = stopped_run(songrank, ratings, run)
+    state = (last / "state.json").read_text()
+    (last / "state.json").write_text(state.replace('"epoch": ', '"epoch": 1', 1))
+    (first / "tensors.safetensors").write_bytes(b"")
+    done = songrank("train", "--resume", run)
+    assert done.returncode == 0
+    first_line, second_line = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert first_line.endswith("its checksum is another: going on from the one before it")
+    assert second_line.endswith("starting from the beginning")
+    assert same_weights(run, whole)
+    assert {path.name for path in (run / "checkpoints").iterdir()} >= {f"refused-{first.name}", first.name, last.name}
+
+
+def test_a_run_goes_on_from_anywhere_and_with_moved_data(songrank, ratings, tmp_path, monkeypatch):
+    stopped_run(songrank, ratings, tmp_path / "run")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert "--data for a run that is there" in songrank("train", "--resume", tmp_path / "run").stderr
+    monkeypatch.chdir("/")
+    done = songrank("train", "--resume", tmp_path / "run", "--data", tmp_path / "moved", "-q")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_kill_at_the_very_start_leaves_is_no_obstacle(songrank, ratings, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".songrank-new-config.yaml").write_text("half")
+    (run / "run.json").write_text("{}")
+    assert songrank("train", ratings, "-o", run, "-q").returncode == 0
+    assert not list(run.glob(".songrank-new-*"))
 
 
 def test_a_run_is_never_overwritten_unless_asked(songrank, ratings, tmp_path):

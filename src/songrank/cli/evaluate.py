@@ -28,6 +28,7 @@ def evaluate(
 
     Nothing is written: the run's own evaluation, which `songrank compare` reads, stays as it was.
     """
+    from songrank.training.files import plain
     from songrank.training.run import evaluate_run
 
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}
@@ -39,4 +40,4 @@ def evaluate(
     summary = {"split": split, "metrics": found.values, "queries": found.num_queries, "empty": found.num_empty}
     summary |= {"ties": found.ties, "empty_policy": found.empty, "gain": str(found.gain)}
     summary["candidates"] = "all" if found.candidates is None else found.candidates
-    typer.echo(json.dumps(summary, indent=2))
+    typer.echo(json.dumps(plain(summary), indent=2))

@@ -55,7 +55,7 @@ def main() -> NoReturn:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; nothing was kept", file=sys.stderr)
+        print("stopped; what was not saved before is not kept", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as head, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,6 +21,7 @@ def train(
         Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/RECIPE-LOSS-SEED if not given.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs no recipe.")] = None,
+    data: Annotated[Path | None, typer.Option(help="With --resume: where the data set is now.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Start again where a run is there already.")] = False,
     speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph.")] = "auto",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
@@ -39,20 +40,26 @@ def train(
     where it stopped. The best state by validation is what comes out. Exit code 0: done; 1: the loss was no number any
     more; 2: something that was given is wrong; 130, 143: stopped, to be gone on with.
     """
+    from songrank.training.files import plain
     from songrank.training.recipe_files import load_recipe
     from songrank.training.run import Run
+    from songrank.training.run_directory import RunDirectory
 
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
     view = TrainingView(quiet=quiet, as_json=as_json)
     more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "speed": speed}
     if resume is not None:
-        if recipe is not None:
-            raise UserError(f"--resume goes on with what {resume} was begun with; leave out {recipe!r}")
-        run = Run.resume(resume, **more)
-        if run.directory.notes().get("status") == "finished":
-            typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
+        extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)
+        if extra is not None:
+            raise UserError(f"--resume goes on with what {resume} was begun with; leave out {extra}")
+        if RunDirectory(resume).notes().get("status") == "finished":
+            if not quiet:
+                typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
             return
+        run = Run.resume(resume, data=data, **more)
+    elif data is not None:
+        raise UserError(f"--data goes with --resume; say data={data} for a new run")
     elif recipe is None:
         raise UserError("no recipe was named; `songrank recipes` lists those that there are")
     else:
@@ -61,7 +68,8 @@ def train(
         run = Run.begin(chosen, place, overwrite=overwrite, **more)
     view.finish(run, f"songrank train --resume {run.directory.path}")
     if as_json:
-        typer.echo(json.dumps({"run": str(run.directory.path), **{k: v.values for k, v in run.results.items()}}))
+        figures = {split: found.values for split, found in run.results.items()}
+        typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
     elif not quiet:
         print_results(run.directory.path, run.results)
 

@@ -11,6 +11,7 @@ import typer
 
 from songrank.cli.signals import stoppable
 from songrank.metrics import Evaluation
+from songrank.training.files import plain
 
 if TYPE_CHECKING:
     from songrank.training.run import Run
@@ -68,7 +69,7 @@ class TrainingView:
             for name in ("loss", "objective", "learning_rate", *watched):
                 self._writer.add_scalar(name.replace(" ", "_").replace("@", "_at_"), line[name], line["step"])
         if self.as_json:
-            typer.echo(json.dumps(dict(line)))
+            typer.echo(json.dumps(plain(line)))
             return
         for name, value in watched.items():
             self._validation = f"{name} {value:.4f}"
@@ -115,7 +116,10 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder))
+    try:
+        return SummaryWriter(str(folder))
+    except OSError:  # curves are a comfort: what matters is written elsewhere, and complains by itself
+        return None
 
 
 def print_results(place: Path, results: Mapping[str, Evaluation]) -> None:

@@ -110,7 +110,10 @@ def _pieces(array: Array | Pieces) -> Iterator[Array]:
         yield array[start : start + rows]
 
 
-def read_arrays(path: Path) -> dict[str, Tensor]:
+_PREPARE = "prepare the data set again"
+
+
+def read_arrays(path: Path, fix: str = _PREPARE) -> dict[str, Tensor]:
     """All arrays of a safetensors file, memory-mapped: a page is read when it is first touched."""
     from safetensors import SafetensorError, safe_open
 
@@ -118,9 +121,9 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except FileNotFoundError:
-        raise DataError("is missing", "prepare the data set again", file=str(path)) from None
+        raise DataError("is missing", fix, file=str(path)) from None
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise DataError(f"is damaged ({_first_line(error)})", "prepare the data set again", file=str(path)) from None
+        raise DataError(f"is damaged ({_first_line(error)})", fix, file=str(path)) from None
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
@@ -132,18 +135,19 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
         os.fsync(file.fileno())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """An object from a JSON file, or a ``DataError``."""
+def read_json(path: Path, fix: str | None = None) -> dict[str, Any]:
+    """An object from a JSON file, or a ``DataError`` with this remedy; without one, it is a data set's."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError("is missing", "expected a folder made by `songrank data prepare`", file=str(path)) from None
+        made = fix or "expected a folder made by `songrank data prepare`"
+        raise DataError("is missing", made, file=str(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({_first_line(error)})", "prepare the data set again", file=str(path)) from None
+        raise DataError(f"is not JSON ({_first_line(error)})", fix or _PREPARE, file=str(path)) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(path)) from None
     if not isinstance(content, dict):
-        raise DataError("holds no JSON object", "prepare the data set again", file=str(path))
+        raise DataError("holds no JSON object", fix or _PREPARE, file=str(path))
     return content
 
 

@@ -64,7 +64,7 @@ def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
 
 
 def _parse(name: str) -> Metric:
-    found = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", name) if isinstance(name, str) else None
+    found = re.fullmatch(r"([a-z_]+)(?:@([0-9]{1,9}))?", name) if isinstance(name, str) else None
     if found is None or found[1] not in FORMULAS or (found[2] is not None and int(found[2]) < 1):
         fail("metric", name, f"one of {', '.join(FORMULAS)}, with or without a cutoff of at least 1 such as '@10'")
     return Metric(found[1], None if found[2] is None else int(found[2]))

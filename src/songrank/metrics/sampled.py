@@ -52,7 +52,7 @@ def evaluate_sampled(
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)
-    check_int("candidates", candidates)
+    candidates = min(check_int("candidates", candidates), targets.num_items)
     if not targets.is_catalogue:
         fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
     tally = Tally(wanted, targets.list_size > 0, gain)

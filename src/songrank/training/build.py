@@ -102,8 +102,36 @@ def make_trainer(
             f"{dataset.path} has no validation split; prepare it with --validation 0.1, "
             "or say validation.every=0 to train without one"
         )
+    if watch.every and watch.candidates != "all" and dataset.form == "list":
+        raise UserError(
+            f"validation.candidates is {watch.candidates}; expected 'all': search queries bring their own lists"
+        )
+    if watch.every and recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
+        raise UserError(f"no label of {dataset.path}'s validation split is above 0; say validation.every=0")
     device = choose_device(recipe.device)
     torch.manual_seed(recipe.seed)
+    try:
+        return _assemble(recipe, dataset, device, checkpoints, save_every, observe, tick, warn, speed)
+    except (ValueError, OverflowError) as error:  # sizes that pass alone, and not with this data set
+        raise UserError(str(error)) from None
+    except RuntimeError as error:
+        if "memory" not in str(error).lower():
+            raise
+        raise UserError(f"memory is not enough for this model and data ({str(error).splitlines()[0]})") from None
+
+
+def _assemble(
+    recipe: Recipe,
+    dataset: Dataset,
+    device: torch.device,
+    checkpoints: Checkpoints | None,
+    save_every: float,
+    observe: Callable[[dict[str, Any]], None],
+    tick: Callable[[], None],
+    warn: Callable[[str], None],
+    speed: str,
+) -> Trainer:
+    watch = recipe.validation
     model = make_model(recipe.model, dataset).to(device)
     feed = make_feed(dataset, device)
     return Trainer(

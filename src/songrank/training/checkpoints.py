@@ -1,18 +1,23 @@
 """Checkpoints: all of a run's state, in folders that are there whole or not at all, refused when they are damaged."""
 
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from songrank.data.errors import DataError
 from songrank.data.storage import read_arrays, read_json, staged_directory, write_json
+from songrank.errors import UserError
+from songrank.training.files import not_written
 from songrank.training.state_tree import flatten, unflatten
 
-VERSION = 1
+VERSION = 2
 _NAME = re.compile(r"step-([0-9]{9,})")
+_FIX = "use another checkpoint, or start again"
 
 
 class Checkpoints:
@@ -21,6 +26,7 @@ class Checkpoints:
     Args:
         folder: where they are; made when the first is saved.
         keep: how many of the last to keep. Two, so that there is one to go back to when the last is damaged.
+        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are refused.
         warn: told in one line about each checkpoint that was refused.
 
     >>> import tempfile, torch
@@ -32,15 +38,20 @@ class Checkpoints:
 
     """
 
-    def __init__(self, folder: Path, keep: int = 2, warn: Callable[[str], None] = lambda message: None) -> None:
-        self.folder, self.keep, self.warn = folder, keep, warn
+    def __init__(
+        self, folder: Path, keep: int = 2, owner: str = "", warn: Callable[[str], None] = lambda message: None
+    ) -> None:
+        self.folder, self.keep, self.owner, self.warn = folder, keep, owner, warn
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
         """Save the state after ``step`` steps."""
-        with staged_directory(self.folder / f"step-{step:09d}", overwrite=True, marker="state.json") as place:
-            _write(place, step, state)
+        with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
+            _write(place, step, state, self.owner)
         for old in self.steps()[: -self.keep]:
-            shutil.rmtree(self.folder / f"step-{old:09d}", ignore_errors=True)
+            shutil.rmtree(self._place(old), ignore_errors=True)
+
+    def _place(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}"
 
     def steps(self) -> list[int]:
         """Steps after which there are checkpoints, in order; not yet whether they can be read."""
@@ -50,43 +61,58 @@ class Checkpoints:
         return sorted(int(name[1]) for name in names if name)
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
-        """The last checkpoint that is whole, and its step; None if there is none."""
-        for step in reversed(self.steps()):
+        """The last checkpoint that is whole, and its step; None if there is none. Damaged ones are set aside."""
+        steps = self.steps()
+        for step in reversed(steps):
             try:
-                return step, read_checkpoint(self.folder / f"step-{step:09d}")
+                return step, read_checkpoint(self._place(step), self.owner)
             except DataError as error:
-                self.warn(f"{error}: going on from the one before it")
+                next_one = "going on from the one before it" if step != steps[0] else "starting from the beginning"
+                self.warn(f"{error.file}: {error.what}: {next_one}")
+                with suppress(OSError):
+                    self._place(step).rename(self.folder / f"refused-{self._place(step).name}")
         return None
 
 
-def _write(place: Path, step: int, state: Mapping[str, Any]) -> None:
+def _write(place: Path, step: int, state: Mapping[str, Any], owner: str) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     tree, tensors = flatten(state)
     file = place / "tensors.safetensors"
-    save_file(tensors, file)
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    write_json(place / "state.json", {"version": VERSION, "step": step, "sha256": digest, "state": tree})
+    try:
+        save_file(tensors, file)
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        content = {"version": VERSION, "step": step, "owner": owner, "state": tree}
+        write_json(place / "state.json", {**content, "sha256": _digest(content, digest)})
+    except SafetensorError as error:
+        raise not_written(file, error) from None
 
 
-def read_checkpoint(place: Path) -> dict[str, Any]:
+def _digest(content: Mapping[str, Any], tensors: str) -> str:
+    """One checksum of all that a checkpoint says."""
+    return hashlib.sha256((json.dumps(content, sort_keys=True) + tensors).encode()).hexdigest()
+
+
+def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
     """The state in a checkpoint, or a ``DataError`` that says why it cannot be used."""
-    fix = "use another checkpoint, or start again"
-    info = read_json(place / "state.json")
+    info = read_json(place / "state.json", _FIX)
+    digest = info.pop("sha256", None)
     if info.get("version") != VERSION or not isinstance(info.get("state"), dict):
-        raise DataError("is no checkpoint of this version", fix, file=str(place))
+        raise DataError("is no checkpoint of this version", _FIX, file=str(place))
     file = place / "tensors.safetensors"
     try:
         with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            tensors_digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
-    if digest != info.get("sha256"):
-        raise DataError("is damaged: its checksum is another", fix, file=str(file))
-    tensors = {name: tensor.clone() for name, tensor in read_arrays(file).items()}
-    try:
-        state: dict[str, Any] = unflatten(info["state"], tensors)
-    except (KeyError, TypeError, ValueError):
-        raise DataError("was changed by hand", fix, file=str(place / "state.json")) from None
+        raise DataError(f"cannot be read ({error.strerror})", _FIX, file=str(file)) from None
+    if digest != _digest(info, tensors_digest):
+        raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
+    if info["owner"] != owner:
+        raise UserError(
+            f"{place}: belongs to another recipe or data set; put config.yaml back as it was, or begin a new run"
+        )
+    tensors = {name: tensor.clone() for name, tensor in read_arrays(file, _FIX).items()}
+    state: dict[str, Any] = unflatten(info["state"], tensors)
     return state

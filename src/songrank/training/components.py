@@ -65,8 +65,8 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     try:
         with torch.device("meta"):
             make_component(section, checked, _FILLED_IN)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
+    except (TypeError, OverflowError, RuntimeError) as error:
+        raise ValueError(str(error).splitlines()[0]) from None
     return checked
 
 

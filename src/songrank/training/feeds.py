@@ -17,6 +17,7 @@ from songrank.relevance import Relevance
 from songrank.slate import Slate
 
 _MEMORY = {"cpu": 2**28}  # bytes for the scores of one chunk of queries
+_WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
 
@@ -101,9 +102,21 @@ class CatalogueFeed:
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
             memory = _MEMORY.get(self.device.type, 2**31)
-            return evaluate_catalogue(
-                lambda query: model.score_all(self.queries(split, query)), targets, memory=memory, **policies
-            )
+            step = max(1, memory // max(1, self._bytes_a_query(split)))
+
+            def score_all(query: Tensor) -> Tensor:
+                parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
+                return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+            return evaluate_catalogue(score_all, targets, memory=memory, **policies)
+
+    def _bytes_a_query(self, split: str) -> int:
+        """What describes a query while it is scored, roughly: dense features, or a vector for each of its words."""
+        part = self.dataset[split]
+        assert isinstance(part, CatalogueSplit)
+        if part.tokens is not None:
+            return part.tokens.shape[1] * _WORD_BYTES
+        return part.features.num_columns * 4 if part.features is not None else 0
 
 
 class ListFeed:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from songrank._checks import check_choice, check_int
 from songrank.errors import UserError
+from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
 from songrank.training.stages import Stage
@@ -166,13 +167,16 @@ class Trainer:
         first_bad = int(self._counters.first_bad)
         if first_bad < NEVER:
             raise self._diverged(stage, first_bad)
+        weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
+        if weights and not bool(torch.stack(weights).all()):
+            raise self._diverged(stage, self.at.step - 1, "weights are")
 
-    def _diverged(self, stage: Stage, step: int) -> DivergedError:
+    def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
         last = f"the last good checkpoint is after step {kept[-1]:,}" if kept else "there is no checkpoint before it"
-        name = type(stage.loss).__name__
+        what = f"with {type(stage.loss).__name__} {what}" if what else f"{type(stage.loss).__name__} is"
         return DivergedError(
-            f"step {step:,} of {stage.name}: {name} is not finite; {last}: lower the learning rate, or clip"
+            f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate, or clip"
         )
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
@@ -188,13 +192,21 @@ class Trainer:
         self.at.history.append(line)
         due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
         if due:
-            self.model.eval()
-            found = self.feed.evaluate(
-                self.model, "validation", candidates=self.candidates, metrics=[self.metric], **self.policies
-            )
+            found = self.evaluate("validation", candidates=self.candidates, metrics=[self.metric])
             line[validation_name(self.metric, self.candidates)] = value = found.values[self.metric]
         self.observe(line)
         return bool(due) and self._keep_best(value)
+
+    def evaluate(self, split: str, **options: Any) -> Evaluation:
+        """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
+        self.model.eval()
+        try:
+            return self.feed.evaluate(self.model, split, **{**self.policies, **options})
+        except ValueError as error:
+            if "NaN" not in str(error):
+                raise
+            stage = self.stages[min(self.at.stage, len(self.stages) - 1)]
+            raise self._diverged(stage, self.at.step - 1, "scores are") from None
 
     def _keep_best(self, value: float) -> bool:
         """Remember the state if it is the best of this stage; True when patience is over."""

@@ -21,30 +21,38 @@ from pydantic import (
 
 from songrank.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
-from songrank.metrics.names import EMPTY, GAINS, parse_metrics
+from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.training.components import check_component
 
 
 def _count(value: Any) -> Any:
-    if value != "all" and (isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1):
-        raise ValueError(f"{shown(value)}; expected 'all' or a whole number above 0")
-    return value if value == "all" else int(value)
+    text = str(value)
+    if value != "all" and (isinstance(value, bool) or not text.isdecimal() or len(text) > 9 or int(text) < 1):
+        raise ValueError(f"{shown(value)}; expected 'all' or a whole number from 1 to 999999999")
+    return value if value == "all" else int(text)
+
+
+def _length(value: Any) -> Any:
+    value = _count(value)
+    if value != "all" and value < 3:
+        raise ValueError(f"{value}; expected 'all' or a whole number of at least 3")
+    return value
 
 
 Count = Annotated[int | str, BeforeValidator(_count)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Batch(_Section):
     """What a slate is made of."""
 
-    queries: PositiveInt = Field(256, description="queries a step")
+    queries: Annotated[int, Field(ge=1, lt=10**9)] = Field(256, description="queries a step")
     relevant: Count = Field(10, description="relevant items a query, or all")
     irrelevant: Count = Field(300, description="irrelevant items a query, or all")
-    length: Count | None = Field(
+    length: Annotated[int | str, BeforeValidator(_length)] | None = Field(
         None,
         description="instead of the two, for lists: cut to so many documents, or all of them; "
         "none: as the data set was prepared",
@@ -54,7 +62,7 @@ class Batch(_Section):
 class _Stage(_Section):
     epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
-    decay: dict[NonNegativeInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
+    decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
     weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
     optimiser: Literal["adam", "sgd"] = Field("adam", description="sgd is momentum as the paper writes it")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd")
@@ -85,8 +93,15 @@ class FineTuning(_Stage):
 
 
 def _metrics(value: Any) -> Any:
+    several = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
+    if not isinstance(value, str) and not several:
+        raise ValueError(f"{shown(value)}; expected the name of a metric such as ndcg@10")
     parse_metrics(value)
     return value
+
+
+def _metric_list(value: Any) -> Any:
+    return _metrics([value] if isinstance(value, str) else value)
 
 
 class Validation(_Section):
@@ -101,7 +116,9 @@ class Validation(_Section):
 class Evaluation(_Section):
     """What is measured at the end, on whole lists or the whole catalogue."""
 
-    metrics: Annotated[list[str], BeforeValidator(_metrics)] = ["ndcg@10", "ndcg@20", "ndcg@50"]
+    metrics: Annotated[
+        list[str], BeforeValidator(lambda value: _metrics([value] if isinstance(value, str) else value))
+    ] = ["ndcg@10", "ndcg@20", "ndcg@50"]
     ties: Literal[*TIES] = "pessimistic"  # type: ignore[valid-type]
     empty: Literal[*EMPTY] = "skip"  # type: ignore[valid-type]
 
@@ -138,6 +155,8 @@ class Recipe(_Section):
     def _something_to_do(self) -> Self:
         if self.warm_up.epochs + self.fine_tuning.epochs == 0:
             raise ValueError("at least one epoch in warm_up or fine_tuning")
+        for names in (self.validation.metric, self.evaluation.metrics):
+            check_policies(parse_metrics(names), self.evaluation.ties, self.evaluation.empty, self.gain)
         return self
 
     @classmethod
@@ -160,11 +179,18 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
-        return f"{key} is missing; see `songrank recipes` for whole ones"
+        of = "this loss needs it" if words[0] == "loss" else "see `songrank recipes` for whole ones"
+        return f"{key} is missing; {of}"
     if not key:
-        return "the recipe is empty or no mapping" if error["type"] != "value_error" else expected(error)
+        if error["type"] != "value_error":
+            return "the recipe is empty or no mapping"
+        return str(cause) if "; expected " in str(cause) else expected(error)
+    if error["type"] == "model_type":
+        return f"{key} is {shown(error['input'])}; expected keys and values: {', '.join(_keys(recipe, words))}"
+    if error["type"] == "invalid_key":
+        return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if isinstance(cause, ValueError):
-        return f"{key} is {str(cause).removeprefix('metric is ')}"
+        return f"{key} is {str(cause).removeprefix('metric is ').removeprefix('metrics is ')}"
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from songrank.errors import UserError, shown
+from songrank.losses.registry import LOSSES
 from songrank.training.recipe import Recipe
 
 _NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
@@ -32,36 +33,36 @@ def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
     >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
     ('k-song', 0.3, 1)
     """
-    return Recipe.read(resolve(read_yaml(*_text(source)), changes, source), source)
+    try:
+        return Recipe.read(resolve(read_yaml(*_text(source)), changes, source), source)
+    except RecursionError:
+        raise UserError(f"{source}: a section holds itself; write it out") from None
 
 
 def _text(source: str) -> tuple[str, str]:
     shipped, path = shipped_recipes(), Path(source)
     if source in shipped:
         return shipped[source], source
-    if path.is_dir():
-        path = path / "config.yaml"
     try:
+        if path.is_dir():
+            path = path / "config.yaml"
         return path.read_text(encoding="utf-8"), source
     except FileNotFoundError:
         near = difflib.get_close_matches(source, shipped, n=1)
         hint = f"did you mean {near[0]}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
         raise UserError(f"{source}: there is no such recipe; {hint}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{source}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def read_yaml(text: str, place: str) -> dict[str, Any]:
     """A mapping from YAML, or one line that says where it is broken."""
-    import yaml
-
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        values = _load(text)
+    except (ValueError, RecursionError) as error:
+        mark = getattr(error, "mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "unreadable"
-        raise UserError(f"{place}{line}: is no YAML ({problem})") from None
+        raise UserError(f"{place}{line}: is no YAML ({str(error).splitlines()[0]})") from None
     if not isinstance(values, dict):
         raise UserError(f"{place}: is no recipe: expected keys and values, as `songrank recipes movielens-1m` shows")
     return {str(key): value for key, value in values.items()}
@@ -71,17 +72,24 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
     """Values with what ``losses`` says about the chosen loss, and with the changes."""
     pairs = [_read_change(change) for change in changes]
     by_loss = values.pop("losses", None) or {}
-    given = _named(values.get("loss", "song"))
+    given = _named(values.get("loss", "song"), "song")
     chosen = given["name"]
     for path, value in pairs:
         if path in (["loss"], ["loss", "name"]):
-            chosen = _named(value)["name"]
+            chosen = _named(value, chosen)["name"]
     if not isinstance(by_loss, dict):
         raise UserError(f"{place}: losses is {shown(by_loss)}; expected what changes, by the name of a loss")
+    for name, section in by_loss.items():
+        if name not in LOSSES:
+            raise UserError(f"{place}: losses.{name} is no loss; expected one of {', '.join(LOSSES)}")
+        if section is not None and not isinstance(section, dict):
+            raise UserError(f"{place}: losses.{name} is {shown(section)}; expected keys and values")
     values["loss"] = given if chosen == given["name"] else {"name": chosen}
     values = _merged(values, by_loss.get(str(chosen)) or {}, f"{place}: losses.{chosen}")
     for path, value in pairs:
-        entry: Any = _named(value) if path[0] in _NAMED and len(path) == 1 else value
+        entry: Any = (
+            _named(value, _named(values.get(path[0]))["name"]) if path[0] in _NAMED and len(path) == 1 else value
+        )
         if path == ["model"] and _named(values.get("model"))["name"] != entry["name"]:
             values["model"] = {}  # the options of another model would be strange to this one
         for name in reversed(path):
@@ -90,21 +98,42 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
     return values
 
 
-def _named(value: Any) -> dict[str, Any]:
-    return {"name": None, **value} if isinstance(value, dict) else {"name": value}
+def _named(value: Any, default: Any = None) -> dict[str, Any]:
+    """A section in which a name alone is enough; one without a name has the default's."""
+    return {"name": default, **value} if isinstance(value, dict) else {"name": value}
+
+
+def _load(text: str) -> Any:
+    """YAML without code and without keys that stand twice; any fault is a ``ValueError`` with its ``mark``."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+            for key in keys:
+                if isinstance(key, str) and keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        fault = ValueError(getattr(error, "problem", None) or "unreadable")
+        fault.mark = getattr(error, "problem_mark", None)  # type: ignore[attr-defined]
+        raise fault from None
+    except (AttributeError, KeyError, TypeError) as error:  # of values such as !!int x
+        raise ValueError(str(error)) from None
 
 
 def _read_change(change: str) -> tuple[list[str], Any]:
     """One change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
-    import yaml
-
     key, equals, text = change.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):
         raise UserError(f"{shown(change)} is no change of a recipe; expected key=value, such as loss.gamma=0.3")
     try:
-        return path, yaml.safe_load(text) if text.strip() else ""
-    except yaml.YAMLError:
+        return path, _load(text) if text.strip() else ""
+    except (ValueError, RecursionError):
         raise UserError(f"{key} is {shown(text)}; expected a number, a word or a list such as [64, 32]") from None
 
 

@@ -1,5 +1,7 @@
 """One run from recipe to measured model, in a folder from which it can be gone on with at any time."""
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,9 +15,10 @@ from songrank.metrics import Evaluation
 from songrank.training.build import choose_device, make_model, make_trainer, model_sizes, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
-from songrank.training.loop import Trainer
+from songrank.training.files import alone
+from songrank.training.loop import DivergedError, Trainer
 from songrank.training.recipe import Recipe
-from songrank.training.run_directory import RunDirectory, lists_fingerprint
+from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Run:
         self.trainer = make_trainer(
             self.recipe,
             self.dataset,
-            checkpoints=Checkpoints(self.directory.checkpoints, warn=self.warn),
+            checkpoints=Checkpoints(self.directory.checkpoints, owner=self._owner(), warn=self.warn),
             observe=self._observe,
             tick=lambda: self.tick(),
             warn=lambda message: self.warn(message),
@@ -59,29 +62,45 @@ class Run:
             save_every=self.save_every,
         )
 
+    def _owner(self) -> str:
+        """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
+        elsewhere = {"title", "data", "prepare", "device", "evaluation"}
+        told = json.dumps(self.recipe.model_dump(mode="json", exclude=elsewhere), sort_keys=True)
+        return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()
+
     @classmethod
     def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
         """A new run; everything is checked and built before the folder is made."""
         directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
+        recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # to be found from anywhere
         run = cls(directory, recipe, dataset, **more)
         directory.begin(recipe, dataset, overwrite=overwrite)
         return run
 
     @classmethod
-    def resume(cls, path: str | Path, **more: Any) -> "Run":
-        """A run that was begun before, to be gone on with from its last checkpoint."""
+    def resume(cls, path: str | Path, *, data: str | Path | None = None, **more: Any) -> "Run":
+        """A run that was begun before, to be gone on with from its last checkpoint; ``data`` if that was moved."""
         directory = RunDirectory(Path(path))
         recipe = directory.recipe()
-        dataset = open_recipe_data(recipe)
+        dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
         directory.check_data(dataset)
         return cls(directory, recipe, dataset, **more)
 
     def finish(self) -> bool:
         """Train to the end, evaluate, and write what came out; False if it was stopped before."""
+        with alone(self.directory.config, "trained"):
+            try:
+                return self._finish()
+            except DivergedError as error:
+                self.directory.note(status="failed", error=str(error))
+                raise
+
+    def _finish(self) -> bool:
         begun = time.monotonic()
+        self.directory.sweep()
         self.trainer.restore()
         self.directory.rewrite_history(self.trainer.at.history)
-        self.directory.note(status="running", device=str(self.trainer.device))
+        self.directory.note(status="running", device=str(self.trainer.device), data_sha256=fingerprint(self.dataset))
         at = self.trainer.run()
         seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
         if self.trainer.stopped:
@@ -91,7 +110,7 @@ class Run:
         self.directory.save_model(model, self.recipe.model, model_sizes(self.dataset), self.dataset.task)
         for split in self.splits:
             if split in self.dataset:
-                self.results[split] = evaluate_split(self.trainer, self.recipe, split)
+                self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
                 self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
         seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
         self.directory.note(status="finished", step=at.step, seconds=seconds)
@@ -105,16 +124,14 @@ class Run:
 def open_recipe_data(recipe: Recipe) -> Dataset:
     """The recipe's data set; where there is none, the error says how it is made."""
     path = Path(recipe.data)
-    if not (path / "dataset.json").exists() and recipe.prepare:
-        raise DataError("is missing", f"make it with `{recipe.prepare}`, or say data=FOLDER", file=str(path))
+    try:
+        missing = not (path / "dataset.json").exists()
+    except OSError as error:
+        raise DataError(f"cannot be opened ({error.strerror})", "check the path", file=str(path)[:200]) from None
+    if missing and recipe.prepare:
+        fix = f"make it with `{recipe.prepare}`, or say where it is: data=FOLDER, or --data for a run that is there"
+        raise DataError("is missing", fix, file=str(path))
     return open_dataset(path)
-
-
-def evaluate_split(trainer: Trainer, recipe: Recipe, split: str, **changes: Any) -> Evaluation:
-    """The final figures of a split: whole lists, or the whole catalogue less what was seen."""
-    trainer.model.eval()
-    options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
-    return trainer.feed.evaluate(trainer.model, split, **options)
 
 
 def evaluate_run(
@@ -135,5 +152,5 @@ def evaluate_run(
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
         return make_feed(dataset, place).evaluate(model.to(place).eval(), split, **options)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None

@@ -15,9 +15,7 @@ Every file is there whole or not at all, and nothing in it needs pickle.
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
 from songrank.data.storage import read_arrays, read_json
 from songrank.metrics import Evaluation
+from songrank.training.files import NEW, not_written, plain, write_whole
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import read_yaml
 
@@ -48,21 +47,46 @@ class RunDirectory:
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self._occupied():
             if not self.config.is_file():
                 raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
             if not overwrite:
                 fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
                 raise DataError("holds a run already", fix, file=str(self.path))
             self._clear()
-        self._write(self.config, _yaml(recipe.model_dump(mode="json")))
         self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
+        write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
+
+    def _occupied(self) -> bool:
+        """Whether something is there besides what a killed process left before the run began."""
+        try:
+            if not self.path.is_dir():
+                return self.path.exists()
+            left = {"run.json"} if not self.config.exists() else set()
+            return any(file.name not in left and not file.name.startswith(NEW) for file in self.path.iterdir())
+        except OSError as error:
+            raise DataError(
+                f"cannot be opened ({error.strerror})", "choose another place", file=str(self.path)
+            ) from None
 
     def _clear(self) -> None:
-        for folder in (self.checkpoints, self.tensorboard, self.path / "evaluation"):
-            shutil.rmtree(folder, ignore_errors=True)
-        for name in ("run.json", "metrics.jsonl", "model.safetensors", "model.json", "config.yaml"):
-            (self.path / name).unlink(missing_ok=True)
+        try:
+            for folder in (self.checkpoints, self.tensorboard, self.path / "evaluation"):
+                if folder.exists():
+                    shutil.rmtree(folder)
+            for name in ("config.yaml", "run.json", "metrics.jsonl", "model.safetensors", "model.json"):
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise not_written(self.path, error) from None
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half-written."""
+        for folder in (self.path, self.path / "evaluation"):
+            for left in folder.glob(f"{NEW}*"):
+                left.unlink(missing_ok=True)
+        for left in self.checkpoints.glob(".*.songrank-unfinished-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def recipe(self) -> Recipe:
         """The recipe that this run follows."""
@@ -78,28 +102,31 @@ class RunDirectory:
 
     def check_data(self, dataset: Dataset) -> None:
         """Raise if the data set is not the one that the run was begun with."""
-        if self.state.exists() and self.notes().get("data_sha256") != fingerprint(dataset):
+        if self.notes().get("data_sha256", fingerprint(dataset)) != fingerprint(dataset):
             fix = "name the one it was trained on, or begin a new run"
             raise DataError(f"is another data set than that of {self.path}", fix, file=str(dataset.path))
 
     def notes(self) -> dict[str, Any]:
         """What ``run.json`` says."""
-        return read_json(self.state) if self.state.exists() else {}
+        return read_json(self.state, "delete it: it is made again") if self.state.exists() else {}
 
     def note(self, **entries: Any) -> None:
         """Add to ``run.json``."""
-        self._write(self.state, json.dumps({**self.notes(), **entries}, indent=2) + "\n")
+        write_whole(self.state, json.dumps(plain({**self.notes(), **entries}), indent=2) + "\n")
 
     # ---- while it runs
 
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Put the history back to these lines: what came after a checkpoint is made again."""
-        self._write(self.history, "".join(json.dumps(line) + "\n" for line in lines))
+        write_whole(self.history, "".join(json.dumps(plain(line)) + "\n" for line in lines))
 
     def append_history(self, line: Mapping[str, Any]) -> None:
         """Add one line."""
-        with self.history.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        try:
+            with self.history.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain(line)) + "\n")
+        except OSError as error:
+            raise not_written(self.history, error) from None
 
     # ---- what comes out
 
@@ -109,7 +136,7 @@ class RunDirectory:
 
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         data = save(weights)
-        self._write(self.path / "model.safetensors", data)
+        write_whole(self.path / "model.safetensors", data)
         description = {
             "format": MODEL_FORMAT,
             "version": 1,
@@ -119,13 +146,13 @@ class RunDirectory:
             "sizes": dict(sizes),
             "sha256": hashlib.sha256(data).hexdigest(),
         }
-        self._write(self.path / "model.json", json.dumps(description, indent=2) + "\n")
+        write_whole(self.path / "model.json", json.dumps(description, indent=2) + "\n")
 
     def load_weights(self, model: nn.Module) -> None:
         """Read the trained weights into a model that was built alike."""
-        info = read_json(self.path / "model.json")
-        file = self.path / "model.safetensors"
         fix = "train it again, or use another run"
+        info = read_json(self.path / "model.json", fix)
+        file = self.path / "model.safetensors"
         try:
             with file.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -134,7 +161,7 @@ class RunDirectory:
         if info.get("format") != MODEL_FORMAT or digest != info.get("sha256"):
             raise DataError("is damaged: its checksum is another", fix, file=str(file))
         try:
-            model.load_state_dict(read_arrays(file))
+            model.load_state_dict(read_arrays(file, fix))
         except RuntimeError:
             raise DataError("does not fit the model that config.yaml describes", fix, file=str(file)) from None
 
@@ -154,28 +181,8 @@ class RunDirectory:
             "candidates": "all" if found.candidates is None else found.candidates,
             "lists_sha256": lists_sha256,
         }
-        self._write(self.path / "evaluation" / f"{split}.safetensors", save(values))
-        self._write(self.path / "evaluation" / f"{split}.json", json.dumps(summary, indent=2) + "\n")
-
-    def _write(self, file: Path, content: str | bytes) -> None:
-        """Write a file so that it is there whole or as it was before."""
-        data = content.encode() if isinstance(content, str) else content
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                os.chmod(name, 0o644)
-                os.replace(name, file)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            fix = "free space or choose another place with -o"
-            raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(file)) from None
+        write_whole(self.path / "evaluation" / f"{split}.safetensors", save(values))
+        write_whole(self.path / "evaluation" / f"{split}.json", json.dumps(plain(summary), indent=2) + "\n")
 
 
 def fingerprint(dataset: Dataset) -> str:

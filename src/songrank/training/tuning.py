@@ -11,11 +11,9 @@ What trial 7 tries depends on the recipe's seed, on 7 and on what the trials bef
 memory. So a study that was killed ends with the trials of one that was not, wherever a run ends with the same bits.
 """
 
-import fcntl
 import importlib
 import json
 import math
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -32,14 +30,13 @@ from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.functional.hashing import derive_key
 from songrank.training.build import choose_device, make_model
+from songrank.training.files import NEW, alone, write_whole
 from songrank.training.loop import DivergedError
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe, resolve
 from songrank.training.run import Run, open_recipe_data
 from songrank.training.run_directory import RunDirectory, fingerprint
 from songrank.training.search_space import default_search, read_search
-
-_NEW = ".songrank-new"  # a file of a study while it is being written
 
 
 @dataclass(frozen=True)
@@ -123,11 +120,12 @@ class Study:
         if file.exists():
             _check_same(self.place, _read(file), description)
         else:
-            if self.place.exists() and (not self.place.is_dir() or any(at.name != _NEW for at in self.place.iterdir())):
+            mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
+            if self.place.exists() and not mine:
                 raise DataError("exists and is no study", "choose another place with -o", file=str(self.place))
             versions = {"songrank": __version__, "optuna": self.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
-            _write(file, json.dumps(whole, indent=2) + "\n")
+            write_whole(file, json.dumps(whole, indent=2) + "\n")
         with self._stored():
             self.study = self.optuna.create_study(
                 storage=self._storage(self.place / "study.db"),
@@ -155,16 +153,6 @@ class Study:
             fix = "free space, or put back a copy; without this file the finished trials are read again"
             raise DataError(f"cannot be used ({reason})", fix, file=str(self.place / "study.db")) from None
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes out; the system lets go of it however this one ends."""
-        with (self.place / "study.json").open(encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DataError("is being searched by another process", "wait for it", file=str(self.place)) from None
-            yield
-
     # ---- the search
 
     def trials(self) -> list[Trial]:
@@ -179,7 +167,7 @@ class Study:
 
     def search(self, trials: int) -> Iterator[Trial]:
         """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
-        with self._alone():
+        with alone(self.place / "study.json", "searched"):
             self._write_best()
             yield from self._search(trials)
 
@@ -267,7 +255,7 @@ class Study:
         for best in self.best():
             values = self.recipe(best.parameters).model_dump(mode="json")
             text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-            _write(
+            write_whole(
                 self.place / "best.yaml", f"# trial {best.number}: validation {self.metric} {best.value:.4f}\n{text}"
             )
 
@@ -334,18 +322,3 @@ def _read(file: Path) -> dict[str, Any]:
         if isinstance(found.get("search"), dict) and isinstance(found.get("resolved"), dict):
             return found
     raise DataError("describes no study", "put back a copy, or choose another place with -o", file=str(file))
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file so that it is there whole or as it was before."""
-    new = file.parent / _NEW
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(file)
-    except OSError as error:
-        fix = "free space or choose another place with -o"
-        raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(file)) from None

@@ -1,0 +1,66 @@
+"""Files of runs and studies: each is there whole or as it was before, and one process at a time may write them."""
+
+import fcntl
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from songrank.data.errors import DataError
+
+NEW = ".songrank-new-"  # what a file is called while it is being written
+_ROOM = "free space or choose another place with -o"
+
+
+def write_whole(file: Path, content: str | bytes) -> None:
+    """Write a file so that it is there whole or as it was before, however this process ends."""
+    data = content.encode() if isinstance(content, str) else content
+    new = file.parent / f"{NEW}{file.name}"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with new.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(file)
+    except OSError as error:
+        raise not_written(file, error) from None
+
+
+def not_written(file: Path, error: Exception) -> DataError:
+    """The one-line error for a file that could not be written."""
+    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    return DataError(f"cannot be written ({reason})", _ROOM, file=str(file))
+
+
+@contextmanager
+def alone(file: Path, doing: str) -> Iterator[None]:
+    """Keep other processes out while this one is ``doing`` something; the system lets go of it however it ends."""
+    try:
+        handle = os.open(file, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(file)) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise DataError(f"is being {doing} by another process", "wait for it", file=str(file.parent)) from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def plain(content: Any) -> Any:
+    """Null for numbers that JSON has no words for.
+
+    >>> plain({"ndcg": float("nan"), "step": 3})
+    {'ndcg': None, 'step': 3}
+    """
+    if isinstance(content, dict):
+        return {key: plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
