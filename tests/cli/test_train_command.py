@@ -131,7 +131,7 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
             "fine_tuning.learning_rate is 'fast'; expected a valid number",
         ),
         (["{recipe}", "fine_tunning.epochs=1"], "fine_tunning is no key of a recipe; expected one of title, data,"),
-        (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number above 0"),
+        (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number from 1 to"),
         (["{recipe}", "validation.metric=ndgc@5"], "validation.metric is 'ndgc@5'; expected one of dcg, ndcg"),
         (["{recipe}", "evaluation.ties=fair"], "evaluation.ties is 'fair'; expected 'pessimistic', 'average' or"),
         (["{recipe}", "device=gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),

@@ -297,10 +297,10 @@ def test_a_trial_that_was_finished_but_not_told_is_told_and_not_run_again(source
 def test_killed_while_a_run_was_being_begun_it_goes_on(source, tmp_path):
     study = Study(source, [], [RATE], tmp_path / "study")
     study.path(0).mkdir()
-    (study.path(0) / ".config.yaml-x7").write_text("half")
-    (study.place / ".songrank-new").write_text("half")
+    (study.path(0) / ".songrank-new-config.yaml").write_text("half")
+    (study.place / ".songrank-new-study.json").write_text("half")
     assert len(list(study.search(1))) == 1
-    assert not (study.path(0) / ".config.yaml-x7").exists()
+    assert not (study.path(0) / ".songrank-new-config.yaml").exists()
 
 
 def test_a_trial_folder_that_follows_another_recipe_is_refused(source, tmp_path):

@@ -38,6 +38,8 @@ from songrank.training.run import Run, open_recipe_data
 from songrank.training.run_directory import RunDirectory, fingerprint
 from songrank.training.search_space import default_search, read_search
 
+_NAME = "songrank"  # of the study within its file
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -126,13 +128,17 @@ class Study:
             versions = {"songrank": __version__, "optuna": self.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
             write_whole(file, json.dumps(whole, indent=2) + "\n")
+        self._open_storage(self.place / "study.db")
+
+    def _open_storage(self, file: Path) -> None:
+        """Open the file of trials; a new one is made under another name first, so that it is whole when it is there."""
         with self._stored():
-            self.study = self.optuna.create_study(
-                storage=self._storage(self.place / "study.db"),
-                study_name="songrank",
-                direction="maximize",
-                load_if_exists=True,
-            )
+            if not file.exists():
+                new = self.place / f"{NEW}{file.name}"
+                new.unlink(missing_ok=True)
+                self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
+                new.replace(file)
+            self.study = self.optuna.load_study(storage=self._storage(file), study_name=_NAME)
 
     def _storage(self, file: Path) -> Any:
         """SQLite, opened by path: within a URL some letters of a folder's name would mean something else."""
@@ -242,10 +248,8 @@ class Study:
     def _open(self, recipe: Recipe, path: Path) -> Run:
         directory, more = RunDirectory(path), {**self.more, "splits": ("validation",)}
         if not directory.config.exists():
-            for left in path.glob(".config.yaml-*"):  # of a run that was killed while it was being begun
-                left.unlink()
             return Run.begin(recipe, path, **more)
-        if directory.recipe() != recipe:
+        if directory.recipe().model_copy(update={"data": recipe.data}) != recipe:
             raise DataError("follows another recipe than its trial", "move it away: it is run again", file=str(path))
         return Run.resume(path, **more)
 
