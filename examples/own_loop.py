@@ -1,6 +1,6 @@
 """SONG in your own loop: a small recommender on made-up data, warm-up and fine-tuning, in seconds.
 
-Run it with ``python examples/own_loop.py``. Users like items near them in a hidden space; the model has to find that space.
+Run it with ``python examples/own_loop.py``. Users like items near them in a hidden space, which the model has to find.
 """
 
 import torch
