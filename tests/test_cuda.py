@@ -107,3 +107,37 @@ def test_a_recorded_step_does_what_the_plain_one_does(loss, tmp_path):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3, abs=1e-5)
     for name, value in ends[0][1].items():
         assert (value - ends[1][1][name]).norm() <= 1e-2 * value.norm(), name
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "batch"),
+    [
+        ("search", {"name": "context-aware", "dim": 16, "dropout": 0.0}, {"queries": 8, "length": "all"}),
+        ("search", {"name": "mlp", "hidden": [16]}, {"queries": 8, "length": 10}),
+        ("labelling", {"name": "label-mlp", "hidden": [16]}, {"queries": 16, "relevant": "all", "irrelevant": "all"}),
+    ],
+)
+def test_a_recorded_step_serves_lists_and_labels_too(task, model, batch, tmp_path):
+    dataset = prepare(
+        "synthetic", None, tmp_path / "data", task=task, queries=100, items=1000 if task == "search" else 60
+    )
+    losses_seen = []
+    for speed in ("plain", "auto"):
+        warnings = []
+        stage = {"epochs": 3, "learning_rate": 1e-3}
+        recipe = Recipe.read(
+            {
+                "data": "x",
+                "model": model,
+                "batch": batch,
+                "warm_up": stage,
+                "fine_tuning": stage,
+                "device": "cuda",
+                "validation": {"every": 0},
+            }
+        )
+        run = make_trainer(recipe, dataset, speed=speed, warn=warnings.append)
+        run.run()
+        assert not warnings
+        losses_seen.append([line["loss"] for line in run.at.history])
+    assert losses_seen[0] == pytest.approx(losses_seen[1], rel=2e-3)

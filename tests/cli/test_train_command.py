@@ -340,3 +340,19 @@ def test_the_default_place_names_recipe_loss_and_seed(songrank, ratings, monkeyp
     monkeypatch.chdir(tmp_path)
     assert songrank("train", ratings, "loss=listnet", "seed=7", "-q").returncode == 0
     assert (Path("runs") / "recipe-listnet-7" / "model.safetensors").exists()
+
+
+def test_a_full_disk_is_one_line_and_the_run_can_go_on(songrank, ratings, tmp_path):
+    program = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000));"
+        "from songrank.cli import main; main()"
+    )
+    words = ["train", ratings, "-o", tmp_path / "run", "-q"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert songrank("train", "--resume", tmp_path / "run", "-q").returncode == 0
+    assert songrank("train", ratings, "-o", tmp_path / "whole", "-q").returncode == 0
+    assert same_weights(tmp_path / "run", tmp_path / "whole")
