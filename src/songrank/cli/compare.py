@@ -12,6 +12,7 @@ import typer
 from songrank.data.errors import DataError
 from songrank.errors import shown
 from songrank.metrics.comparison import HIGHEST_LEVEL, Difference, Summary, compare_folds, summarise_folds
+from songrank.training.files import plain
 from songrank.training.finished_runs import FinishedRun, Method, find_runs, group_runs, read_run
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
@@ -57,7 +58,7 @@ def compare(
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
     result = _compare([read_run(path, split) for path in find_runs(runs)], metric, baseline, split, level)
     if as_json:
-        typer.echo(json.dumps(_finite(_as_dict(result)), indent=2, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(plain(_as_dict(result)), indent=2, ensure_ascii=False, allow_nan=False))
     elif markdown:
         typer.echo(_markdown(result))
     else:
@@ -128,15 +129,6 @@ def _as_dict(result: _Comparison) -> dict[str, Any]:
             for method in result.methods
         ],
     }
-
-
-def _finite(content: Any) -> Any:
-    """Null for what JSON has no number for."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _sizes(result: _Comparison) -> tuple[int, int, int]:

@@ -1,6 +1,7 @@
 """From a recipe and a data set to a trainer: the one place where model, loss, sampler and stages meet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -94,64 +95,63 @@ def make_trainer(
     >>> make_trainer(recipe, dataset).run().step
     2
     """
+    _check_fit(recipe, dataset)
+    device, watch = choose_device(recipe.device), recipe.validation
+    torch.manual_seed(recipe.seed)
+    with _within_bounds():
+        model = make_model(recipe.model, dataset).to(device)
+        feed = make_feed(dataset, device)
+        return Trainer(
+            model,
+            feed,
+            _stages(recipe, dataset, feed.relevance),
+            metric=watch.metric,
+            evaluate_every=watch.every,
+            candidates=watch.candidates,
+            policies=policies(recipe),
+            patience=watch.patience,
+            checkpoints=checkpoints,
+            save_every=save_every,
+            seed=recipe.seed,
+            precision=recipe.precision,
+            observe=observe,
+            tick=tick,
+            warn=warn,
+            speed=speed,
+        )
+
+
+def _check_fit(recipe: Recipe, dataset: Dataset) -> None:
+    """Raise if this data set cannot be trained on as the recipe wants."""
     if "train" not in dataset:
         raise UserError(f"{dataset.path} has no training split; it has {', '.join(dataset)}")
     watch = recipe.validation
-    if watch.every and "validation" not in dataset:
+    if watch.every == 0:
+        return
+    if "validation" not in dataset:
         raise UserError(
             f"{dataset.path} has no validation split; prepare it with --validation 0.1, "
             "or say validation.every=0 to train without one"
         )
-    if watch.every and watch.candidates != "all" and dataset.form == "list":
+    if watch.candidates != "all" and dataset.form == "list":
         raise UserError(
             f"validation.candidates is {watch.candidates}; expected 'all': search queries bring their own lists"
         )
-    if watch.every and recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
+    if recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
         raise UserError(f"no label of {dataset.path}'s validation split is above 0; say validation.every=0")
-    device = choose_device(recipe.device)
-    torch.manual_seed(recipe.seed)
+
+
+@contextmanager
+def _within_bounds() -> Iterator[None]:
+    """One line for sizes that are right alone, and not with this data set or this machine."""
     try:
-        return _assemble(recipe, dataset, device, checkpoints, save_every, observe, tick, warn, speed)
-    except (ValueError, OverflowError) as error:  # sizes that pass alone, and not with this data set
+        yield
+    except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None
     except RuntimeError as error:
         if "memory" not in str(error).lower():
             raise
         raise UserError(f"memory is not enough for this model and data ({str(error).splitlines()[0]})") from None
-
-
-def _assemble(
-    recipe: Recipe,
-    dataset: Dataset,
-    device: torch.device,
-    checkpoints: Checkpoints | None,
-    save_every: float,
-    observe: Callable[[dict[str, Any]], None],
-    tick: Callable[[], None],
-    warn: Callable[[str], None],
-    speed: str,
-) -> Trainer:
-    watch = recipe.validation
-    model = make_model(recipe.model, dataset).to(device)
-    feed = make_feed(dataset, device)
-    return Trainer(
-        model,
-        feed,
-        _stages(recipe, dataset, feed.relevance),
-        metric=watch.metric,
-        evaluate_every=watch.every,
-        candidates=watch.candidates,
-        policies=policies(recipe),
-        patience=watch.patience,
-        checkpoints=checkpoints,
-        save_every=save_every,
-        seed=recipe.seed,
-        precision=recipe.precision,
-        observe=observe,
-        tick=tick,
-        warn=warn,
-        speed=speed,
-    )
 
 
 def policies(recipe: Recipe) -> dict[str, Any]:

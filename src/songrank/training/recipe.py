@@ -116,9 +116,7 @@ class Validation(_Section):
 class Evaluation(_Section):
     """What is measured at the end, on whole lists or the whole catalogue."""
 
-    metrics: Annotated[
-        list[str], BeforeValidator(lambda value: _metrics([value] if isinstance(value, str) else value))
-    ] = ["ndcg@10", "ndcg@20", "ndcg@50"]
+    metrics: Annotated[list[str], BeforeValidator(_metric_list)] = ["ndcg@10", "ndcg@20", "ndcg@50"]
     ties: Literal[*TIES] = "pessimistic"  # type: ignore[valid-type]
     empty: Literal[*EMPTY] = "skip"  # type: ignore[valid-type]
 
@@ -175,11 +173,11 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     key = ".".join(words)
     cause = error.get("ctx", {}).get("error")
     if words and words[-1] in ("model", "loss") and isinstance(cause, ValueError):
-        return _component_complaint(key, cause)
-    if error["type"] == "extra_forbidden":
+        return f"{key}.{cause}"
+    if error["type"] in ("extra_forbidden", "invalid_key"):
         return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
-        of = "this loss needs it" if words[0] == "loss" else "see `songrank recipes` for whole ones"
+        of = "this loss needs it" if "loss" in words[:-1] else "see `songrank recipes` for whole ones"
         return f"{key} is missing; {of}"
     if not key:
         if error["type"] != "value_error":
@@ -187,24 +185,12 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
         return str(cause) if "; expected " in str(cause) else expected(error)
     if error["type"] == "model_type":
         return f"{key} is {shown(error['input'])}; expected keys and values: {', '.join(_keys(recipe, words))}"
-    if error["type"] == "invalid_key":
-        return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if isinstance(cause, ValueError):
         return f"{key} is {str(cause).removeprefix('metric is ').removeprefix('metrics is ')}"
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
 _NO_KEYS = ("constrained-int", "int", "none", "[key]")  # what pydantic adds to the path of a value
-
-
-def _component_complaint(key: str, cause: ValueError) -> str:
-    if isinstance(cause, ValidationError):
-        inner = cause.errors(include_url=False)[0]
-        name = ".".join([key, *(str(part) for part in inner["loc"])])
-        if inner["type"] == "missing":
-            return f"{name} is missing; {cause.title} needs it"
-        return f"{name} is {shown(inner['input'])}; {expected(inner)}"
-    return f"{key}.{cause}"
 
 
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:

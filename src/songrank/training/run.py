@@ -102,9 +102,8 @@ class Run:
         self.directory.rewrite_history(self.trainer.at.history)
         self.directory.note(status="running", device=str(self.trainer.device), data_sha256=fingerprint(self.dataset))
         at = self.trainer.run()
-        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
         if self.trainer.stopped:
-            self.directory.note(status="stopped", step=at.step, seconds=seconds)
+            self._note_end("stopped", at.step, begun)
             return False
         model = self.trainer.model.eval()
         self.directory.save_model(model, self.recipe.model, model_sizes(self.dataset), self.dataset.task)
@@ -112,9 +111,12 @@ class Run:
             if split in self.dataset:
                 self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
                 self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
-        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
-        self.directory.note(status="finished", step=at.step, seconds=seconds)
+        self._note_end("finished", at.step, begun)
         return True
+
+    def _note_end(self, status: str, step: int, begun: float) -> None:
+        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
+        self.directory.note(status=status, step=step, seconds=seconds)
 
     def _observe(self, line: dict[str, Any]) -> None:
         self.directory.append_history(line)
