@@ -197,11 +197,11 @@ def test_faults_of_a_file_are_one_line(songrank, tmp_path, line, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_weights_that_are_no_numbers_stop_a_run_whose_loss_still_is_one(songrank, ratings, tmp_path):
+def test_scores_that_are_no_numbers_stop_a_run_whose_loss_still_is_one(songrank, ratings, tmp_path):
     changes = ["batch.queries=1000", "warm_up.optimiser=sgd", "warm_up.loss=softmax", "warm_up.learning_rate=1e30"]
     done = songrank("train", ratings, *changes, "warm_up.decay={}", "-o", tmp_path / "run", "-q")
     assert done.returncode == 1
-    assert "not finite" in done.stderr
+    assert "with SoftmaxCE scores are not finite" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
