@@ -1,0 +1,73 @@
+"""Markup in which nothing that was read can become markup: whatever is not :class:`Html` is escaped."""
+
+import html
+from collections.abc import Iterable, Sequence
+
+
+class Html(str):
+    """Text that is markup already."""
+
+
+def escaped(content: object) -> Html:
+    r"""Any text as markup that shows it; what would steer a reader or a parser is spelled out.
+
+    >>> escaped("</script><img onerror=…>")
+    '&lt;/script&gt;&lt;img onerror=…&gt;'
+    >>> escaped("left\u202eright\x00")
+    'left\\u202eright\\x00'
+    """
+    if isinstance(content, Html):
+        return content
+    return Html(html.escape("".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(content))))
+
+
+def tag(name: str, *children: object, **attributes: object) -> Html:
+    """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``, None and False leave one out.
+
+    >>> tag("td", "a < b", class_="number", hidden=None)
+    '<td class="number">a &lt; b</td>'
+    """
+    words = [name]
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            key = key.rstrip("_").replace("_", "-")
+            words.append(key if value is True else f'{key}="{escaped(value)}"')
+    return Html(f"<{' '.join(words)}>{join(children)}</{name}>")
+
+
+def join(parts: Iterable[object]) -> Html:
+    """Parts one after the other.
+
+    >>> join([tag("b", 1), " < 2"])
+    '<b>1</b> &lt; 2'
+    """
+    return Html("".join(escaped(part) for part in parts))
+
+
+def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
+    """A table that scrolls within itself; the first ``words`` columns hold words, the others numbers."""
+    kinds = [None if at < words else "number" for at in range(len(headings))]
+    head = tag("tr", *(tag("th", text, scope="col", class_=kind) for text, kind in zip(headings, kinds, strict=True)))
+    body = []
+    for first, *rest in rows:
+        cells = [tag("td", cell, class_=kind) for cell, kind in zip(rest, kinds[1:], strict=True)]
+        body.append(tag("tr", tag("th", first, scope="row", class_=kinds[0]), *cells))
+    whole = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    return tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def data_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
+    """The numbers under a plot: folded, with a button that saves them."""
+    button = tag("button", "Save as CSV", type="button", class_="csv")
+    return folded("Data", button, table(caption, headings, rows, words=words))
+
+
+def folded(title: str, *content: object, is_open: bool = False) -> Html:
+    """Something that opens when its title is pressed."""
+    return tag("details", tag("summary", title), *content, open=is_open)
+
+
+def facts(entries: Iterable[tuple[str, object]]) -> Html:
+    """Names and what they stand for; entries without a value are left out."""
+    rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries if value not in (None, "")]
+    return tag("dl", *rows)

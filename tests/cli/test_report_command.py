@@ -1,0 +1,79 @@
+"""The report command as a user runs it; what a report holds is tested in tests/report."""
+
+import json
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from songrank.cli.report import report as command
+from songrank.errors import UserError
+from tests.report.small_runs import train
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    for loss in ("song", "softmax"):
+        train(folder, "recommendation", f"loss={loss}", name=f"runs/{loss}")
+    return folder / "runs"
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """The command, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    app.command()(command)
+    return lambda *words: CliRunner().invoke(app, [*map(str, words)], catch_exceptions=True)
+
+
+def data(file):
+    return json.loads(re.search(r'id="songrank-data">(.*?)</script>', file.read_text())[1])
+
+
+def test_one_run_goes_into_its_folder_and_several_go_here(report, runs, tmp_path):
+    done = report(runs / "song")
+    assert (done.exit_code, done.stdout) == (0, f"wrote {runs / 'song' / 'report.html'}\n")
+    assert report(runs / "song", runs / "softmax").stdout == "wrote report.html\n"
+    found = data(tmp_path / "report.html")
+    assert [method["label"] for method in found["methods"]] == ["song", "softmax"]
+
+
+def test_options_reach_the_report(report, runs, tmp_path):
+    words = ["--baseline", "softmax", "--split", "validation", "--device", "cpu", "--data", runs.parent / "data"]
+    assert report(runs, "-o", "there/mine.html", *words).exit_code == 0
+    found = data(tmp_path / "there" / "mine.html")
+    assert (found["comparison"]["baseline"], found["split"]) == ("softmax", "validation")
+
+
+def test_a_file_of_the_user_stays_unless_told(report, runs, tmp_path):
+    (tmp_path / "notes.html").write_text("mine")
+    refused = report(runs, "-o", "notes.html")
+    assert isinstance(refused.exception, UserError)
+    assert (tmp_path / "notes.html").read_text() == "mine"
+    assert report(runs, "-o", "notes.html", "--overwrite").exit_code == 0
+    assert data(tmp_path / "notes.html")["split"] == "test"
+    assert report(runs, "-o", "notes.html").exit_code == 0  # it is one of ours now
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere: does not exist"),
+        (["RUNS", "--split", "tset"], "split is 'tset'; expected one of train, validation, test"),
+        (["RUNS", "--baseline", "bce"], "baseline 'bce' is neither a label nor one of the runs; labels are"),
+        (["RUNS", "--split", "train"], "has no evaluation of the train split; it has test, validation"),
+        (["RUN", "--baseline", "song"], "baseline is 'song', and there is one run"),
+        (["RUNS", "--data", "gone"], "gone/dataset.json: is missing"),
+        (["RUNS", "-o", "."], "cannot be opened (Is a directory); choose another file with -o"),
+        (["RUNS", "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(report, runs, tmp_path, words, message):
+    found = report(*[{"RUNS": runs, "RUN": runs / "song"}.get(word, word) for word in words])
+    assert isinstance(found.exception, UserError)
+    assert message in str(found.exception)
+    assert "\n" not in str(found.exception)
+    assert list(tmp_path.iterdir()) == []
