@@ -25,16 +25,19 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
     <BLANKLINE>
             [[4., 2.]]])
     """
+    # Flat from the start and without a negative division: a graph with T left open cannot tell how to join two axes,
+    # and ONNX rounds towards 0.
     columns = values.shape[2]
-    piece = torch.arange(pools, device=values.device)
+    widest = (columns + pools - 1) // pools + 1
+    place = torch.arange(pools * widest, device=values.device)
+    piece = place // widest
     start = length.unsqueeze(1) * piece // pools
     stop = (length.unsqueeze(1) * (piece + 1) + pools - 1) // pools
-    widest = -(-columns // pools) + 1
-    at = start.unsqueeze(2) + torch.arange(widest, device=values.device)
-    inside = (at < stop.unsqueeze(2)).unsqueeze(1)
-    at = at.clamp(max=columns - 1).flatten(1).unsqueeze(1)
-    pieces = values.gather(2, at.expand(-1, values.shape[1], -1)).view(*values.shape[:2], pools, widest)
-    return pieces.masked_fill(~inside, -torch.inf).amax(-1)
+    at = start + place - piece * widest
+    inside = (at < stop).unsqueeze(1)
+    at = at.clamp(max=columns - 1).unsqueeze(1)
+    pieces = values.gather(2, at.expand(-1, values.shape[1], -1)).masked_fill(~inside, -torch.inf)
+    return pieces.view(*values.shape[:2], pools, widest).amax(-1)
 
 
 class XMLCNN(nn.Module):
