@@ -21,8 +21,11 @@ MAY_KNOW = {
     "models": set(),
     "data": {"functional"},
     "recipes": set(),
-    "training": {"data", "functional", "losses", "metrics", "models", "recipes", "sampling"},
-    "cli": {"data", "metrics", "recipes", "training"},
+    "inference": {"data", "models"},
+    "training": {"data", "functional", "inference", "losses", "metrics", "models", "recipes", "sampling"},
+    "estimators": {"data", "inference", "metrics", "training"},
+    "report": {"data", "functional", "inference", "losses", "metrics", "sampling", "training"},
+    "cli": {"data", "inference", "metrics", "recipes", "report", "training"},
 }
 
 

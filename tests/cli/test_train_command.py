@@ -13,8 +13,8 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from songrank.data.files import alone
 from songrank.losses.registry import LOSSES
-from songrank.training.files import alone
 from tests.cli.small_sets import TASKS, recipe
 
 BAD = ["warm_up.optimiser=sgd", "warm_up.learning_rate=1000", "warm_up.epochs=40"]

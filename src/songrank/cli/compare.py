@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from songrank.data.errors import DataError
+from songrank.data.files import plain
 from songrank.errors import shown
 from songrank.metrics.comparison import HIGHEST_LEVEL, Difference, Summary, compare_folds, summarise_folds
-from songrank.training.files import plain
 from songrank.training.finished_runs import FinishedRun, Method, find_runs, group_runs, read_run
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}

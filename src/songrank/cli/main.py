@@ -15,6 +15,7 @@ from songrank.cli.data import app as data
 from songrank.cli.demo import demo
 from songrank.cli.evaluate import evaluate
 from songrank.cli.recipes import recipes
+from songrank.cli.report import report
 from songrank.cli.train import train
 from songrank.cli.tune import tune
 from songrank.errors import UserError
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, tune):
+for command in (demo, recipes, train, evaluate, compare, report, tune):
     app.command()(command)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from songrank.cli.signals import stoppable
+from songrank.data.files import plain
 from songrank.metrics import Evaluation
-from songrank.training.files import plain
 
 if TYPE_CHECKING:
     from songrank.training.run import Run

@@ -1,4 +1,4 @@
-"""Files of runs and studies: each is there whole or as it was before, and one process at a time may write them."""
+"""Single files: each is there whole or as it was before, and one process at a time may write them."""
 
 import fcntl
 import math

@@ -106,7 +106,9 @@ class Ids:
             if not len(self):
                 return torch.full_like(asked, -1)
             at = torch.searchsorted(self._values, asked).clamp(max=len(self) - 1)
-            known = (self._values[at] == asked) & torch.tensor([number is not None for number in numbers])
+            known = (self._values[at] == asked) & torch.tensor(
+                [number is not None for number in numbers], dtype=torch.bool
+            )
             return torch.where(known, at, -1)
         if self._numbers is None:
             self._numbers = {text: number for number, text in enumerate(self)}

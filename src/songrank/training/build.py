@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from songrank.data import CatalogueSplit, Dataset, ListSplit
+from songrank.data import Dataset
 from songrank.errors import UserError
 from songrank.functional.hashing import derive_key
+from songrank.inference.model_folder import model_input, model_sizes
 from songrank.losses.base import RankingLoss
 from songrank.models.registry import INPUTS
 from songrank.relevance import Relevance
@@ -50,27 +51,6 @@ def make_model(section: dict[str, Any], dataset: Dataset) -> torch.nn.Module:
         )
     model: torch.nn.Module = make_component("model", section, sizes)
     return model
-
-
-def model_input(dataset: Dataset) -> str:
-    """What a model of this data set reads: ids, documents, features or words."""
-    part = dataset["train"]
-    if isinstance(part, ListSplit):
-        return "documents"
-    return "words" if part.tokens is not None else "features" if part.features is not None else "ids"
-
-
-def model_sizes(dataset: Dataset) -> dict[str, int]:
-    """The sizes that a model takes from its data set."""
-    part = dataset["train"]
-    if isinstance(part, ListSplit):
-        return {"num_features": part.features.shape[1]}
-    assert isinstance(part, CatalogueSplit)
-    if part.tokens is not None:
-        return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
-    if part.features is not None:
-        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
-    return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
 
 
 def make_trainer(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from songrank.data.errors import DataError
+from songrank.data.files import not_written
 from songrank.data.storage import read_arrays, read_json, staged_directory, write_json
 from songrank.errors import UserError
-from songrank.training.files import not_written
 from songrank.training.state_tree import flatten, unflatten
 
 VERSION = 2

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
+from songrank.data.files import alone
 from songrank.errors import UserError
+from songrank.inference.model_folder import ModelFolder, open_model, write_model
 from songrank.metrics import Evaluation
-from songrank.training.build import choose_device, make_model, make_trainer, model_sizes, policies
+from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
-from songrank.training.files import alone
 from songrank.training.loop import DivergedError, Trainer
 from songrank.training.recipe import Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
@@ -106,7 +109,7 @@ class Run:
             self._note_end("stopped", at.step, begun)
             return False
         model = self.trainer.model.eval()
-        self.directory.save_model(model, self.recipe.model, model_sizes(self.dataset), self.dataset.task)
+        write_model(self.directory.path, model, self.recipe.model, self.dataset)
         for split in self.splits:
             if split in self.dataset:
                 self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
@@ -136,23 +139,28 @@ def open_recipe_data(recipe: Recipe) -> Dataset:
     return open_dataset(path)
 
 
+def open_run_model(path: Path, device: torch.device | str = "cpu") -> ModelFolder:
+    """The trained model of a run, or one line that says how it gets one."""
+    RunDirectory(path).recipe()
+    if not (path / "model.json").exists():
+        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
+    return open_model(path, device)
+
+
 def evaluate_run(
     path: Path, split: str = "test", *, data: Path | None = None, device: str = "auto", **changes: Any
 ) -> Evaluation:
     """Evaluate the model of a finished run again, under the recipe's policies or others."""
     directory = RunDirectory(path)
     recipe = directory.recipe()
-    if not (path / "model.json").exists():
-        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
     dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
     directory.check_data(dataset)
     if split not in dataset:
         raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
     place = choose_device(device)
-    model = make_model(recipe.model, dataset)
-    directory.load_weights(model)
+    model = open_run_model(path, place)
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
-        return make_feed(dataset, place).evaluate(model.to(place).eval(), split, **options)
+        return make_feed(dataset, place).evaluate(model.model, split, **options)
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None

@@ -5,7 +5,7 @@
 ``run.json``                  state of the run, versions, device, seconds, and the checksum of the data set
 ``metrics.jsonl``             one line an epoch, equal in an interrupted run and in one that was not
 ``checkpoints/``              the last states, from which a run goes on
-``model.safetensors``         the weights; with ``model.json``, what is needed to build the model again
+``model.json`` and others     the trained model, to be used without its data (``songrank.inference``)
 ``evaluation/``               for each split a JSON file and one value a query and metric
 ``tensorboard/``              the same curves, where tensorboard is installed
 ============================  =========================================================================================
@@ -26,13 +26,12 @@ from torch import nn
 from songrank import __version__
 from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
-from songrank.data.storage import read_arrays, read_json
+from songrank.data.files import NEW, not_written, plain, write_whole
+from songrank.data.storage import read_json
+from songrank.inference.model_folder import MODEL_FILES, open_model
 from songrank.metrics import Evaluation
-from songrank.training.files import NEW, not_written, plain, write_whole
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import read_yaml
-
-MODEL_FORMAT = "songrank-model"
 
 
 class RunDirectory:
@@ -74,7 +73,7 @@ class RunDirectory:
             for folder in (self.checkpoints, self.tensorboard, self.path / "evaluation"):
                 if folder.exists():
                     shutil.rmtree(folder)
-            for name in ("config.yaml", "run.json", "metrics.jsonl", "model.safetensors", "model.json"):
+            for name in ("config.yaml", "run.json", "metrics.jsonl", "model.json", *MODEL_FILES):
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise not_written(self.path, error) from None
@@ -130,40 +129,9 @@ class RunDirectory:
 
     # ---- what comes out
 
-    def save_model(self, model: nn.Module, section: Mapping[str, Any], sizes: Mapping[str, int], task: str) -> None:
-        """Write the weights and what is needed to build the model again."""
-        from safetensors.torch import save
-
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        data = save(weights)
-        write_whole(self.path / "model.safetensors", data)
-        description = {
-            "format": MODEL_FORMAT,
-            "version": 1,
-            "songrank": __version__,
-            "task": task,
-            "model": dict(section),
-            "sizes": dict(sizes),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-        write_whole(self.path / "model.json", json.dumps(description, indent=2) + "\n")
-
     def load_weights(self, model: nn.Module) -> None:
         """Read the trained weights into a model that was built alike."""
-        fix = "train it again, or use another run"
-        info = read_json(self.path / "model.json", fix)
-        file = self.path / "model.safetensors"
-        try:
-            with file.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
-        if info.get("format") != MODEL_FORMAT or digest != info.get("sha256"):
-            raise DataError("is damaged: its checksum is another", fix, file=str(file))
-        try:
-            model.load_state_dict(read_arrays(file, fix))
-        except RuntimeError:
-            raise DataError("does not fit the model that config.yaml describes", fix, file=str(file)) from None
+        model.load_state_dict(open_model(self.path).model.state_dict())
 
     def save_evaluation(self, split: str, found: Evaluation, lists_sha256: str) -> None:
         """Write the figures of a split, and one value a query and metric."""

@@ -26,11 +26,11 @@ import torch
 
 from songrank import __version__
 from songrank.data.errors import DataError
+from songrank.data.files import NEW, alone, write_whole
 from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.functional.hashing import derive_key
 from songrank.training.build import choose_device, make_model
-from songrank.training.files import NEW, alone, write_whole
 from songrank.training.loop import DivergedError
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe, resolve

@@ -1,0 +1,287 @@
+"""A trained model on disk: weights, what they mean, and nothing that needs pickle or the data it was trained on.
+
+=======================  ==============================================================================================
+``model.safetensors``    the weights
+``model.json``           model, sizes, how new input is read, checksums of the other files; written last
+``ids.safetensors``      original ids of items, and of the users of a recommendation task
+``seen.safetensors``     recommendation: what each user has met in any split, so that nobody is shown it again
+``vocabulary.txt``       texts: the words, one a line
+=======================  ==============================================================================================
+"""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank import __version__
+from songrank.data import CatalogueSplit, Dataset
+from songrank.data.errors import DataError
+from songrank.data.files import write_whole
+from songrank.data.ids import Ids
+from songrank.data.storage import read_arrays, read_json
+from songrank.models.registry import INPUTS, MODELS
+
+FORMAT = "songrank-model"
+VERSION = 2
+WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
+MODEL_FILES = (WEIGHTS, IDS, SEEN, WORDS)
+TASKS = {"ids": "recommendation", "documents": "search", "features": "labelling", "words": "labelling"}
+_READS = ("features", "transform", "vocabulary")  # what dataset.json says about how input is read
+_AGAIN = "copy the folder again, or train again"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a folder holds, checked: the model in evaluation mode, and the tables that belong to it.
+
+    Args:
+        path: where it was read from.
+        info: all that ``model.json`` says.
+        model: with its weights, on the device that was asked for.
+        item_ids: original ids of items or labels; None for search.
+        query_ids: original ids of users; None unless the task is recommendation.
+        seen: offsets [Q + 1] and items of what each user has met, and how often each item was met [N] in training.
+        words: the number of each word, for texts.
+
+    """
+
+    path: Path
+    info: Mapping[str, Any]
+    model: nn.Module
+    item_ids: Ids | None = None
+    query_ids: Ids | None = None
+    seen: Mapping[str, Tensor] | None = None
+    words: Mapping[str, int] | None = None
+
+    @property
+    def task(self) -> str:
+        """``"recommendation"``, ``"search"`` or ``"labelling"``."""
+        return str(self.info["task"])
+
+    @property
+    def inputs(self) -> str:
+        """What the model reads: ``"ids"``, ``"documents"``, ``"features"`` or ``"words"``."""
+        return str(self.info["inputs"])
+
+    def need(self, task: str) -> None:
+        """Raise unless the model is for this task."""
+        if self.task != task:
+            told = {"recommendation": "songrank recommend", "search": "songrank rank", "labelling": "songrank label"}
+            raise DataError(
+                f"holds a model for {self.task}, not for {task}", f"use `{told[self.task]}`", file=str(self.path)
+            )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+
+def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
+    """Write a trained model with all that its use needs; ``model.json`` comes last and vouches for the rest.
+
+    Args:
+        folder: where.
+        model: as trained on ``dataset``.
+        section: its name and options, in the words of a recipe.
+        dataset: gives the ids, what was seen, and how input is read.
+
+    """
+    from safetensors.torch import save
+
+    inputs = model_input(dataset)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    contents: dict[str, bytes] = {WEIGHTS: save(weights)}
+    if inputs != "documents":
+        ids = dataset.item_ids.arrays("item")
+        ids |= dataset.query_ids.arrays("query") if inputs == "ids" else {}
+        contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
+    if inputs == "ids":
+        contents[SEEN] = save(_seen(dataset))
+    if inputs == "words":
+        contents[WORDS] = (dataset.path / dataset.info["vocabulary"]["file"]).read_bytes()
+    sizes = {
+        name: size for name, size in model_sizes(dataset).items() if name in inspect.signature(type(model)).parameters
+    }
+    reads = {key: dataset.info[key] for key in _READS if key in dataset.info}
+    if inputs == "words":
+        part = dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        assert part.tokens is not None
+        reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
+    for name, data in contents.items():
+        write_whole(folder / name, data)
+    info = {
+        "format": FORMAT,
+        "version": VERSION,
+        "songrank": __version__,
+        "task": dataset.task,
+        "inputs": inputs,
+        "model": dict(section),
+        "sizes": sizes,
+        **reads,
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
+    }
+    write_whole(folder / "model.json", json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+
+
+def model_input(dataset: Dataset) -> str:
+    """What a model of this data set reads: ids, documents, features or words."""
+    part = dataset["train"]
+    if not isinstance(part, CatalogueSplit):
+        return "documents"
+    return "words" if part.tokens is not None else "features" if part.features is not None else "ids"
+
+
+def model_sizes(dataset: Dataset) -> dict[str, int]:
+    """The sizes that a model takes from its data set."""
+    part = dataset["train"]
+    if not isinstance(part, CatalogueSplit):
+        return {"num_features": part.features.shape[1]}
+    if part.tokens is not None:
+        return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
+    if part.features is not None:
+        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+    return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
+
+
+def _seen(dataset: Dataset) -> dict[str, Tensor]:
+    """Each user's items of all splits, ascending, each once; and how many users met each item in training."""
+    parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
+    key: Tensor = torch.cat([part.keys() for part in parts]).unique()  # type: ignore[no-untyped-call]
+    user, item = key // dataset.num_items, key % dataset.num_items
+    counts = torch.bincount(user, minlength=dataset.num_queries)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    _, trained, _ = parts[0].pairs()
+    return {
+        "offsets": offsets,
+        "item": item.to(torch.int32),
+        "count": torch.bincount(trained, minlength=dataset.num_items),
+    }
+
+
+def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFolder:
+    """Open a model folder, or a run that holds one; everything is checked before anything of it is used.
+
+    Nothing in it is unpickled, no name in it is followed, and memory is only taken for weights that are there.
+
+    >>> open_model("nowhere")
+    Traceback (most recent call last):
+    songrank.data.errors.DataError: nowhere/model.json: is missing; expected a folder made by `songrank train`
+    """
+    path = Path(path)
+    info = _description(path)
+    for name in info["files"]:
+        _check_sum(path / name, info["files"][name])
+    model = _load(path, info)
+    try:
+        arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
+        seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
+        words = None
+        if WORDS in info["files"]:
+            lines = (path / WORDS).read_text(encoding="utf-8").split("\n")[:-1]
+            words = {word: number for number, word in enumerate(lines, 2)}
+        folder = ModelFolder(
+            path,
+            info,
+            model.to(device).eval(),
+            Ids.from_arrays("item", arrays) if "item" in arrays else None,
+            Ids.from_arrays("query", arrays) if "query" in arrays else None,
+            seen,
+            words,
+        )
+        _check_tables(folder)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path)) from None
+    return folder
+
+
+def _description(path: Path) -> dict[str, Any]:
+    file = path / "model.json"
+    info = read_json(file, "expected a folder made by `songrank train`")
+    if info.get("format") != FORMAT:
+        raise DataError("describes no model of ours", "expected a folder made by `songrank train`", file=str(file))
+    if info.get("version") != VERSION:
+        other = f"has format version {info.get('version')!r}, and songrank {__version__} reads {VERSION}"
+        raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
+    needed = {"ids": {WEIGHTS, IDS, SEEN}, "documents": {WEIGHTS}, "features": {WEIGHTS, IDS}}
+    needed["words"] = {WEIGHTS, IDS, WORDS}
+    inputs, section = info.get("inputs"), info.get("model")
+    sound = (
+        isinstance(inputs, str)
+        and TASKS.get(inputs) == info.get("task")
+        and isinstance(section, dict)
+        and section.get("name") in INPUTS[inputs]
+        and isinstance(info.get("sizes"), dict)
+        and isinstance(info.get("files"), dict)
+        and set(info["files"]) == needed[inputs]
+        and all(isinstance(info.get(key, {}), dict) for key in _READS)
+    )
+    if not sound:
+        raise DataError("was changed by hand or is damaged", _AGAIN, file=str(file))
+    return info
+
+
+def _check_sum(file: Path, expected: Any) -> None:
+    try:
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", _AGAIN, file=str(file)) from None
+    if found != expected:
+        raise DataError(
+            "is damaged, or of another model: its checksum is not that of model.json", _AGAIN, file=str(file)
+        )
+
+
+def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
+    """The model with its weights: built without memory first, so that sizes that do not fit the file cost nothing."""
+    weights = read_arrays(path / WEIGHTS, _AGAIN)
+    options = {key: value for key, value in info["model"].items() if key != "name"}
+    try:
+        with torch.device("meta"):
+            model = MODELS[info["model"]["name"]](**info["sizes"], **options)
+        expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"describes no model that can be built ({reason})", _AGAIN, file=str(path / "model.json")
+        ) from None
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != expected:
+        raise DataError("holds other weights than model.json describes", _AGAIN, file=str(path / WEIGHTS))
+    if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):
+        raise DataError("holds weights that are no numbers", _AGAIN, file=str(path / WEIGHTS))
+    model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
+    return model
+
+
+def _check_tables(folder: ModelFolder) -> None:
+    """Raise ``ValueError`` if ids, seen items or the way input is read do not fit the model's sizes."""
+    sizes, info = folder.info["sizes"], folder.info
+    items = sizes.get("num_items", sizes.get("num_labels"))
+    sound = (folder.item_ids is None or len(folder.item_ids) == items) and (
+        folder.query_ids is None or len(folder.query_ids) == sizes["num_queries"]
+    )
+    if folder.seen is not None:
+        offsets, item, count = folder.seen["offsets"], folder.seen["item"], folder.seen["count"]
+        sound = sound and offsets.shape == (sizes["num_queries"] + 1,) and count.shape == (items,)
+        sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
+        sound = sound and bool((offsets.diff() >= 0).all())
+        sound = sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
+    if folder.words is not None:
+        told = info["vocabulary"]
+        sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
+        sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
+    if folder.inputs in ("documents", "features"):
+        sound = sound and info["features"]["count"] == sizes["num_features"]
+    if not sound:
+        raise ValueError("tables")

@@ -1,0 +1,160 @@
+"""Items for users: the best of the catalogue that a user has not met, and a stated answer for who was never seen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int
+from songrank.data.ids import Ids
+from songrank.errors import UserError, shown
+from songrank.inference.model_folder import ModelFolder
+
+FALLBACKS = ("popular", "none", "error")
+_SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """Rows of one batch of users: who, what, how good, which place, and whether the model or the fallback said so.
+
+    Args:
+        position: which of the users that were asked about each row is for, from 0.
+        item: number of the item.
+        score: the model's, or for the fallback how many users met the item in training.
+        rank: from 1.
+        known: False where the user was never seen in training, and the rows are the fallback's.
+
+    """
+
+    position: Tensor
+    item: Tensor
+    score: Tensor
+    rank: Tensor
+    known: Tensor
+
+
+def recommend(
+    folder: ModelFolder,
+    users: Sequence[Any],
+    k: int = 10,
+    *,
+    exclude_seen: bool = True,
+    allow: Sequence[Any] | None = None,
+    deny: Sequence[Any] = (),
+    fallback: str = "popular",
+) -> Iterator[Recommendations]:
+    """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
+
+    Args:
+        folder: of a recommendation task.
+        users: original ids, in any order; one may occur twice.
+        k: how many items a user.
+        exclude_seen: leave out what the user met in any split of the data.
+        allow: original ids of the only items that may be recommended; None for all.
+        deny: original ids of items that may not.
+        fallback: for users who were never seen: ``"popular"``, the items that most users met in training; ``"none"``,
+            no rows; ``"error"``.
+
+    Scores that are equal are ordered by the number of the item, on any device and in any batch.
+
+    """
+    k = check_int("k", k)
+    check_choice("fallback", fallback, FALLBACKS)
+    folder.need("recommendation")
+    assert folder.query_ids is not None
+    assert folder.item_ids is not None
+    assert folder.seen is not None
+    number = folder.query_ids.find(users)
+    if fallback == "error" and bool((number < 0).any()):
+        unknown = users[int((number < 0).nonzero()[0])]
+        raise UserError(f"user {shown(unknown)} was never seen in training; say fallback='popular' or 'none'")
+    barred = _barred(folder.item_ids, allow, deny).to(folder.device)
+    popular = _popular(folder.seen["count"], barred, k) if fallback == "popular" else None
+    step = max(1, _SCORES.get(folder.device.type, 2**26) // len(folder.item_ids))
+    for first in range(0, number.shape[0], step):
+        yield _batch(folder, number[first : first + step], first, k, barred, popular, exclude_seen)
+
+
+def _barred(items: Ids, allow: Sequence[Any] | None, deny: Sequence[Any]) -> Tensor:
+    """[N]: which items may not be recommended to anybody."""
+    barred = torch.zeros(len(items), dtype=torch.bool)
+    if allow is not None:
+        allowed = items.find(allow)
+        if not bool((allowed >= 0).any()):
+            raise UserError("allow names no item that the model knows; nothing could be recommended")
+        barred[:] = True
+        barred[allowed[allowed >= 0]] = False
+    denied = items.find(deny)
+    barred[denied[denied >= 0]] = True
+    return barred
+
+
+def _popular(count: Tensor, barred: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The items that most met in training, and how many."""
+    order = torch.argsort(count, descending=True, stable=True)
+    order = order[~barred.cpu()[order]][:k]
+    return order, count[order].float()
+
+
+def _batch(
+    folder: ModelFolder,
+    number: Tensor,
+    first: int,
+    k: int,
+    barred: Tensor,
+    popular: tuple[Tensor, Tensor] | None,
+    exclude_seen: bool,
+) -> Recommendations:
+    known = (number >= 0).nonzero().squeeze(-1)
+    rows, item, score = _best(folder, number[known], k, barred, exclude_seen)
+    parts = [(known[rows], item, score, torch.ones_like(rows, dtype=torch.bool))]
+    strangers = (number < 0).nonzero().squeeze(-1)
+    if popular is not None and strangers.numel():
+        item, score = popular
+        row = strangers.repeat_interleave(item.shape[0])
+        parts.append((row, item.repeat(strangers.numel()), score.repeat(strangers.numel()), torch.zeros_like(row) > 0))
+    row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    order = torch.argsort(row, stable=True)
+    row, item, score, by_model = row[order], item[order], score[order], by_model[order]
+    begins = torch.searchsorted(row, row)  # where each row's user begins
+    return Recommendations(row + first, item, score, torch.arange(row.shape[0]) - begins + 1, by_model)
+
+
+def _best(
+    folder: ModelFolder, query: Tensor, k: int, barred: Tensor, exclude_seen: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, item and score of the k best for each of these known users, best first."""
+    if not query.numel():
+        return query, query, torch.zeros(0)
+    with torch.no_grad():
+        scores = folder.model.score_all(query.to(folder.device)).float()  # type: ignore[operator]
+    scores = scores.masked_fill(barred, -torch.inf)
+    if exclude_seen:
+        assert folder.seen is not None
+        offsets, item = folder.seen["offsets"], folder.seen["item"]
+        counts = offsets[query + 1] - offsets[query]
+        row = torch.repeat_interleave(torch.arange(query.shape[0]), counts)
+        within = torch.arange(row.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        met = item[torch.repeat_interleave(offsets[query], counts) + within].long()
+        scores[row.to(scores.device), met.to(scores.device)] = -torch.inf
+    wide = min(scores.shape[1], k)
+    value, item = _top(scores, wide)
+    left = value > -torch.inf
+    row = torch.arange(query.shape[0]).unsqueeze(1).expand(-1, wide)
+    return row[left], item[left], value[left]
+
+
+def _top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row and where they stand, of equal ones those that stand first."""
+    least = scores.topk(k).values[:, -1:]
+    ties = (scores >= least).sum(1)
+    if bool((ties > k).any()):  # rare: then a full sort decides by place
+        value, item = torch.sort(scores, dim=1, descending=True, stable=True)
+        return value[:, :k].cpu(), item[:, :k].cpu()
+    value, item = scores.topk(k)
+    item, order = item.sort(dim=1)
+    value, order = value.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return value.cpu(), item.gather(1, order).cpu()
