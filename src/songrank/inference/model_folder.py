@@ -85,7 +85,7 @@ class ModelFolder:
 
 
 def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a trained model with all that its use needs; ``model.json`` comes last and vouches for the rest.
+    """Write a trained model with all that its use needs.
 
     Args:
         folder: where.
@@ -94,42 +94,57 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         dataset: gives the ids, what was seen, and how input is read.
 
     """
-    from safetensors.torch import save
-
     inputs = model_input(dataset)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    contents: dict[str, bytes] = {WEIGHTS: save(weights)}
-    if inputs != "documents":
-        ids = dataset.item_ids.arrays("item")
-        ids |= dataset.query_ids.arrays("query") if inputs == "ids" else {}
-        contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
-    if inputs == "ids":
-        contents[SEEN] = save(_seen(dataset))
-    if inputs == "words":
-        contents[WORDS] = (dataset.path / dataset.info["vocabulary"]["file"]).read_bytes()
-    sizes = {
-        name: size for name, size in model_sizes(dataset).items() if name in inspect.signature(type(model)).parameters
-    }
+    words = None
     reads = {key: dataset.info[key] for key in _READS if key in dataset.info}
     if inputs == "words":
         part = dataset["train"]
         assert isinstance(part, CatalogueSplit)
         assert part.tokens is not None
+        words = _read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
-    for name, data in contents.items():
-        write_whole(folder / name, data)
+    known = inspect.signature(type(model)).parameters
     info = {
-        "format": FORMAT,
-        "version": VERSION,
-        "songrank": __version__,
         "task": dataset.task,
         "inputs": inputs,
         "model": dict(section),
-        "sizes": sizes,
+        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in known},
         **reads,
+    }
+    item_ids = dataset.item_ids if inputs != "documents" else None
+    query_ids, seen = (dataset.query_ids, _seen(dataset)) if inputs == "ids" else (None, None)
+    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words), folder)
+
+
+def save_model(model: ModelFolder, folder: Path) -> None:
+    """Write a model that is in memory; ``model.json`` comes last and vouches for the rest."""
+    from safetensors.torch import save
+
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.model.state_dict().items()}
+    contents: dict[str, bytes] = {WEIGHTS: save(weights)}
+    ids = {} if model.item_ids is None else model.item_ids.arrays("item")
+    ids |= {} if model.query_ids is None else model.query_ids.arrays("query")
+    if ids:
+        contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
+    if model.seen is not None:
+        contents[SEEN] = save(dict(model.seen))
+    if model.words is not None:
+        contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
+    for name, data in contents.items():
+        write_whole(folder / name, data)
+    info = {
+        **model.info,
+        "format": FORMAT,
+        "version": VERSION,
+        "songrank": __version__,
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     }
     write_whole(folder / "model.json", json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+
+
+def _read_words(file: Path) -> dict[str, int]:
+    """The number of each word of a vocabulary, one a line; 0 is padding and 1 a word that is not known."""
+    return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
 
 
 def model_input(dataset: Dataset) -> str:
@@ -184,10 +199,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
     try:
         arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
         seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
-        words = None
-        if WORDS in info["files"]:
-            lines = (path / WORDS).read_text(encoding="utf-8").split("\n")[:-1]
-            words = {word: number for number, word in enumerate(lines, 2)}
+        words = _read_words(path / WORDS) if WORDS in info["files"] else None
         folder = ModelFolder(
             path,
             info,

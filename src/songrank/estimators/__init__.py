@@ -1,0 +1,6 @@
+"""Fit, predict, save: ranking models in scikit-learn's manners, on the same training code as the command line."""
+
+from songrank.estimators.base import NotFittedError
+from songrank.estimators.recommender import Recommender
+
+__all__ = ["NotFittedError", "Recommender"]

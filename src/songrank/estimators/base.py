@@ -1,0 +1,201 @@
+"""What the three estimators share: parameters as scikit-learn has them, and a fit that is a run of a recipe."""
+
+import copy
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from songrank import __version__
+from songrank.data import prepare
+from songrank.data.errors import DataError
+from songrank.data.files import plain, write_whole
+from songrank.data.storage import read_json
+from songrank.errors import UserError, shown
+from songrank.inference.model_folder import ModelFolder, open_model, save_model
+from songrank.training.build import choose_device
+from songrank.training.recipe import Recipe
+from songrank.training.recipe_files import load_recipe
+from songrank.training.run import Run
+
+try:
+    from sklearn.base import BaseEstimator as _BaseEstimator
+    from sklearn.exceptions import NotFittedError as _NotFittedError
+except ImportError:  # scikit-learn is welcome, not needed
+    from songrank.estimators._parameters import NotFittedError as _NotFittedError  # type: ignore[assignment]
+    from songrank.estimators._parameters import Parameters as _BaseEstimator  # type: ignore[assignment]
+
+ESTIMATOR_FORMAT = "songrank-estimator"
+Callback = Callable[[dict[str, Any]], None]
+
+
+class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
+    """The estimator was asked before it was fitted; also scikit-learn's error of this name, where that is installed."""
+
+
+class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
+    """Fits by preparing a data set and running a recipe in a folder: the same code as ``songrank train``.
+
+    After fitting: ``recipe_`` is what was run, ``history_`` one entry an epoch, ``best_score_`` the best validation
+    figure, ``evaluation_`` what was measured at the end by split, ``folder_`` the model.
+    """
+
+    task: ClassVar[str]
+    default_recipe: ClassVar[str]
+
+    # ---- what subclasses use
+
+    def _changes(self) -> list[str]:
+        """The parameters in the words of a recipe; None leaves the recipe's own value."""
+        words: dict[str, Any] = {"loss": self.loss}
+        if self.model is not None:
+            words["model"] = self.model
+        if self.epochs is not None:
+            words["fine_tuning.epochs"] = self.epochs
+        if self.learning_rate is not None:
+            words["fine_tuning.learning_rate"] = self.learning_rate
+        words |= {"seed": _seed(self.random_state), "device": self.device, **(self.options or {})}
+        return [f"{key}={json.dumps(value)}" for key, value in words.items()]
+
+    def _recipe(self, data: Path, *more: str) -> Recipe:
+        """The recipe that a fit runs."""
+        return load_recipe(
+            self.recipe or self.default_recipe, [f"data={json.dumps(str(data))}", *self._changes(), *more]
+        )
+
+    def _fit(self, kind: str, source: Any, options: Mapping[str, Any], *more: str, splits: Sequence[str] = ()) -> Run:
+        """Prepare, train, and take over what came out."""
+        work = self._new_folder()
+        chosen = {**options, **(self.data_options or {})}
+        dataset = prepare(kind, source, work / "data", overwrite=True, **chosen)
+        if "validation" not in dataset:
+            more = (*more, "validation.every=0")
+        run = Run.begin(
+            self._recipe(work / "data", *more),
+            work / "run",
+            overwrite=True,
+            observe=self._observe,
+            warn=self._say,
+            splits=tuple(splits) or ("validation", "test"),
+        )
+        run.finish()
+        self._take(run)
+        return run
+
+    def _take(self, run: Run) -> None:
+        """Keep what a finished run gave."""
+        self.folder_ = open_model(run.directory.path, choose_device(self.device))
+        self.recipe_ = run.recipe
+        self.history_ = [dict(line) for line in run.trainer.at.history]
+        self.evaluation_ = dict(run.results)
+        best = run.trainer.at.best
+        self.best_score_ = best if best > float("-inf") else None
+
+    def _new_folder(self) -> Path:
+        """Where the run is kept: ``folder`` if given, else a place that goes with this object."""
+        if self.folder is not None:
+            return Path(self.folder)
+        self._place = tempfile.TemporaryDirectory(prefix="songrank-")
+        return Path(self._place.name)
+
+    def _observe(self, line: dict[str, Any]) -> None:
+        for callback in self.callbacks or ():
+            callback(copy.deepcopy(line))
+        looks = [f"{name} {value:.4f}" for name, value in line.items() if "@" in name]
+        if looks:
+            self._say(f"{line['stage']}, epoch {line['epoch']}: objective {line['objective']:.4f}, {', '.join(looks)}")
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            print(message, file=sys.stderr, flush=True)
+
+    def _fitted(self) -> ModelFolder:
+        """The model, or an error where there is none yet."""
+        if not hasattr(self, "folder_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        folder: ModelFolder = self.folder_
+        return folder
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "folder_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the folder of the run, which stays where it is."""
+        return {key: value for key, value in self.__dict__.items() if key != "_place"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # ---- saving
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model folder and the parameters; nothing in it is a pickle.
+
+        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
+        """
+        folder, target = self._fitted(), Path(directory)
+        if target.exists() and any(target.iterdir()) and not (target / "estimator.json").exists():
+            raise DataError("exists and is no estimator", "choose another place", file=str(target))
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "folder")}
+        told = {
+            "format": ESTIMATOR_FORMAT,
+            "version": 1,
+            "songrank": __version__,
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "recipe": self.recipe_.model_dump(mode="json"),
+            "history": self.history_,
+            "best_score": self.best_score_,
+        }
+        try:
+            text = json.dumps(plain(told), indent=2, ensure_ascii=False) + "\n"
+        except TypeError as error:
+            raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
+        save_model(folder, target)
+        self._save_more(target)
+        write_whole(target / "estimator.json", text)
+
+    def _save_more(self, target: Path) -> None:
+        """What a subclass keeps besides."""
+
+    @classmethod
+    def load(cls, directory: str | Path, device: str = "auto") -> Self:
+        """An estimator that was saved, ready to predict."""
+        path = Path(directory)
+        told = read_json(path / "estimator.json", f"expected a folder that {cls.__name__}.save made")
+        if told.get("format") != ESTIMATOR_FORMAT or told.get("class") != cls.__name__:
+            found = shown(told.get("class"))
+            raise DataError(f"holds {found}, not a {cls.__name__}", "load it with its own class", file=str(path))
+        if told.get("version") != 1:
+            found = f"has format version {told.get('version')!r}, and songrank {__version__} reads 1"
+            raise DataError(found, "load it with the songrank that saved it", file=str(path))
+        try:
+            made = cls(**told["parameters"])
+            made.set_params(device=device)
+            made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
+            made.history_, made.best_score_ = list(told["history"]), told["best_score"]
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise DataError(
+                "estimator.json was changed by hand or is damaged", "save it again", file=str(path)
+            ) from None
+        made.folder_ = open_model(path, choose_device(device))
+        if made.folder_.task != cls.task:
+            raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
+        made.evaluation_ = {}
+        made._load_more(path)
+        return made
+
+    def _load_more(self, path: Path) -> None:
+        """What a subclass has kept besides."""
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return 0
+    if hasattr(random_state, "randint"):  # numpy.random.RandomState, as scikit-learn allows
+        return int(random_state.randint(2**31))
+    return int(random_state)

@@ -1,0 +1,292 @@
+"""Recommendation as most people want it: interactions in, items for users out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.recommendation.interactions import Names
+from songrank.data.recommendation.options import ColumnOptions
+from songrank.data.storage import Array
+from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.tables import kind_of, read_table, write_table
+from songrank.inference.recommend import recommend
+from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.relevance import Relevance
+
+COLUMNS = ("user", "item", "label", "time")
+
+
+class Recommender(RankingEstimator):
+    """Learns from who met what, and recommends what each user has not met yet.
+
+    Args:
+        loss: one of 13: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
+        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, or a dict with options; None for the recipe's.
+        recipe: a shipped recipe or a YAML file to start from.
+        epochs: of fine-tuning; None for the recipe's.
+        learning_rate: of fine-tuning; None for the recipe's.
+        options: any other key of a recipe: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
+        data_options: of ``songrank data prepare interactions``: ``{"min_rating": 4, "split": "time"}``.
+        user: column of users; ``"auto"`` finds it by its name. ``item``, ``label`` and ``time`` alike; label or time
+            None for none.
+        item: column of items.
+        label: column of ratings, graded or fractional; without one every row counts alike.
+        time: column of times; without one rows are in order of time.
+        random_state: seed of everything random.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        callbacks: called with each epoch's line of the history, for your own logging.
+        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    Of each user the last two items are held out, for validation and test: ``evaluation_`` says how well they were
+    ranked among all items. ``fit(…)`` with ``data_options={"split": "none"}`` trains on everything instead.
+
+    >>> clicks = {"user": ["a", "a", "a", "a", "b", "b", "b", "b"], "item": [1, 2, 3, 4, 3, 2, 9, 1]}
+    >>> small = {"model.dim": 4, "batch.irrelevant": 2, "warm_up.epochs": 1}
+    >>> model = Recommender(loss="song", epochs=2, options=small, verbose=0).fit(clicks)
+    >>> found = model.recommend(["a", "nobody"], k=1)
+    >>> found["user"].tolist(), found["item"].tolist(), found["source"].tolist()
+    (['a', 'nobody'], [9, 2], ['model', 'popular'])
+
+    """
+
+    task = "recommendation"
+    default_recipe = "recommendation"
+
+    def __init__(
+        self,
+        loss: str = "song",
+        model: str | Mapping[str, Any] | None = None,
+        *,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        data_options: Mapping[str, Any] | None = None,
+        user: str = "auto",
+        item: str = "auto",
+        label: str | None = "auto",
+        time: str | None = "auto",
+        random_state: int | None = 0,
+        device: str = "auto",
+        folder: str | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.model = model
+        self.recipe = recipe
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.options = options
+        self.data_options = data_options
+        self.user = user
+        self.item = item
+        self.label = label
+        self.time = time
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(self, interactions: Any, y: Any = None) -> Self:
+        """Learn from a table of interactions.
+
+        Args:
+            interactions: pandas, polars, Arrow, a dict of columns, or an array of user, item, label and time.
+            y: labels of the rows, if they are in no column.
+
+        """
+        self._kind = kind_of(interactions)
+        self._learn(self._read(interactions, y))
+        return self
+
+    def _learn(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+        self._fit("interactions", frame, _COLUMN_OPTIONS)
+
+    def _read(self, interactions: Any, y: Any = None) -> pl.DataFrame:
+        """User, item, and label and time if there are any, under these names, with ids as numbers or texts."""
+        frame = read_table(interactions, COLUMNS)
+        if y is not None:
+            frame = frame.with_columns(pl.Series("label", np.asarray(y)))
+        wanted = ColumnOptions(
+            query_column=self.user,
+            item_column=self.item,
+            label_column="label" if y is not None else self.label,
+            time_column=self.time,
+        )
+        names = Names.find(frame.columns, wanted, "the table")
+        found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
+        frame = frame.select(pl.col(name).alias(word) for word, name in found.items() if name is not None)
+        self._names = (names.query, names.item)
+        self._types = {word: frame.schema[word] for word in ("user", "item")}
+        return frame.with_columns(_as_ids(frame["user"]), _as_ids(frame["item"]))
+
+    # ---- asking
+
+    def recommend(
+        self,
+        users: Any = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        allow: Any = None,
+        deny: Any = (),
+        fallback: str = "popular",
+    ) -> Any:
+        """The k best items for each user, as a table of the kind that was fitted: user, item, score, rank, source.
+
+        Args:
+            users: ids, or a table with a column of them; None for all users that are known.
+            k: how many items a user; fewer where fewer are left.
+            exclude_seen: leave out what the user met, in held-out splits too.
+            allow: ids of the only items that may be recommended; None for all.
+            deny: ids of items that may not.
+            fallback: for users who were never seen: ``"popular"``, the items that most users met, ``"none"`` for no
+                rows, or ``"error"``. ``source`` says ``"model"`` or ``"popular"``.
+
+        """
+        folder = self._fitted()
+        assert folder.query_ids is not None
+        assert folder.item_ids is not None
+        kind = (
+            kind_of(users) if kind_of(users) in ("pandas", "polars", "pyarrow") and hasattr(users, "columns") else None
+        )
+        asked = list(folder.query_ids) if users is None else self._ids(users, "user")
+        parts = list(
+            recommend(
+                folder,
+                asked,
+                k,
+                exclude_seen=exclude_seen,
+                allow=None if allow is None else self._ids(allow, "item"),
+                deny=self._ids(deny, "item"),
+                fallback=fallback,
+            )
+        )
+        position = _column([part.position for part in parts])
+        frame = pl.DataFrame(
+            {
+                self._names[0]: self._original(pl.Series(asked).gather(pl.Series(position)), "user"),
+                self._names[1]: self._original(_ids_column(folder.item_ids, _column([p.item for p in parts])), "item"),
+                "score": _column([part.score for part in parts], torch.float32),
+                "rank": _column([part.rank for part in parts]),
+            }
+        ).with_columns(source=pl.Series(np.where(_column([p.known for p in parts], torch.bool), "model", "popular")))
+        return write_table(frame, kind)
+
+    def predict(self, interactions: Any) -> Array:
+        """The model's score of each pair of user and item; NaN where one of them was never seen."""
+        folder, frame = self._fitted(), self._read_pairs(interactions)
+        user, item = self._numbers(frame)
+        known = (user >= 0) & (item >= 0)
+        scores = np.full(frame.height, np.nan, np.float32)
+        with torch.no_grad():
+            for rows in torch.split(known.nonzero().squeeze(-1), 2**16):
+                found = folder.model(user[rows].to(folder.device), item[rows].unsqueeze(1).to(folder.device))
+                scores[rows.numpy()] = found.squeeze(1).float().cpu().numpy()
+        return scores
+
+    def evaluate(self, interactions: Any, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")) -> Evaluation:
+        """How well these interactions are ranked among all items that their users have not met otherwise.
+
+        Users and items that were never seen in fitting are left out; the policies are those of the recipe.
+        """
+        folder, frame = self._fitted(), self._read_pairs(interactions)
+        assert folder.seen is not None
+        user, item = self._numbers(frame)
+        known = (user >= 0) & (item >= 0)
+        if not bool(known.any()):
+            raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
+        label = torch.ones(frame.height) if "label" not in frame.columns else torch.tensor(frame["label"].to_list())
+        users, items = len(folder.query_ids or ()), len(folder.item_ids or ())
+        target = torch.unique(user[known] * items + item[known])  # type: ignore[no-untyped-call]
+        best = torch.zeros(target.shape[0]).scatter_reduce_(
+            0, torch.searchsorted(target, user[known] * items + item[known]), label[known].float(), "amax"
+        )
+        offsets = folder.seen["offsets"]
+        met = torch.repeat_interleave(torch.arange(users), offsets.diff()) * items + folder.seen["item"].long()
+        met = met[~torch.isin(met, target)]
+        relevance = Relevance.from_pairs(
+            target // items, target % items, best, users, items, exclude=(met // items, met % items)
+        ).to(folder.device)
+        told = self.recipe_.evaluation
+        with torch.no_grad():
+            return evaluate_catalogue(
+                folder.model.score_all,  # type: ignore[arg-type]
+                relevance,
+                metrics=list(metrics),
+                ties=told.ties,
+                empty=told.empty,
+                gain=self.recipe_.gain,
+            )
+
+    def score(self, interactions: Any, y: Any = None) -> float:
+        """NDCG@10 of :meth:`evaluate`, for model selection with scikit-learn."""
+        return float(self.evaluate(interactions, ["ndcg@10"]).values["ndcg@10"])
+
+    # ---- ids
+
+    def _read_pairs(self, interactions: Any) -> pl.DataFrame:
+        frame = read_table(interactions, COLUMNS)
+        names = dict(zip(self._names, ("user", "item"), strict=True))
+        frame = frame.rename({name: word for name, word in names.items() if name in frame.columns and name != word})
+        if not {"user", "item"} <= set(frame.columns):
+            found = ", ".join(map(repr, frame.columns))
+            raise DataError(f"the table has columns {found}", f"expected {self._names[0]!r} and {self._names[1]!r}")
+        return frame
+
+    def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:
+        folder = self._fitted()
+        assert folder.query_ids is not None
+        assert folder.item_ids is not None
+        return (
+            folder.query_ids.find(_as_ids(frame["user"]).to_numpy()),
+            folder.item_ids.find(_as_ids(frame["item"]).to_numpy()),
+        )
+
+    def _ids(self, values: Any, word: str) -> list[Any]:
+        """Ids that were given alone or as a column, as they are known inside."""
+        if hasattr(values, "columns"):
+            frame, name = read_table(values, (word,)), dict(zip(("user", "item"), self._names, strict=True))[word]
+            column = frame[name] if name in frame.columns else frame.to_series(0)
+        elif isinstance(values, str | bytes):
+            raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
+        else:
+            column = pl.Series(word, values.tolist() if hasattr(values, "tolist") else list(values), strict=False)
+        return _as_ids(column).to_list()
+
+    def _original(self, column: pl.Series, word: str) -> pl.Series:
+        """Ids in the type that they were given in."""
+        wanted = self._types[word]
+        try:
+            return column.cast(wanted)
+        except pl.exceptions.PolarsError:
+            return column
+
+
+_COLUMN_OPTIONS = {"query_column": "user", "item_column": "item"}
+
+
+def _as_ids(column: pl.Series) -> pl.Series:
+    """Whole numbers and texts as they are, all else as text."""
+    if column.dtype.is_integer() or column.dtype == pl.String:
+        return column
+    return pl.Series(column.name, [None if value is None else str(value) for value in column.to_list()], pl.String)
+
+
+def _ids_column(ids: Ids, numbers: Array) -> pl.Series:
+    return pl.Series(list(ids)).gather(pl.Series(numbers))
+
+
+def _column(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Array:
+    joined: Array = torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy()
+    return joined
