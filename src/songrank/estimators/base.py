@@ -1,6 +1,7 @@
 """What the three estimators share: parameters as scikit-learn has them, and a fit that is a run of a recipe."""
 
 import copy
+import hashlib
 import json
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.inference.model_folder import ModelFolder, open_model, save_model
 from songrank.training.build import choose_device
+from songrank.training.carry_over import Past
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe
 from songrank.training.run import Run
@@ -24,8 +26,8 @@ try:
     from sklearn.base import BaseEstimator as _BaseEstimator
     from sklearn.exceptions import NotFittedError as _NotFittedError
 except ImportError:  # scikit-learn is welcome, not needed
-    from songrank.estimators._parameters import NotFittedError as _NotFittedError  # type: ignore[assignment]
-    from songrank.estimators._parameters import Parameters as _BaseEstimator  # type: ignore[assignment]
+    from songrank.estimators._parameters import NotFittedError as _NotFittedError
+    from songrank.estimators._parameters import Parameters as _BaseEstimator
 
 ESTIMATOR_FORMAT = "songrank-estimator"
 Callback = Callable[[dict[str, Any]], None]
@@ -65,9 +67,18 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             self.recipe or self.default_recipe, [f"data={json.dumps(str(data))}", *self._changes(), *more]
         )
 
-    def _fit(self, kind: str, source: Any, options: Mapping[str, Any], *more: str, splits: Sequence[str] = ()) -> Run:
+    def _fit(
+        self,
+        kind: str,
+        source: Any,
+        options: Mapping[str, Any],
+        *more: str,
+        splits: Sequence[str] = (),
+        past: Past | None = None,
+    ) -> Run:
         """Prepare, train, and take over what came out."""
         work = self._new_folder()
+        self._recipe(work / "data", *more)  # a mistake in it is found before the data is read
         chosen = {**options, **(self.data_options or {})}
         dataset = prepare(kind, source, work / "data", overwrite=True, **chosen)
         if "validation" not in dataset:
@@ -80,6 +91,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             warn=self._say,
             splits=tuple(splits) or ("validation", "test"),
         )
+        if past is not None:
+            past.carry_over(run.trainer, dataset)
         run.finish()
         self._take(run)
         return run
@@ -135,6 +148,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
         Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
         """
+        self._save(directory, {})
+
+    def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
+        """Save with more files, by name."""
         folder, target = self._fitted(), Path(directory)
         if target.exists() and any(target.iterdir()) and not (target / "estimator.json").exists():
             raise DataError("exists and is no estimator", "choose another place", file=str(target))
@@ -148,17 +165,16 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             "recipe": self.recipe_.model_dump(mode="json"),
             "history": self.history_,
             "best_score": self.best_score_,
+            "files": {name: hashlib.sha256(data).hexdigest() for name, data in more.items()},
         }
         try:
             text = json.dumps(plain(told), indent=2, ensure_ascii=False) + "\n"
         except TypeError as error:
             raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
         save_model(folder, target)
-        self._save_more(target)
+        for name, data in more.items():
+            write_whole(target / name, data)
         write_whole(target / "estimator.json", text)
-
-    def _save_more(self, target: Path) -> None:
-        """What a subclass keeps besides."""
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
@@ -176,6 +192,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             made.set_params(device=device)
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
             made.history_, made.best_score_ = list(told["history"]), told["best_score"]
+            if any(not isinstance(name, str) or Path(name).name != name for name in told["files"]):
+                raise ValueError("a name that leads elsewhere")
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
@@ -186,11 +204,22 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         if made.folder_.task != cls.task:
             raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
         made.evaluation_ = {}
-        made._load_more(path)
+        made._take_more({name: _checked(path / name, digest) for name, digest in told["files"].items()})
         return made
 
-    def _load_more(self, path: Path) -> None:
-        """What a subclass has kept besides."""
+    def _take_more(self, files: Mapping[str, bytes]) -> None:
+        """Take over what a subclass has kept besides."""
+
+
+def _checked(file: Path, digest: Any) -> bytes:
+    """What a file holds, if its checksum is this one."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", "save the estimator again", file=str(file)) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError("is damaged: its checksum is another", "save the estimator again", file=str(file))
+    return data
 
 
 def _seed(random_state: Any) -> int:

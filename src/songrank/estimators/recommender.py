@@ -1,6 +1,7 @@
 """Recommendation as most people want it: interactions in, items for users out."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,17 +10,15 @@ import torch
 from torch import Tensor
 
 from songrank.data.errors import DataError
-from songrank.data.ids import Ids
-from songrank.data.recommendation.interactions import Names
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.storage import Array
 from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.held_out import held_out_relevance
+from songrank.estimators.interactions import COLUMNS, Interactions, as_ids, pack, read_interactions, unpack
 from songrank.estimators.tables import kind_of, read_table, write_table
 from songrank.inference.recommend import recommend
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.relevance import Relevance
-
-COLUMNS = ("user", "item", "label", "time")
+from songrank.training.carry_over import Past
 
 
 class Recommender(RankingEstimator):
@@ -104,31 +103,41 @@ class Recommender(RankingEstimator):
             y: labels of the rows, if they are in no column.
 
         """
-        self._kind = kind_of(interactions)
-        self._learn(self._read(interactions, y))
+        self._learn(read_interactions(interactions, y, self._columns()))
         return self
 
-    def _learn(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
-        self._fit("interactions", frame, _COLUMN_OPTIONS)
+    def partial_fit(self, interactions: Any, y: Any = None, *, epochs: int = 10) -> Self:
+        """Go on with more interactions, of users and items old and new.
 
-    def _read(self, interactions: Any, y: Any = None) -> pl.DataFrame:
-        """User, item, and label and time if there are any, under these names, with ids as numbers or texts."""
-        frame = read_table(interactions, COLUMNS)
-        if y is not None:
-            frame = frame.with_columns(pl.Series("label", np.asarray(y)))
-        wanted = ColumnOptions(
-            query_column=self.user,
-            item_column=self.item,
-            label_column="label" if y is not None else self.label,
-            time_column=self.time,
+        Weights of known users and items and the loss's memory of known pairs are kept; new ones start fresh. All
+        interactions so far are trained on, for some epochs of fine-tuning with the head as it is. Of each user the two
+        that are now the last are held out. Without a fit before it, this is one.
+
+        Args:
+            interactions: as in :meth:`fit`, with the columns that were fitted.
+            y: labels of the rows, if they are in no column.
+            epochs: of fine-tuning.
+
+        """
+        if not hasattr(self, "folder_"):
+            return self.fit(interactions, y)
+        if self._past is None:
+            raise DataError("the interactions of earlier fits were not saved", "save with data=True, or fit anew")
+        more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
+        changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
+        self._learn(more, *changes, "fine_tuning.decay={}", past=self._past)
+        return self
+
+    def _learn(self, interactions: Interactions, *changes: str, past: Past | None = None) -> None:
+        columns = {"query_column": "user", "item_column": "item"}
+        run = self._fit("interactions", interactions.prepared(), columns, *changes, past=past)
+        self._interactions: Interactions = interactions
+        self._past: Past | None = Past.of(run.trainer, run.dataset)
+
+    def _columns(self) -> ColumnOptions:
+        return ColumnOptions(
+            query_column=self.user, item_column=self.item, label_column=self.label, time_column=self.time
         )
-        names = Names.find(frame.columns, wanted, "the table")
-        found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
-        frame = frame.select(pl.col(name).alias(word) for word, name in found.items() if name is not None)
-        self._names = (names.query, names.item)
-        self._types = {word: frame.schema[word] for word in ("user", "item")}
-        return frame.with_columns(_as_ids(frame["user"]), _as_ids(frame["item"]))
 
     # ---- asking
 
@@ -157,9 +166,7 @@ class Recommender(RankingEstimator):
         folder = self._fitted()
         assert folder.query_ids is not None
         assert folder.item_ids is not None
-        kind = (
-            kind_of(users) if kind_of(users) in ("pandas", "polars", "pyarrow") and hasattr(users, "columns") else None
-        )
+        kind = kind_of(users) if hasattr(users, "columns") else self._interactions.kind
         asked = list(folder.query_ids) if users is None else self._ids(users, "user")
         parts = list(
             recommend(
@@ -172,15 +179,19 @@ class Recommender(RankingEstimator):
                 fallback=fallback,
             )
         )
-        position = _column([part.position for part in parts])
+        table = self._interactions
+        user = pl.Series(asked).gather(pl.Series(_column([part.position for part in parts])))
+        item = pl.Series(list(folder.item_ids)).gather(pl.Series(_column([part.item for part in parts])))
+        known = _column([part.known for part in parts], torch.bool)
         frame = pl.DataFrame(
             {
-                self._names[0]: self._original(pl.Series(asked).gather(pl.Series(position)), "user"),
-                self._names[1]: self._original(_ids_column(folder.item_ids, _column([p.item for p in parts])), "item"),
+                table.names["user"]: table.original(user, "user"),
+                table.names["item"]: table.original(item, "item"),
                 "score": _column([part.score for part in parts], torch.float32),
                 "rank": _column([part.rank for part in parts]),
+                "source": np.where(known, "model", "popular"),
             }
-        ).with_columns(source=pl.Series(np.where(_column([p.known for p in parts], torch.bool), "model", "popular")))
+        )
         return write_table(frame, kind)
 
     def predict(self, interactions: Any) -> Array:
@@ -198,30 +209,16 @@ class Recommender(RankingEstimator):
     def evaluate(self, interactions: Any, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")) -> Evaluation:
         """How well these interactions are ranked among all items that their users have not met otherwise.
 
-        Users and items that were never seen in fitting are left out; the policies are those of the recipe.
+        Users and items that were never seen in fitting are left out; the policies are those of the recipe. Labels are
+        those of the column that was fitted, 1 where there is none.
         """
         folder, frame = self._fitted(), self._read_pairs(interactions)
-        assert folder.seen is not None
-        user, item = self._numbers(frame)
-        known = (user >= 0) & (item >= 0)
-        if not bool(known.any()):
-            raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
         label = torch.ones(frame.height) if "label" not in frame.columns else torch.tensor(frame["label"].to_list())
-        users, items = len(folder.query_ids or ()), len(folder.item_ids or ())
-        target = torch.unique(user[known] * items + item[known])  # type: ignore[no-untyped-call]
-        best = torch.zeros(target.shape[0]).scatter_reduce_(
-            0, torch.searchsorted(target, user[known] * items + item[known]), label[known].float(), "amax"
-        )
-        offsets = folder.seen["offsets"]
-        met = torch.repeat_interleave(torch.arange(users), offsets.diff()) * items + folder.seen["item"].long()
-        met = met[~torch.isin(met, target)]
-        relevance = Relevance.from_pairs(
-            target // items, target % items, best, users, items, exclude=(met // items, met % items)
-        ).to(folder.device)
+        relevance = held_out_relevance(folder, *self._numbers(frame), label)
         told = self.recipe_.evaluation
         with torch.no_grad():
             return evaluate_catalogue(
-                folder.model.score_all,  # type: ignore[arg-type]
+                lambda query: folder.model.score_all(query),  # type: ignore[operator]
                 relevance,
                 metrics=list(metrics),
                 ties=told.ties,
@@ -230,18 +227,21 @@ class Recommender(RankingEstimator):
             )
 
     def score(self, interactions: Any, y: Any = None) -> float:
-        """NDCG@10 of :meth:`evaluate`, for model selection with scikit-learn."""
+        """NDCG@10 of :meth:`evaluate`, for model selection with scikit-learn.
+
+        Folds must hold out rows and not users, of whom nothing would be known: ``KFold(shuffle=True)``.
+        """
         return float(self.evaluate(interactions, ["ndcg@10"]).values["ndcg@10"])
 
     # ---- ids
 
     def _read_pairs(self, interactions: Any) -> pl.DataFrame:
         frame = read_table(interactions, COLUMNS)
-        names = dict(zip(self._names, ("user", "item"), strict=True))
-        frame = frame.rename({name: word for name, word in names.items() if name in frame.columns and name != word})
+        names = self._interactions.names
+        frame = frame.rename({name: word for word, name in names.items() if name in frame.columns})
         if not {"user", "item"} <= set(frame.columns):
             found = ", ".join(map(repr, frame.columns))
-            raise DataError(f"the table has columns {found}", f"expected {self._names[0]!r} and {self._names[1]!r}")
+            raise DataError(f"the table has columns {found}", f"expected {names['user']!r} and {names['item']!r}")
         return frame
 
     def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:
@@ -249,42 +249,42 @@ class Recommender(RankingEstimator):
         assert folder.query_ids is not None
         assert folder.item_ids is not None
         return (
-            folder.query_ids.find(_as_ids(frame["user"]).to_numpy()),
-            folder.item_ids.find(_as_ids(frame["item"]).to_numpy()),
+            folder.query_ids.find(as_ids(frame["user"]).to_numpy()),
+            folder.item_ids.find(as_ids(frame["item"]).to_numpy()),
         )
 
     def _ids(self, values: Any, word: str) -> list[Any]:
         """Ids that were given alone or as a column, as they are known inside."""
         if hasattr(values, "columns"):
-            frame, name = read_table(values, (word,)), dict(zip(("user", "item"), self._names, strict=True))[word]
+            frame, name = (
+                read_table(values, (word,)),
+                dict(zip(("user", "item"), self._interactions.names, strict=True))[word],
+            )
             column = frame[name] if name in frame.columns else frame.to_series(0)
         elif isinstance(values, str | bytes):
             raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
         else:
             column = pl.Series(word, values.tolist() if hasattr(values, "tolist") else list(values), strict=False)
-        return _as_ids(column).to_list()
+        return as_ids(column).to_list()
 
-    def _original(self, column: pl.Series, word: str) -> pl.Series:
-        """Ids in the type that they were given in."""
-        wanted = self._types[word]
-        try:
-            return column.cast(wanted)
-        except pl.exceptions.PolarsError:
-            return column
+    # ---- saving
 
+    def save(self, directory: str | Path, *, data: bool = True) -> None:
+        """Write the model folder and the parameters; nothing in it is a pickle.
 
-_COLUMN_OPTIONS = {"query_column": "user", "item_column": "item"}
+        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
 
+        Args:
+            directory: where.
+            data: whether the interactions and the loss's memory go along, which :meth:`partial_fit` needs.
 
-def _as_ids(column: pl.Series) -> pl.Series:
-    """Whole numbers and texts as they are, all else as text."""
-    if column.dtype.is_integer() or column.dtype == pl.String:
-        return column
-    return pl.Series(column.name, [None if value is None else str(value) for value in column.to_list()], pl.String)
+        """
+        self._save(
+            directory, pack(self._interactions, self._past if data else None) if hasattr(self, "folder_") else {}
+        )
 
-
-def _ids_column(ids: Ids, numbers: Array) -> pl.Series:
-    return pl.Series(list(ids)).gather(pl.Series(numbers))
+    def _take_more(self, files: Mapping[str, bytes]) -> None:
+        self._interactions, self._past = unpack(files, self._fitted())
 
 
 def _column(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Array:

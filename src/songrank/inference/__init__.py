@@ -1,9 +1,31 @@
 """Trained models in use: opened from a folder without their data, asked for items, scores or labels, exported."""
 
-from songrank.inference.documents import score_documents
-from songrank.inference.export import export_model
-from songrank.inference.labels import label, score_labels
-from songrank.inference.model_folder import ModelFolder, open_model
-from songrank.inference.recommend import recommend
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ModelFolder", "export_model", "label", "open_model", "recommend", "score_documents", "score_labels"]
+if TYPE_CHECKING:
+    from songrank.inference.documents import score_documents as score_documents
+    from songrank.inference.export import export_model as export_model
+    from songrank.inference.labels import label as label
+    from songrank.inference.labels import score_labels as score_labels
+    from songrank.inference.model_folder import ModelFolder as ModelFolder
+    from songrank.inference.model_folder import open_model as open_model
+    from songrank.inference.recommend import recommend as recommend
+
+_HOMES = {
+    "ModelFolder": "model_folder",
+    "export_model": "export",
+    "label": "labels",
+    "open_model": "model_folder",
+    "recommend": "recommend",
+    "score_documents": "documents",
+    "score_labels": "labels",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: training needs the folder alone, and not the tables that new input is read with."""
+    if name in _HOMES:
+        return getattr(import_module(f"songrank.inference.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,88 @@
+"""From one training to the next on more data: weights and memory go with their users, items and pairs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from songrank.data import CatalogueSplit, Dataset
+from songrank.data.ids import Ids
+from songrank.losses.base import MemoryLoss
+from songrank.training.loop import Trainer
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a training on interactions leaves for the next, by original ids, since numbers change when ids are added.
+
+    Args:
+        query_ids: of users.
+        item_ids: of items.
+        weights: of the model. Tables with a row a user are called ``query…``, those with a row an item ``item…`` or
+            ``bias``; all else is shared.
+        pairs: user · items + item of each pair of training, ascending.
+        loss: name of the class of the loss that remembers.
+        memory: its tables, one number a pair or a user, NaN where there is none.
+
+    """
+
+    query_ids: Ids
+    item_ids: Ids
+    weights: Mapping[str, Tensor]
+    pairs: Tensor
+    loss: str
+    memory: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, trainer: Trainer, dataset: Dataset) -> Self:
+        """The past of a training that has ended."""
+        loss = trainer.stages[-1].loss
+        memory = {}
+        if isinstance(loss, MemoryLoss):
+            memory = {name: loss.table(name).read().cpu() for name in loss.by_pair + loss.by_query}
+        weights = {name: tensor.detach().cpu().clone() for name, tensor in trainer.model.state_dict().items()}
+        return cls(dataset.query_ids, dataset.item_ids, weights, _pairs(dataset), type(loss).__name__, memory)
+
+    def carry_over(self, trainer: Trainer, dataset: Dataset) -> None:
+        """Put weights and memory where they belong in a training that is about to begin; what is new stays as it is.
+
+        The memory goes only into a loss of the same class.
+        """
+        users = dataset.query_ids.find(list(self.query_ids))
+        items = dataset.item_ids.find(list(self.item_ids))
+        state = trainer.model.state_dict()
+        with torch.no_grad():
+            for name, old in self.weights.items():
+                if name.startswith("query") and old.shape[0] == users.shape[0]:
+                    _put_rows(state[name], users, old)
+                elif (name.startswith("item") or name == "bias") and old.shape[0] == items.shape[0]:
+                    _put_rows(state[name], items, old)
+                else:
+                    state[name].copy_(old)
+        loss = trainer.stages[-1].loss
+        if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss:
+            return
+        user, item = users[self.pairs // len(self.item_ids)], items[self.pairs % len(self.item_ids)]
+        key, now = user * dataset.num_items + item, _pairs(dataset)
+        row = torch.searchsorted(now, key).clamp(max=max(now.shape[0] - 1, 0))
+        row = torch.where((user >= 0) & (item >= 0) & (now[row] == key), row, -1)
+        for names, rows in ((loss.by_pair, row), (loss.by_query, users)):
+            for name in names:
+                values = self.memory[name]
+                kept = (rows >= 0) & values.isfinite()
+                loss.table(name).write(rows[kept], values[kept])
+
+
+def _pairs(dataset: Dataset) -> Tensor:
+    """User · items + item of each pair of training, in the order of a relevance's rows."""
+    part = dataset["train"]
+    assert isinstance(part, CatalogueSplit)
+    user, item, _ = part.pairs()
+    return user * dataset.num_items + item
+
+
+def _put_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:
+    kept = rows >= 0
+    table[rows[kept].to(table.device)] = values[kept].to(table.device)
