@@ -5,9 +5,11 @@ import inspect
 import pytest
 
 import songrank
-from songrank import data, functional, losses, memory, metrics, models, sampling
+from songrank import data, estimators, functional, losses, memory, metrics, models, sampling
 
-ROOMS = {room.__name__: room for room in (songrank, data, functional, losses, memory, metrics, models, sampling)}
+ROOMS = {
+    room.__name__: room for room in (songrank, data, estimators, functional, losses, memory, metrics, models, sampling)
+}
 NO_EXAMPLE = {"Gain", "Rows", "UNSEEN"}  # type aliases and a constant
 ABSTRACT = {"ListLoss", "MemoryLoss", "RankingLoss"}
 

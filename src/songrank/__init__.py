@@ -10,6 +10,8 @@
 ...     loss(scores(slate.query).gather(1, slate.item), slate).backward()
 """
 
+from typing import TYPE_CHECKING, Any
+
 from songrank import data, functional, losses, memory, metrics, models, sampling
 from songrank.losses import (
     KSONG,
@@ -30,13 +32,20 @@ from songrank.relevance import Relevance
 from songrank.sampling import SlateSampler
 from songrank.slate import Slate
 
+if TYPE_CHECKING:
+    from songrank.estimators import DocumentRanker as DocumentRanker
+    from songrank.estimators import LabelRanker as LabelRanker
+    from songrank.estimators import Recommender as Recommender
+
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "KSONG",
     "SONG",
     "ApproxNDCG",
+    "DocumentRanker",
     "GumbelApproxNDCG",
+    "LabelRanker",
     "LambdaRank",
     "ListMLE",
     "ListNet",
@@ -45,6 +54,7 @@ __all__ = [
     "PiRank",
     "PointwiseBCE",
     "RankNet",
+    "Recommender",
     "Relevance",
     "Slate",
     "SlateSampler",
@@ -57,3 +67,12 @@ __all__ = [
     "models",
     "sampling",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is asked for: the losses need nothing but torch."""
+    if name in ("DocumentRanker", "LabelRanker", "Recommender"):
+        from songrank import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
