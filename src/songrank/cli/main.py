@@ -14,7 +14,11 @@ from songrank.cli.compare import compare
 from songrank.cli.data import app as data
 from songrank.cli.demo import demo
 from songrank.cli.evaluate import evaluate
+from songrank.cli.export import export
+from songrank.cli.label import label
+from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
+from songrank.cli.recommend import recommend
 from songrank.cli.report import report
 from songrank.cli.train import train
 from songrank.cli.tune import tune
@@ -30,7 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, report, tune):
+for command in (demo, recipes, train, evaluate, compare, report, tune, recommend, rank, label, export):
     app.command()(command)
 
 

@@ -98,27 +98,37 @@ class Ids:
             data, offsets = self._values.numpy().tobytes(), self._offsets.tolist()
             yield from (data[a:b].decode("utf-8") for a, b in pairwise(offsets))
 
-    def find(self, values: Sequence[Any] | Array | Tensor) -> Tensor:
-        """The number of each id, −1 for an id that is not known."""
+    def find(self, values: Any) -> Tensor:
+        """The number of each id of a sequence, an array, a tensor or a polars column; −1 for one that is not known."""
         if self._offsets is None:
-            numbers = [_as_int(value) for value in _plain(values)]
-            asked = torch.tensor([0 if number is None else number for number in numbers], dtype=torch.int64)
+            asked, whole = _whole_numbers(values)
             if not len(self):
                 return torch.full_like(asked, -1)
             at = torch.searchsorted(self._values, asked).clamp(max=len(self) - 1)
-            known = (self._values[at] == asked) & torch.tensor(
-                [number is not None for number in numbers], dtype=torch.bool
-            )
-            return torch.where(known, at, -1)
+            return torch.where((self._values[at] == asked) & whole, at, -1)
         if self._numbers is None:
             self._numbers = {text: number for number, text in enumerate(self)}
         known_texts = self._numbers
         return torch.tensor([known_texts.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
 
 
-def _plain(values: Sequence[Any] | Array | Tensor) -> Sequence[Any]:
-    listed: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+def _plain(values: Any) -> Sequence[Any]:
+    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for columns of polars
+    listed: Sequence[Any] = as_list() if as_list is not None else list(values)
     return listed
+
+
+def _whole_numbers(values: Any) -> tuple[Tensor, Tensor]:
+    """Ids as int64, and which of them are such numbers at all; columns of whole numbers all at once."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    if hasattr(values, "to_numpy") and hasattr(values, "null_count") and values.dtype.is_integer():
+        values = values.to_numpy()  # floats where a value is missing, which go the slow way
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64:
+        return torch.from_numpy(values.astype(np.int64)), torch.ones(values.shape[0], dtype=torch.bool)
+    numbers = [_as_int(value) for value in _plain(values)]
+    asked = torch.tensor([0 if number is None else number for number in numbers], dtype=torch.int64)
+    return asked, torch.tensor([number is not None for number in numbers], dtype=torch.bool)
 
 
 def _as_int(value: Any) -> int | None:

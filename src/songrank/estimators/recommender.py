@@ -16,7 +16,7 @@ from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_relevance
 from songrank.estimators.interactions import COLUMNS, Interactions, as_ids, pack, read_interactions, unpack
 from songrank.estimators.tables import kind_of, read_table, write_table
-from songrank.inference.recommend import recommend
+from songrank.inference.items import recommend
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.training.carry_over import Past
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from songrank.inference.documents import score_documents as score_documents
     from songrank.inference.export import export_model as export_model
+    from songrank.inference.items import recommend as recommend
     from songrank.inference.labels import label as label
     from songrank.inference.labels import score_labels as score_labels
     from songrank.inference.model_folder import ModelFolder as ModelFolder
     from songrank.inference.model_folder import open_model as open_model
-    from songrank.inference.recommend import recommend as recommend
 
 _HOMES = {
     "ModelFolder": "model_folder",
     "export_model": "export",
     "label": "labels",
     "open_model": "model_folder",
-    "recommend": "recommend",
+    "recommend": "items",
     "score_documents": "documents",
     "score_labels": "labels",
 }

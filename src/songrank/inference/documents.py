@@ -29,8 +29,8 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
     folder.need("search")
     raw = np.asarray(features)
     how = folder.info["features"].get("within_query", "none")
-    transform = FeatureTransform.from_json(folder.info["transform"])
-    expected = transform.num_features // (2 if how == "z-rank" else 1)
+    transform = _transform(folder)
+    expected = num_raw_features(folder)
     if raw.ndim != 2 or raw.shape[1] != expected:
         raise DataError(f"features have shape {list(raw.shape)}", f"expected [documents, {expected}], as in training")
     try:
@@ -50,6 +50,19 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
             part = compare_within(part, lengths[first:last], how)
         scores[begin:end] = _score(folder, transform.apply(part), lengths[first:last])
     return scores
+
+
+def num_raw_features(folder: ModelFolder) -> int:
+    """How many features a document has in a file; the model may see each in two ways."""
+    told = folder.info["features"]
+    return int(told["count"]) // (2 if told.get("within_query") == "z-rank" else 1)
+
+
+def _transform(folder: ModelFolder) -> FeatureTransform:
+    """That of training; synthetic documents have none."""
+    if "transform" in folder.info:
+        return FeatureTransform.from_json(folder.info["transform"])
+    return FeatureTransform.fit([], int(folder.info["features"]["count"]))
 
 
 def _score(folder: ModelFolder, rows: Array, lengths: Array) -> Array:

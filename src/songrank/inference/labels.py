@@ -13,6 +13,7 @@ from songrank.data.errors import DataError
 from songrank.data.labelling.feature_rows import scale_rows
 from songrank.data.labelling.words import PADDING, UNKNOWN, tokenise
 from songrank.data.storage import Array
+from songrank.inference.items import top
 from songrank.inference.model_folder import ModelFolder
 
 _SCORES = 2**24  # scores, features or words' vectors that are held at once
@@ -60,15 +61,17 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
     return scale_rows(lengths, dense.reshape(-1), told.get("scale", "none")).reshape(dense.shape)
 
 
+def rows_at_once(folder: ModelFolder) -> int:
+    """How many texts are scored together."""
+    sizes, width = folder.info["sizes"], folder.info.get("vocabulary", {}).get("width", 0)
+    return int(max(1, _SCORES // max(sizes["num_labels"], sizes.get("num_features", 0), width * _WORD)))
+
+
 def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
     """Scores [B, labels] of all labels, a batch of texts at a time."""
     folder.need("labelling")
     rows = queries.shape[0] if hasattr(queries, "shape") else len(queries)
-    sizes = folder.info["sizes"]
-    each = max(
-        sizes["num_labels"], sizes.get("num_features", 0), folder.info.get("vocabulary", {}).get("width", 0) * _WORD
-    )
-    step = max(1, _SCORES // each)
+    step = rows_at_once(folder)
     for first in range(0, rows, step):
         part = read_queries(folder, queries[first : first + step])
         with torch.no_grad():
@@ -81,10 +84,10 @@ def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
     Args:
         folder: of a labelling task.
         queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the file that training came from.
-        k: how many labels a text, at most all of them.
+        k: how many labels a text, at most all of them; of equal scores the first in order of number.
 
     """
     k = check_int("k", k)
     for scores in score_labels(folder, queries):
-        value, item = scores.topk(min(k, scores.shape[1]))
-        yield Labels(item.cpu(), value.cpu())
+        value, item = top(scores, min(k, scores.shape[1]))
+        yield Labels(item, value)

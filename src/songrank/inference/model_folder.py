@@ -26,6 +26,7 @@ from songrank.data.errors import DataError
 from songrank.data.files import write_whole
 from songrank.data.ids import Ids
 from songrank.data.storage import read_arrays, read_json
+from songrank.inference.folder_checks import check_tables
 from songrank.models.registry import INPUTS, MODELS
 
 FORMAT = "songrank-model"
@@ -33,7 +34,7 @@ VERSION = 2
 WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
 MODEL_FILES = (WEIGHTS, IDS, SEEN, WORDS)
 TASKS = {"ids": "recommendation", "documents": "search", "features": "labelling", "words": "labelling"}
-_READS = ("features", "transform", "vocabulary")  # what dataset.json says about how input is read
+_READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
 _AGAIN = "copy the folder again, or train again"
 
 
@@ -209,7 +210,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
             seen,
             words,
         )
-        _check_tables(folder)
+        check_tables(folder)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
         if isinstance(error, DataError):
             raise
@@ -230,7 +231,8 @@ def _description(path: Path) -> dict[str, Any]:
     inputs, section = info.get("inputs"), info.get("model")
     sound = (
         isinstance(inputs, str)
-        and TASKS.get(inputs) == info.get("task")
+        and inputs in TASKS
+        and TASKS[inputs] == info.get("task")
         and isinstance(section, dict)
         and section.get("name") in INPUTS[inputs]
         and isinstance(info.get("sizes"), dict)
@@ -260,10 +262,13 @@ def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
     weights = read_arrays(path / WEIGHTS, _AGAIN)
     options = {key: value for key, value in info["model"].items() if key != "name"}
     try:
+        layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
+        if max(layers) > len(weights):  # before so many are built
+            raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
         with torch.device("meta"):
             model = MODELS[info["model"]["name"]](**info["sizes"], **options)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+    except Exception as error:  # models raise whatever they like at options that are none
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
             f"describes no model that can be built ({reason})", _AGAIN, file=str(path / "model.json")
@@ -274,26 +279,3 @@ def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
         raise DataError("holds weights that are no numbers", _AGAIN, file=str(path / WEIGHTS))
     model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
     return model
-
-
-def _check_tables(folder: ModelFolder) -> None:
-    """Raise ``ValueError`` if ids, seen items or the way input is read do not fit the model's sizes."""
-    sizes, info = folder.info["sizes"], folder.info
-    items = sizes.get("num_items", sizes.get("num_labels"))
-    sound = (folder.item_ids is None or len(folder.item_ids) == items) and (
-        folder.query_ids is None or len(folder.query_ids) == sizes["num_queries"]
-    )
-    if folder.seen is not None:
-        offsets, item, count = folder.seen["offsets"], folder.seen["item"], folder.seen["count"]
-        sound = sound and offsets.shape == (sizes["num_queries"] + 1,) and count.shape == (items,)
-        sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
-        sound = sound and bool((offsets.diff() >= 0).all())
-        sound = sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
-    if folder.words is not None:
-        told = info["vocabulary"]
-        sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
-        sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
-    if folder.inputs in ("documents", "features"):
-        sound = sound and info["features"]["count"] == sizes["num_features"]
-    if not sound:
-        raise ValueError("tables")

@@ -37,9 +37,10 @@ class JsonLine:
     def example(self) -> Example:
         """The object as a text with labels."""
         labels = self._labels()
-        return Example(self._text(), labels, self._relevance(len(labels)), self.id())
+        return Example(self.text(), labels, self._relevance(len(labels)), self.id())
 
-    def _text(self) -> str:
+    def text(self) -> str:
+        """The text, or its title and content."""
         names = ("text",) if self.values.get("text") is not None else ("title", "content")
         parts = [self.values[name] for name in names if self.values.get(name) is not None]
         if not parts:

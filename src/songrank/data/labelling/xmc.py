@@ -104,7 +104,7 @@ def _read(file: Source, job: Job, labels: RaggedWriter, features: RaggedWriter) 
         if header is None:
             line, _, data = block.data.partition(b"\n")
             header, block = parse_header(line, file.name), Block(data, 2, file.name)
-        block = _first_rows(block, header.rows - done, header.rows)
+        block = first_rows(block, header.rows - done, header.rows)
         if block.data:
             bags = parse_bags(block, header)
             labels.append(bags.label_counts, item=bags.item)
@@ -114,7 +114,7 @@ def _read(file: Source, job: Job, labels: RaggedWriter, features: RaggedWriter) 
     return header
 
 
-def _first_rows(block: Block, most: int, said: int) -> Block:
+def first_rows(block: Block, most: int, said: int) -> Block:
     """A blank line is a row without labels and features, but after the last row it is nothing."""
     if block.data.count(b"\n") <= most:
         return block

@@ -19,8 +19,8 @@ from songrank.data.tables.encoding import IdColumn
 from songrank.data.tables.frames import TABLE, collect, column_names, find_column, need_column, read_parquet, to_polars
 from songrank.data.tables.times import TIME_EXPECTED, read_times
 
-_QUERY = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
-_ITEM = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
+USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
+ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
 _LABEL = ("rating", "label", "score", "relevance", "stars", "overall")
 _TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "created_at")
 _FILES = ["*.parquet", "*.csv", "*.tsv", "*.txt", "*.dat", "*.inter"]
@@ -39,8 +39,8 @@ class Names:
     def find(cls, columns: list[str], options: ColumnOptions, file: str) -> "Names":
         """As the options say, or by usual names."""
         names = cls(
-            need_column(options.query_column, _QUERY, columns, "query", file),
-            need_column(options.item_column, _ITEM, columns, "item", file),
+            need_column(options.query_column, USER_NAMES, columns, "query", file),
+            need_column(options.item_column, ITEM_NAMES, columns, "item", file),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, _TIME, columns, "time", file),
         )
@@ -111,7 +111,9 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
             else:
                 collector = _add_text(collector, replace(file, encoding=options.encoding), options, job)
     assert collector is not None  # a source has at least one file
-    return to_catalogue(collector.finish(), options, job)
+    content = to_catalogue(collector.finish(), options, job)
+    content.extra["called"] = {"query": collector.names.query, "item": collector.names.item}
+    return content
 
 
 def _add_table(collector: Collector | None, table: pl.LazyFrame, file: str, options: ColumnOptions) -> Collector:

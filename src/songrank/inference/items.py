@@ -26,6 +26,7 @@ class Recommendations:
         score: the model's, or for the fallback how many users met the item in training.
         rank: from 1.
         known: False where the user was never seen in training, and the rows are the fallback's.
+        num_users: how many users were asked about in this batch, with rows or without.
 
     """
 
@@ -34,23 +35,24 @@ class Recommendations:
     score: Tensor
     rank: Tensor
     known: Tensor
+    num_users: int
 
 
 def recommend(
     folder: ModelFolder,
-    users: Sequence[Any],
+    users: Sequence[Any] | Any,
     k: int = 10,
     *,
     exclude_seen: bool = True,
-    allow: Sequence[Any] | None = None,
-    deny: Sequence[Any] = (),
+    allow: Sequence[Any] | Any | None = None,
+    deny: Sequence[Any] | Any = (),
     fallback: str = "popular",
 ) -> Iterator[Recommendations]:
     """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
 
     Args:
         folder: of a recommendation task.
-        users: original ids, in any order; one may occur twice.
+        users: original ids, a sequence or a polars column, in any order; one may occur twice.
         k: how many items a user.
         exclude_seen: leave out what the user met in any split of the data.
         allow: original ids of the only items that may be recommended; None for all.
@@ -70,7 +72,9 @@ def recommend(
     number = folder.query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
         unknown = users[int((number < 0).nonzero()[0])]
-        raise UserError(f"user {shown(unknown)} was never seen in training; say fallback='popular' or 'none'")
+        raise UserError(
+            f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
+        )
     barred = _barred(folder.item_ids, allow, deny).to(folder.device)
     popular = _popular(folder.seen["count"], barred, k) if fallback == "popular" else None
     step = max(1, _SCORES.get(folder.device.type, 2**26) // len(folder.item_ids))
@@ -78,7 +82,7 @@ def recommend(
         yield _batch(folder, number[first : first + step], first, k, barred, popular, exclude_seen)
 
 
-def _barred(items: Ids, allow: Sequence[Any] | None, deny: Sequence[Any]) -> Tensor:
+def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:
     """[N]: which items may not be recommended to anybody."""
     barred = torch.zeros(len(items), dtype=torch.bool)
     if allow is not None:
@@ -89,6 +93,8 @@ def _barred(items: Ids, allow: Sequence[Any] | None, deny: Sequence[Any]) -> Ten
         barred[allowed[allowed >= 0]] = False
     denied = items.find(deny)
     barred[denied[denied >= 0]] = True
+    if bool(barred.all()):
+        raise UserError("allow and deny leave no item; nothing could be recommended")
     return barred
 
 
@@ -119,8 +125,8 @@ def _batch(
     row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
     order = torch.argsort(row, stable=True)
     row, item, score, by_model = row[order], item[order], score[order], by_model[order]
-    begins = torch.searchsorted(row, row)  # where each row's user begins
-    return Recommendations(row + first, item, score, torch.arange(row.shape[0]) - begins + 1, by_model)
+    rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each row's user begins
+    return Recommendations(row + first, item, score, rank, by_model, number.shape[0])
 
 
 def _best(
@@ -131,7 +137,7 @@ def _best(
         return query, query, torch.zeros(0)
     with torch.no_grad():
         scores = folder.model.score_all(query.to(folder.device)).float()  # type: ignore[operator]
-    scores = scores.masked_fill(barred, -torch.inf)
+    scores[:, barred] = -torch.inf
     if exclude_seen:
         assert folder.seen is not None
         offsets, item = folder.seen["offsets"], folder.seen["item"]
@@ -141,20 +147,24 @@ def _best(
         met = item[torch.repeat_interleave(offsets[query], counts) + within].long()
         scores[row.to(scores.device), met.to(scores.device)] = -torch.inf
     wide = min(scores.shape[1], k)
-    value, item = _top(scores, wide)
+    value, item = top(scores, wide)
     left = value > -torch.inf
     row = torch.arange(query.shape[0]).unsqueeze(1).expand(-1, wide)
     return row[left], item[left], value[left]
 
 
-def _top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row and where they stand, of equal ones those that stand first."""
-    least = scores.topk(k).values[:, -1:]
-    ties = (scores >= least).sum(1)
-    if bool((ties > k).any()):  # rare: then a full sort decides by place
-        value, item = torch.sort(scores, dim=1, descending=True, stable=True)
-        return value[:, :k].cpu(), item[:, :k].cpu()
-    value, item = scores.topk(k)
+def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, best first, and where they stand; of equal ones those that stand first. −∞ is none.
+
+    >>> top(torch.tensor([[1.0, 3.0, 3.0, 1.0]]), 3)[1].tolist()
+    [[1, 2, 0]]
+    """
+    value, item = scores.topk(min(k + 1, scores.shape[1]))
+    tied = (value[:, k - 1 : k] == value[:, k:]).any(1) & (value[:, k - 1] > -torch.inf)
+    value, item = value[:, :k], item[:, :k]
+    if bool(tied.any()):  # rare: a full sort decides by place, in these rows alone
+        ordered, place = torch.sort(scores[tied], dim=1, descending=True, stable=True)
+        value[tied], item[tied] = ordered[:, :k], place[:, :k]
     item, order = item.sort(dim=1)
     value, order = value.gather(1, order).sort(dim=1, descending=True, stable=True)
     return value.cpu(), item.gather(1, order).cpu()

@@ -1,0 +1,69 @@
+"""Whether the tables of a model folder fit its model: nothing that comes from a file is used before this."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.search.transforms import FeatureTransform
+
+if TYPE_CHECKING:
+    from songrank.inference.model_folder import ModelFolder
+
+
+def check_tables(folder: "ModelFolder") -> None:
+    """Raise ``ValueError`` if ids, seen items or the way input is read do not fit the model's sizes."""
+    sizes, info = folder.info["sizes"], folder.info
+    items = sizes.get("num_items", sizes.get("num_labels"))
+    sound = (folder.item_ids is None) == (folder.inputs == "documents")
+    sound = sound and (folder.query_ids is None) == (folder.inputs != "ids")
+    sound = sound and (folder.item_ids is None or _sound_ids(folder.item_ids, items))
+    sound = sound and (folder.query_ids is None or _sound_ids(folder.query_ids, sizes["num_queries"]))
+    if folder.seen is not None:
+        offsets, item, count = folder.seen["offsets"], folder.seen["item"], folder.seen["count"]
+        sound = sound and (offsets.dtype, item.dtype, count.dtype) == (torch.int64, torch.int32, torch.int64)
+        sound = sound and offsets.shape == (sizes["num_queries"] + 1,) and count.shape == (items,) and item.ndim == 1
+        sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
+        sound = sound and bool((offsets.diff() >= 0).all())
+        sound = sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
+    if folder.words is not None:
+        told = info["vocabulary"]
+        sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
+        sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
+        sound = sound and isinstance(told["lowercase"], bool)
+    if folder.inputs in ("documents", "features"):
+        sound = sound and info["features"]["count"] == sizes["num_features"]
+        sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
+    if folder.inputs == "documents":
+        sound = sound and _sound_documents(info["features"], info.get("transform"))
+    sound = sound and all(isinstance(name, str) for name in info.get("called", {}).values())
+    if not sound:
+        raise ValueError("tables")
+
+
+def _sound_ids(ids: Ids, count: int) -> bool:
+    """Whether so many ids can be looked up: whole numbers that ascend, or texts."""
+    arrays = ids.arrays("id")
+    values, offsets = arrays["id"], arrays.get("id.offsets")
+    if len(ids) != count or values.ndim != 1:
+        return False
+    if offsets is None:
+        return values.dtype == np.int64 and bool((values[1:] > values[:-1]).all())
+    whole = offsets[0] == 0 and offsets[-1] == values.shape[0] and bool((offsets[1:] >= offsets[:-1]).all())
+    return whole and (values.dtype, offsets.dtype) == (np.uint8, np.int64) and len(set(ids)) == count
+
+
+def _sound_documents(told: Mapping[str, Any], transform: Mapping[str, Any] | None) -> bool:
+    """Whether new documents can be read as those of training were; synthetic ones have no transformation."""
+    how, names = told.get("within_query", "none"), told.get("names")
+    raw = told["count"] // (2 if how == "z-rank" else 1)
+    try:
+        sound = transform is None or FeatureTransform.from_json(transform).num_features == told["count"]
+    except DataError:
+        return False
+    sound = sound and how in ("none", "z", "rank", "z-rank")
+    named = names is None or (isinstance(names, list) and len(names) == raw and all(isinstance(n, str) for n in names))
+    return sound and named and told.get("first_index", 1) in (0, 1)
