@@ -17,7 +17,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def songrank(capfd, monkeypatch):
-    """The command in this process, since starting one takes seconds; signals and a few plain calls are real processes."""
+    """The command in this process, since starting one takes seconds; signals and some calls are real processes."""
     from songrank.cli import main
 
     def run(*words):

@@ -18,6 +18,7 @@ COLUMNS = {
     "offsets": "row q of the split holds the entries offsets[q] to offsets[q + 1] of the columns below",
     "item": "number of the item of each relevant pair",
     "label": "relevance y of each pair or document; 0 is irrelevant",
+    "weight": "weight of each query in training",
     "time": "time of each pair, as the source gives it; dates in microseconds since 1970 (nanoseconds if it has them)",
     "features": "one row of features a document, after the transformation stored here",
     "features.offsets": "row q has the features features.offsets[q] to features.offsets[q + 1]",
@@ -35,11 +36,12 @@ class Content:
     Args:
         task: ``"recommendation"``, ``"labelling"`` or ``"search"``.
         splits: arrays of each split by name: ``offsets`` and ``label`` always; ``item`` (and ``time``) in catalogues;
-            ``features`` in lists; ``features.offsets/index/value`` or ``tokens`` and ``lengths`` for labelling.
+            ``features`` in lists; ``weight`` where queries have weights;
+            ``features.offsets/index/value`` or ``tokens`` and ``lengths`` for labelling.
         item_ids: of a catalogue.
         query_ids: one for all splits, or one a split.
         extra: more that belongs into ``dataset.json``: ``features``, ``transform``, ``vocabulary``, ``training``,
-            ``source``.
+            ``source``, ``called``.
 
     """
 

@@ -66,7 +66,8 @@ class CatalogueSplit:
     """One split of a catalogue task: query q has the pairs ``offsets[q]`` to ``offsets[q + 1]``, oldest first.
 
     ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
-    ``lengths`` [Q]. They are None for recommendation, where a query is just an id.
+    ``lengths`` [Q]. They are None for recommendation, where a query is just an id. ``weight`` [Q] is each query's in
+    training; None where all count alike.
 
     >>> ones = torch.ones(3)
     >>> split = CatalogueSplit("train", 9, offsets=torch.tensor([0, 2, 3]), item=torch.tensor([4, 1, 4]), label=ones)
@@ -83,6 +84,7 @@ class CatalogueSplit:
     features: SparseRows | None = None
     tokens: Tensor | None = None
     lengths: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def num_queries(self) -> int:
@@ -113,6 +115,8 @@ class CatalogueSplit:
 class ListSplit:
     """One split of a list task: query q has rows ``offsets[q]`` to ``offsets[q + 1]`` of ``features`` and ``label``.
 
+    ``weight`` [Q] is each query's in training; None where all count alike.
+
     >>> label = torch.tensor([0.0, 1.0, 0.0])
     >>> split = ListSplit("train", offsets=torch.tensor([0, 2, 3]), label=label, features=torch.zeros(3, 5))
     >>> split.lengths.tolist(), split.num_pairs
@@ -123,6 +127,7 @@ class ListSplit:
     offsets: Tensor
     label: Tensor
     features: Tensor
+    weight: Tensor | None = None
 
     @property
     def num_queries(self) -> int:
@@ -264,7 +269,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         if written != found:
             raise DataError("does not fit its dataset.json", "prepare the data set again", file=str(file))
         if self.form == "list":
-            return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"])
+            return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         features = None
         if "features.value" in arrays:
             offsets, index, value = (arrays[f"features.{part}"] for part in ("offsets", "index", "value"))
@@ -279,6 +284,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             features,
             arrays.get("tokens"),
             arrays.get("lengths"),
+            arrays.get("weight"),
         )
 
     def relevance(self, split: str, *, exclude: tuple[str, ...] | None = None) -> Relevance:

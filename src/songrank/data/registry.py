@@ -232,6 +232,16 @@ KINDS = {
             "labelling.text:TextOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
+            reads_tables=True,
+        ),
+        Kind(
+            "label-table",
+            "labelling",
+            "Features and a column of lists of labels, in a table",
+            "a Parquet file or a DataFrame",
+            "labelling.labelled_rows:label_rows",
+            "labelling.labelled_rows:LabelTableOptions",
+            reads_tables=True,
         ),
         Kind(
             "arff",

@@ -1,6 +1,8 @@
 """Fit, predict, save: ranking models in scikit-learn's manners, on the same training code as the command line."""
 
 from songrank.estimators.base import NotFittedError
+from songrank.estimators.document_ranker import DocumentRanker
+from songrank.estimators.label_ranker import LabelRanker
 from songrank.estimators.recommender import Recommender
 
-__all__ = ["NotFittedError", "Recommender"]
+__all__ = ["DocumentRanker", "LabelRanker", "NotFittedError", "Recommender"]

@@ -34,7 +34,13 @@ Callback = Callable[[dict[str, Any]], None]
 
 
 class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
-    """The estimator was asked before it was fitted; also scikit-learn's error of this name, where that is installed."""
+    """The estimator was asked before it was fitted; also scikit-learn's error of this name, where that is installed.
+
+    >>> from songrank import Recommender
+    >>> Recommender().recommend(["a"])
+    Traceback (most recent call last):
+    songrank.estimators.base.NotFittedError: this Recommender is not fitted yet; call fit first
+    """
 
 
 class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
@@ -61,10 +67,14 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         words |= {"seed": _seed(self.random_state), "device": self.device, **(self.options or {})}
         return [f"{key}={json.dumps(value)}" for key, value in words.items()]
 
+    def _default_recipe(self) -> str:
+        """The shipped recipe that is run if none is named."""
+        return self.default_recipe
+
     def _recipe(self, data: Path, *more: str) -> Recipe:
         """The recipe that a fit runs."""
         return load_recipe(
-            self.recipe or self.default_recipe, [f"data={json.dumps(str(data))}", *self._changes(), *more]
+            self.recipe or self._default_recipe(), [f"data={json.dumps(str(data))}", *self._changes(), *more]
         )
 
     def _fit(

@@ -39,6 +39,8 @@ class SlateSampler:
         gain: gain of a label.
         length: instead of ``relevant`` and ``irrelevant``: lists cut to this many columns, relevant and irrelevant
             items in proportion, with both represented, and the full list's counts.
+        query_weight: [Q], weight of each query held here in a batch's mean; None where all count alike. A weight of 2
+            is the query drawn twice. What is drawn does not depend on it.
         partial: the last batch of an epoch: ``"short"``, ``"pad"`` (filled up with rows of weight 0, so that all
             batches have one shape) or ``"drop"``.
 
@@ -61,6 +63,7 @@ class SlateSampler:
         gain: Gain = "exp2",
         *,
         length: int | None = None,
+        query_weight: Tensor | None = None,
         partial: str = "short",
     ) -> None:
         if not isinstance(relevance, Relevance):
@@ -73,6 +76,7 @@ class SlateSampler:
         self.k = None if k is None else check_int("k", k)
         self.gain = gain
         self.length = None if length is None else check_int("length", length, 3)
+        self.query_weight = _check_weight(query_weight, relevance)
         self.partial = check_choice("partial", partial, ("short", "pad", "drop"))
         self.epoch = 0
         self.position = 0
@@ -252,6 +256,7 @@ class SlateSampler:
             ideal_dcg=self._ideal_dcg[local],
             k=self.k,
             gain=self.gain,
+            row_weight=None if self.query_weight is None else self.query_weight[local],
             **parts,
         )
 
@@ -275,9 +280,22 @@ class SlateSampler:
             num_relevant=slate.num_relevant,
             ideal_dcg=slate.ideal_dcg,
             k=slate.k,
-            row_weight=weight,
+            row_weight=weight if slate.row_weight is None else weight * slate.row_weight,
             gain=slate.gain,
         )
+
+
+def _check_weight(weight: Tensor | None, relevance: Relevance) -> Tensor | None:
+    """Weights of the queries held here in float32, on the relevance's device, or what is wrong with them."""
+    if weight is None:
+        return None
+    first, last = relevance.query_range
+    if not isinstance(weight, Tensor) or weight.shape != (last - first,):
+        fail("query_weight", getattr(weight, "shape", type(weight).__name__), f"a tensor of shape [{last - first}]")
+    weight = weight.to(relevance.device, torch.float32)
+    if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool((weight > 0).any()):
+        fail("query_weight", "negative, not finite or nothing but 0", "finite weights of at least 0, one above 0")
+    return weight
 
 
 def _entries(start: Tensor, count: Tensor, order: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -160,6 +160,7 @@ def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stag
                     seed=derive_key(recipe.seed, number) % 2**31,
                     k=built.k,
                     gain=recipe.gain,
+                    query_weight=dataset["train"].weight,
                     partial="pad" if relevance.device.type == "cuda" else "short",  # one shape for the captured step
                 ),
                 **section.model_dump(exclude={"loss", "reset_head"}),

@@ -7,6 +7,8 @@ from pydantic import Field
 
 from songrank.data.content import Content
 from songrank.data.errors import DataError
+from songrank.data.ids import Ids
+from songrank.data.labelling.labelled_rows import LabelledRows
 from songrank.data.labelling.rows import Role, Split, is_given, label_table, labelling_content, split_rows
 from songrank.data.labelling.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.data.labelling.text_rows import TextRows
@@ -38,8 +40,8 @@ class TextOptions(QuerySplitOptions):
     encoding: str = Field("utf-8", description="of the files")
 
 
-def xmc_text(source: Path, options: TextOptions, job: Job, scratch: Path) -> Content:
-    """Read texts and their labels, from JSON lines or from one file of texts and one of labels.
+def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratch: Path) -> Content:
+    """Read texts and their labels, from JSON lines, from one file of texts and one of labels, or from memory.
 
     * JSON lines (``trn.json``, ``tst.json``, ``*.jsonl``): a text under ``text``, or under ``title`` and ``content``;
       a list under ``labels`` or ``target_ind``, with graded relevance under ``target_rel`` if there is any; an id under
@@ -57,19 +59,24 @@ def xmc_text(source: Path, options: TextOptions, job: Job, scratch: Path) -> Con
     in their file.
 
     Args:
-        source: a zip archive or a folder, or one file of JSON lines.
+        source: a zip archive or a folder, one file of JSON lines, or ``LabelledRows`` with texts.
         options: how texts are cut into words and rows are split.
         job: told about progress and about what is left out.
         scratch: a folder for what does not fit in memory, inside that of the data set.
 
     """
-    files = find_text_files(source, options, options.encoding)
     rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase, most=options.max_tokens))
-    counts = _read(files, rows, options, job)
-    catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
-    item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
-    codes, texts = rows.labels.finish(), rows.texts.finish()
-    labels = Ragged(codes.offsets, {"item": number[codes.columns["code"]], "label": codes.columns["label"]})
+    if isinstance(source, LabelledRows):
+        rows.add_texts(source.texts)
+        counts: dict[Role, int] = {"all": rows.texts.rows}
+        item_ids, labels = source.item_ids, source.labels
+    elif isinstance(source, Path):
+        files = find_text_files(source, options, options.encoding)
+        counts = _read(files, rows, options, job)
+        item_ids, labels = _labels(files, rows, job)
+    else:
+        raise DataError(f"source is a {type(source).__name__}", "expected a file, a folder or an archive")
+    texts = rows.texts.finish()
     splits = split_rows(counts, options)
     words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
     write_words(scratch.parent / VOCABULARY_FILE, words)
@@ -101,6 +108,14 @@ def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> d
         else rows.read_json(source, job, own_ids=own_ids)
         for role, source in files.texts.items()
     }
+
+
+def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, Ragged]:
+    """The catalogue, and the labels of every row as numbers in it."""
+    catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
+    item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
+    codes = rows.labels.finish()
+    return item_ids, Ragged(codes.offsets, {"item": number[codes.columns["code"]], "label": codes.columns["label"]})
 
 
 def _vocabulary(rows: TextRows, texts: Ragged, train: Split, options: TextOptions) -> tuple[list[str], Array]:

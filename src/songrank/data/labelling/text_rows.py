@@ -57,7 +57,7 @@ class TextRows:
             examples = [line.example() for line in lines]
             for line, example in zip(lines, examples, strict=True):
                 self._add_id(example.id, line)
-            self._add_texts(example.text for example in examples)
+            self.add_texts(example.text for example in examples)
             relevance = [[1.0] * len(e.labels) if e.relevance is None else e.relevance for e in examples]
             self._add_labels([example.labels for example in examples], [line.line for line in lines], source, relevance)
         return self.texts.rows - before
@@ -66,7 +66,7 @@ class TextRows:
         """Add one text a line, and from the other file its labels, separated by blanks; return how many there are."""
         before = self.texts.rows
         for block in texts.blocks(job):
-            self._add_texts(_lines(block))
+            self.add_texts(_lines(block))
         rows, before = self.texts.rows - before, self.labels.rows
         for block in labels.blocks(job):
             names = [line.split() for line in _lines(block)]
@@ -77,7 +77,8 @@ class TextRows:
             raise DataError(what, "expected one line of labels a text, blank where it has none", file=labels.name)
         return rows
 
-    def _add_texts(self, texts: Iterable[str]) -> None:
+    def add_texts(self, texts: Iterable[str]) -> None:
+        """Take in the words of texts."""
         lengths: list[int] = []
         codes: list[int] = []
         for text in texts:

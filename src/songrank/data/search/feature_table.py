@@ -29,7 +29,7 @@ from songrank.data.tables.columns import (
 from songrank.data.tables.delimited import DelimitedFile
 from songrank.data.tables.frames import TABLE, collect, column_names, find_column, need_column, read_parquet, to_polars
 
-_QUERY = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
+QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
 _LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")
 _SPLIT = ("split",)
 _ENDINGS = (".parquet", ".csv", ".tsv", ".txt")
@@ -42,6 +42,7 @@ class FeatureTableOptions(ListOptions):
     query_column: str = Field("auto", description="column of queries; auto: found by its name")
     label_column: str = Field("auto", description="column of labels; auto: found by its name")
     split_column: str | None = Field("auto", description="column of train, validation, test; auto: if called split")
+    weight_column: str | None = Field(None, description="column of weights in training, one for all rows of a query")
     ignore: list[str] = Field(default_factory=list, description="columns that are no features, with commas between")
     separator: str | None = Field(None, description="of a text file: found in its first line if not given")
     encoding: str = Field("utf-8", description="of a text file")
@@ -60,6 +61,7 @@ class Names:
     query: str
     label: str
     split: str | None
+    weight: str | None
     features: tuple[str, ...]
 
     @classmethod
@@ -68,25 +70,33 @@ class Names:
         for name in options.ignore:
             need_column(name, (), columns, "ignored", file)
         left = [name for name in columns if name not in options.ignore]
-        query = need_column(options.query_column, _QUERY, left, "query", file)
+        query = need_column(options.query_column, QUERY_NAMES, left, "query", file)
         label = need_column(options.label_column, _LABEL, [n for n in left if n != query], "label", file)
         split = find_column(options.split_column, _SPLIT, [n for n in left if n not in (query, label)], "split", file)
-        features = tuple(name for name in left if name not in (query, label, split))
+        weight = find_column(options.weight_column, (), left, "weight", file)
+        features = tuple(name for name in left if name not in (query, label, split, weight))
         if not features:
             raise DataError(f"has no features beside {query!r} and {label!r}", "expected more columns", file=file)
-        return cls(query, label, split, features)
+        return cls(query, label, split, weight, features)
 
     @property
     def all(self) -> list[str]:
         """All that are read."""
-        return [self.query, self.label, *([] if self.split is None else [self.split]), *self.features]
+        return [
+            *(name for name in (self.query, self.label, self.split, self.weight) if name is not None),
+            *self.features,
+        ]
 
 
 def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
-    """A file, files named after splits in a folder or archive, the parts of one table there, or a table in memory."""
+    """A file, files named after splits in a folder or archive, the parts of one table there, or a table in memory.
+
+    Of a table in memory an iterator of its parts will do, so that no more than one of them need be there at a time.
+    """
     collector = _Collector(options, ListRows(scratch))
     if not isinstance(source, Path):
-        collector.add_table(to_polars(source).lazy(), TABLE, None)
+        for table in source if isinstance(source, Iterator) else (source,):
+            collector.add_table(to_polars(table).lazy(), TABLE, None)
     else:
         for file, split in _files(source):
             if file.file_name.lower().endswith(".parquet"):
@@ -157,7 +167,10 @@ class _Collector:
             fix = f"features are finite numbers: mend it, or leave the column out with --ignore {name}"
             features[:, at] = read_column(read_features, block[name], fix, *where)
         self.rows.features.add(features)
-        self.rows.add(query, label, codes)
+        weight = None
+        if names.weight is not None:
+            weight = read_column(read_labels, block[names.weight], LABEL_EXPECTED, *where)
+        self.rows.add(query, label, codes, weight)
 
 
 def _slices(table: pl.LazyFrame, columns: Sequence[str], file: str) -> Iterator[pl.DataFrame]:

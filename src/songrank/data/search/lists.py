@@ -26,6 +26,7 @@ from songrank.data.search.within_query import ListFeatures, WithinQuery
 from songrank.data.source import Job
 from songrank.data.storage import Array, Pieces
 from songrank.data.tables.encoding import IdColumn
+from songrank.errors import shown
 
 MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
 
@@ -69,12 +70,23 @@ class ListRows:
         self._query: list[pl.Series] = []
         self._label: list[Array] = []
         self._split: list[Array] = []
+        self._weight: list[Array] = []
 
-    def add(self, query: pl.Series, label: Array, split: Array) -> None:
-        """Take in rows whose features were added already: ids, labels of at least 0, and codes of splits."""
+    def add(self, query: pl.Series, label: Array, split: Array, weight: Array | None = None) -> None:
+        """Take in rows whose features were added already.
+
+        Args:
+            query: id of each row's query.
+            label: of at least 0.
+            split: code of each row's split.
+            weight: of each row's query, in all blocks or in none.
+
+        """
         self._query.append(query)
         self._label.append(np.asarray(label, np.float32))
         self._split.append(np.asarray(split, np.uint8))
+        if weight is not None:
+            self._weight.append(np.asarray(weight, np.float32))
 
     def content(self, options: ListOptions, job: Job, described: Mapping[str, Any] | None = None) -> Content:
         """Group, split and transform what was added.
@@ -92,6 +104,7 @@ class ListRows:
         label = np.concatenate(self._label)
         if not (label[splits[TRAIN].rows] > 0).any():
             raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
+        weight = query_weights(query, np.concatenate(self._weight), ids) if self._weight else None
         job.count("missing values replaced", self.features.num_missing)
         job.report("measuring features", 0, None)
         lists = {
@@ -105,6 +118,8 @@ class ListRows:
         for code, split in splits.items():
             features = _Transformed(lists[code], transform, dtype).pieces()
             arrays[SPLITS[code]] = {"offsets": split.offsets, "label": label[split.rows], "features": features}
+            if weight is not None:
+                arrays[SPLITS[code]]["weight"] = weight[split.queries]
         query_ids = {SPLITS[code]: ids.keep(split.queries) for code, split in splits.items()}
         extra = {
             "features": {
@@ -136,6 +151,24 @@ def _number_queries(blocks: Sequence[pl.Series]) -> tuple[Array, Ids]:
     for block in blocks:
         column.add(block if whole else block.cast(pl.String))
     return column.finish()
+
+
+def query_weights(query: Array, weight: Array, ids: Ids) -> Array:
+    """The weight of each query, which all its rows must agree on.
+
+    >>> query_weights(np.array([0, 1, 0]), np.array([2.0, 1.0, 2.0]), Ids.of(["a", "b"])).tolist()
+    [2.0, 1.0]
+    """
+    found = np.zeros(len(ids), np.float32)
+    found[query] = weight
+    odd = np.flatnonzero(found[query] != weight)
+    if odd.shape[0]:
+        at = int(odd[0])
+        raise DataError(
+            f"query {shown(ids[query[at]])} has rows of weight {weight[at]:g} and {found[query[at]]:g}",
+            "give all rows of a query the same weight",
+        )
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,294 @@
+"""Ranking of documents with features, with LightGBM's call: X, y and group in, scores out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from songrank.data.errors import DataError
+from songrank.data.storage import Array
+from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.estimators.features import Features, read_matrix
+from songrank.estimators.lists import Lists, read_lists
+from songrank.estimators.weights import read_weights
+from songrank.inference.documents import score_documents
+from songrank.metrics import Evaluation, evaluate_lists
+from songrank.training.build import policies
+from songrank.training.loop import validation_name
+
+_PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "split": "given"}
+_ROWS = 4096  # documents scored at once by a model that looks at each alone
+_TOLD = "ranker.json"
+
+
+class DocumentRanker(RankingEstimator):
+    """Learns to rank the documents of queries by their features; drops in for ``LGBMRanker``.
+
+    Args:
+        loss: one of 13: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
+        model: ``"mlp"``, ``"context-aware"``, or a dict with options; None for the recipe's, an MLP.
+        recipe: a shipped recipe or a YAML file to start from.
+        epochs: of fine-tuning; None for the recipe's.
+        learning_rate: of fine-tuning; None for the recipe's.
+        options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
+        data_options: of ``songrank data prepare feature-table``: ``{"within_query": "z-rank", "validation": 0.1}``.
+        random_state: seed of everything random.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        callbacks: called with each epoch's line of the history, for your own logging.
+        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    Features are standardised, heavy-tailed ones after a logarithm, and a missing value (NaN) becomes the mean; all of
+    it is learned in ``fit`` and done again in ``predict``. The MLP scores each document alone. With
+    ``model="context-aware"`` or ``within_query`` a score depends on the other documents of its list, so that
+    ``predict`` needs to know the lists.
+
+    After fitting, besides what all estimators have: ``best_score_`` and ``evals_result_`` by name of the evaluation set
+    and metric, ``best_iteration_``, ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
+
+    >>> X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 0, 1])
+    >>> small = {"model.hidden": [4], "warm_up.epochs": 2}
+    >>> ranker = DocumentRanker(epochs=2, options=small, verbose=0).fit(X, y, group=[3, 3])
+    >>> ranker.predict(X).shape, ranker.best_iteration_
+    ((6,), 2)
+
+    """
+
+    task = "search"
+    default_recipe = "search"
+
+    def __init__(
+        self,
+        loss: str = "song",
+        model: str | Mapping[str, Any] | None = None,
+        *,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        data_options: Mapping[str, Any] | None = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        folder: str | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.model = model
+        self.recipe = recipe
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.options = options
+        self.data_options = data_options
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        group_weight: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_group: Sequence[Any] | None = None,
+        eval_qid: Sequence[Any] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn from documents and how relevant they are to their queries.
+
+        Args:
+            X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN is a missing value.
+            y: labels [n], at least 0, graded or fractional.
+            group: lengths of the lists, which follow one another in X.
+            qid: instead of ``group``, the query of each row; its rows need not stand together.
+            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects for the position at
+                which it was shown. Weights of irrelevant documents have no effect.
+            group_weight: weight of each query in the mean over a batch's queries, in the order in which they begin.
+            eval_set: ``[(X, y), …]``. The first is for validation: it chooses the epoch and stops early, by the
+                recipe's patience. The others are measured at the end. Without any, all epochs are trained.
+            eval_group: lengths of the lists of each of them.
+            eval_qid: instead of ``eval_group``, the query of each row of each of them.
+            eval_sample_weight: ``sample_weight`` of each of them.
+            eval_names: what they are called; ``valid_0``, ``valid_1``, … if not given.
+
+        """
+        gain = str(self._recipe(Path()).gain)
+        train = read_documents(read_matrix(X), y, group, qid, sample_weight, gain=gain)
+        count, names = train.features.count, train.features.names
+        sets = read_eval_sets(eval_set, eval_group, eval_qid, eval_sample_weight)
+        evaluated = [
+            read_documents(read_matrix(data).like(count, names, type(self).__name__), *more, gain=gain, prefix="eval_")
+            for data, *more in sets
+        ]
+        called = read_eval_names(eval_names, len(sets))
+        weight = None
+        if group_weight is not None:
+            weight = read_weights("group_weight", group_weight, train.lists.count, "list")
+        table = DocumentTable(names or tuple(f"Column_{at}" for at in range(count)), weight)
+        run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
+        self._forget()
+        self.n_features_in_ = count
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        if "validation" in run.dataset:
+            self._note_validation(called[0] if called else "validation")
+        for name, documents in zip(called[1:], evaluated[1:], strict=True):
+            self._note(name, self._measure(documents, None))
+        return self
+
+    def _forget(self) -> None:
+        """Nothing of an earlier fit may stay."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.best_score_: dict[str, dict[str, float]] = {}  # type: ignore[assignment]
+        self.evals_result_: dict[str, dict[str, list[float]]] = {}
+        self.best_iteration_ = int(self.history_[-1]["epoch"])
+
+    def _note_validation(self, name: str) -> None:
+        """Take over what validation said in the last stage, under the name of its set."""
+        metric = self.recipe_.validation.metric
+        key, stage = validation_name(metric, "all"), self.history_[-1]["stage"]
+        looks = [(line["epoch"], line[key]) for line in self.history_ if line["stage"] == stage and key in line]
+        self._note(name, self.evaluation_.pop("validation"))
+        if looks:
+            self.best_iteration_, best = max(looks, key=lambda look: look[1])
+            self.best_score_[name][metric] = best
+            self.evals_result_[name] = {metric: [value for _, value in looks]}
+
+    def _note(self, name: str, found: Evaluation) -> None:
+        self.evaluation_[name] = found
+        self.best_score_[name] = dict(found.values)
+        self.evals_result_[name] = {metric: [value] for metric, value in found.values.items()}
+
+    # ---- asking
+
+    def predict(self, X: Any, group: Any = None, *, qid: Any = None) -> Array:
+        """A score for each document, float32 [n]; within a list, higher is better.
+
+        Args:
+            X: features; columns with the fitted names are put in their order, and more columns do not matter.
+            group: lengths of the lists; None for one list. It matters only where documents of a list are compared: by
+                the model ``context-aware`` or the data option ``within_query``.
+            qid: instead of ``group``, the query of each row.
+
+        """
+        self._fitted()
+        features = self._features(X)
+        return self._score(features, read_lists(features.rows, group, qid))
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        metrics: str | Sequence[str] | None = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+    ) -> Evaluation:
+        """How well these documents are ranked within their lists, under the recipe's policies.
+
+        Args:
+            X: features, as in :meth:`predict`.
+            y: labels.
+            group: lengths of the lists; None for one list.
+            metrics: e.g. ``["ndcg@5", "mrr"]``; None for the recipe's.
+            qid: instead of ``group``, the query of each row.
+            sample_weight: as in :meth:`fit`.
+
+        """
+        self._fitted()
+        gain = str(self.recipe_.gain)
+        documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
+        return self._measure(documents, metrics)
+
+    def score(self, X: Any, y: Any, group: Any = None, *, qid: Any = None) -> float:
+        """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
+        metric = self._fitted_metric()
+        return float(self.evaluate(X, y, group, metric, qid=qid).values[metric])
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """Names of the features; ``Column_0``, … where they had none."""
+        return [str(name) for name in self._fitted().info["features"]["names"]]
+
+    def _fitted_metric(self) -> str:
+        self._fitted()
+        return str(self.recipe_.validation.metric)
+
+    def _features(self, X: Any) -> Features:
+        names = getattr(self, "feature_names_in_", None)
+        return read_matrix(X).like(self.n_features_in_, None if names is None else list(names), type(self).__name__)
+
+    def _score(self, features: Features, lists: Lists) -> Array:
+        folder = self._fitted()
+        alone = self.recipe_.model["name"] == "mlp" and "within_query" not in folder.info["features"]
+        scores = np.empty(features.rows, np.float32)
+        if alone:
+            for first in range(0, features.rows, _ROWS):
+                last = min(first + _ROWS, features.rows)
+                scores[first:last] = score_documents(folder, features.dense(first, last))
+            return scores
+        order, ends = lists.order, np.concatenate([[0], np.cumsum(lists.lengths)])
+        features = features.take(order)
+        most, at = max(1, _ROWS), 0
+        while at < lists.count:
+            to = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
+            first, last = int(ends[at]), int(ends[to])
+            scores[order[first:last]] = score_documents(folder, features.dense(first, last), lists.lengths[at:to])
+            at = to
+        return scores
+
+    def _measure(self, documents: Documents, metrics: str | Sequence[str] | None) -> Evaluation:
+        scores, order = self._score(documents.features, documents.lists), documents.lists.order
+        return evaluate_lists(
+            torch.from_numpy(scores[order]),
+            torch.from_numpy(documents.label[order]),
+            metrics=metrics or list(self.recipe_.evaluation.metrics),
+            lengths=torch.from_numpy(documents.lists.lengths),
+            **policies(self.recipe_),
+        )
+
+    # ---- saving, and scikit-learn
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model folder and the parameters; nothing in it is a pickle.
+
+        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
+        """
+        self._fitted()
+        told = {
+            "named": hasattr(self, "feature_names_in_"),
+            "evals_result": self.evals_result_,
+            "best_iteration": self.best_iteration_,
+        }
+        self._save(directory, {_TOLD: json.dumps(told).encode()})
+
+    def _take_more(self, files: Mapping[str, bytes]) -> None:
+        try:
+            told = json.loads(files[_TOLD])
+            self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
+            named = bool(told["named"])
+        except (KeyError, TypeError, ValueError):
+            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
+        self.n_features_in_ = len(self.feature_name_)
+        if named:
+            self.feature_names_in_ = np.array(self.feature_name_, object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

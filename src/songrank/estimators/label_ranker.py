@@ -1,0 +1,283 @@
+"""Labelling: texts or features in, the most fitting labels out."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from songrank.data.errors import DataError
+from songrank.data.labelling.labelled_rows import LabelledRows, sparse_block
+from songrank.data.storage import Array
+from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.features import Features, read_matrix
+from songrank.estimators.labels import read_known_labels, read_label_sets
+from songrank.estimators.tables import kind_of, write_table
+from songrank.inference.labels import label, score_labels
+from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.relevance import Relevance
+from songrank.training.build import policies
+
+_TOLD = "ranker.json"
+_DIVIDED = {"validation": 0.1, "test": 0.0}
+
+
+class LabelRanker(RankingEstimator):
+    """Learns which labels fit a text or an instance, and ranks all of them for new ones.
+
+    Args:
+        loss: one of 13: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
+        model: ``"label-mlp"`` for features, ``"xml-cnn"`` for texts, or a dict with options; None for the recipe's.
+        recipe: a shipped recipe or a YAML file to start from; None: ``labelling``, for texts ``labelling-text``.
+        epochs: of fine-tuning; None for the recipe's.
+        learning_rate: of fine-tuning; None for the recipe's.
+        options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [256]}``.
+        data_options: of ``songrank data prepare label-table``, for texts ``xmc-text``: ``{"validation": 0.2}``.
+        random_state: seed of everything random.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        callbacks: called with each epoch's line of the history, for your own logging.
+        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    A tenth of the rows is held out to choose the epoch; ``data_options={"validation": 0}`` trains on all of them.
+    Dense features are taken as they are, so standardise them first if their scales differ. Sparse ones without negative
+    values are taken as counts of words: logarithm of 1 + each, then every row to length 1 (``scale="log-l2"``);
+    ``data_options={"scale": "none"}`` leaves them alone.
+
+    After fitting, besides what all estimators have: ``classes_``, the labels in the order of ``decision_function``'s
+    columns, and for features ``n_features_in_`` and ``feature_names_in_`` if X had names.
+
+    >>> texts = ["tax on wine", "wine and beer", "law of the sea", "sea and ship"] * 5
+    >>> labels = [["tax", "drink"], ["drink"], ["law", "sea"], ["sea"]] * 5
+    >>> small = {"model.dim": 8, "model.filters": 4, "model.bottleneck": 8, "warm_up.epochs": 5}
+    >>> ranker = LabelRanker(epochs=2, options=small, verbose=0).fit(texts, labels)
+    >>> ranker.predict(["a ship"], k=2).shape, ranker.classes_.tolist()
+    ((1, 2), ['drink', 'law', 'sea', 'tax'])
+
+    """
+
+    task = "labelling"
+    default_recipe = "labelling"
+
+    def __init__(
+        self,
+        loss: str = "song",
+        model: str | Mapping[str, Any] | None = None,
+        *,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        data_options: Mapping[str, Any] | None = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        folder: str | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.model = model
+        self.recipe = recipe
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.options = options
+        self.data_options = data_options
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from texts or features, and their labels.
+
+        Args:
+            X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
+            y: a list of labels a row, whole numbers or texts, which may be empty; or one label a row; or a matrix
+                [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional.
+
+        """
+        given = as_texts(X) or read_matrix(X)
+        self._reads_texts = isinstance(given, list)
+        if isinstance(given, list):
+            labels, ids = read_label_sets(y, len(given))
+            self._fit("xmc-text", LabelledRows(labels, ids, texts=given), _DIVIDED)
+        else:
+            labels, ids = read_label_sets(y, given.rows)
+            blocks = (sparse_block(_known(dense, first)) for first, _, dense in given.blocks())
+            rows = LabelledRows(labels, ids, features=blocks, num_features=given.count)
+            self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
+        self._note(None if isinstance(given, list) else given)
+        return self
+
+    def _default_recipe(self) -> str:
+        return "labelling-text" if getattr(self, "_reads_texts", False) else "labelling"
+
+    def _note(self, features: Features | None) -> None:
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if features is not None:
+            self.n_features_in_ = features.count
+            if features.names is not None:
+                self.feature_names_in_ = np.array(features.names, object)
+
+    @property
+    def classes_(self) -> Array:
+        """All labels, in their type, in the order of the columns of scores."""
+        known = self._fitted().item_ids
+        assert known is not None
+        return np.array(list(known), np.int64 if known.kind == "integer" else object)
+
+    # ---- asking
+
+    def predict(self, X: Any, k: int = 5) -> Array:
+        """The k best labels of each row, best first: [n, k], of fewer columns where there are fewer labels."""
+        number, _ = self._best(X, k)
+        found: Array = self.classes_[number]
+        return found
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of all labels, float32 [n, labels]; columns are :attr:`classes_`."""
+        folder, parts = self._fitted(), self._parts(self._read(X))
+        return torch.cat([scores.cpu() for part in parts for scores in score_labels(folder, part)]).numpy()
+
+    def predict_scores(self, X: Any) -> Array:
+        """The same as :meth:`decision_function`."""
+        return self.decision_function(X)
+
+    def rank(self, X: Any, k: int = 5) -> Any:
+        """The k best labels of each row as a table of X's kind, or a dict of arrays: row, label, score, rank."""
+        number, score = self._best(X, k)
+        rows, width = number.shape
+        frame = pl.DataFrame(
+            {
+                "row": np.repeat(np.arange(rows), width),
+                "label": self.classes_[number].reshape(-1).tolist(),
+                "score": score.reshape(-1),
+                "rank": np.tile(np.arange(1, width + 1), rows),
+            }
+        )
+        return write_table(frame, kind_of(X))
+
+    def evaluate(self, X: Any, y: Any, metrics: str | Sequence[str] | None = None) -> Evaluation:
+        """How well these labels are ranked among all, under the recipe's policies.
+
+        Labels that were never seen in fitting are left out.
+
+        Args:
+            X: texts or features.
+            y: labels, as in :meth:`fit`; columns of a matrix without names are :attr:`classes_`.
+            metrics: e.g. ``["ndcg@5", "precision@1"]``; None for the recipe's.
+
+        """
+        folder, given = self._fitted(), self._read(X)
+        assert folder.item_ids is not None
+        rows = len(given) if isinstance(given, list) else given.rows
+        table = read_known_labels(y, rows, folder.item_ids)
+        targets = Relevance.from_pairs(
+            torch.from_numpy(table.row_of_entries()),
+            torch.from_numpy(table.columns["item"]).long(),
+            torch.from_numpy(table.columns["label"]),
+            rows,
+            len(folder.item_ids),
+        ).to(folder.device)
+
+        def score_all(query: Tensor) -> Tensor:
+            numbers = query.cpu().numpy()
+            part = [given[at] for at in numbers] if isinstance(given, list) else given.take(numbers)
+            return torch.cat([scores for some in self._parts(part) for scores in score_labels(folder, some)])
+
+        wanted = metrics or list(self.recipe_.evaluation.metrics)
+        return evaluate_catalogue(score_all, targets, metrics=wanted, **policies(self.recipe_))
+
+    def score(self, X: Any, y: Any) -> float:
+        """The recipe's validation metric, NDCG@5, of :meth:`evaluate`: for model selection with scikit-learn."""
+        self._fitted()
+        metric = str(self.recipe_.validation.metric)
+        return float(self.evaluate(X, y, metric).values[metric])
+
+    def _best(self, X: Any, k: int) -> tuple[Array, Array]:
+        found = [best for part in self._parts(self._read(X)) for best in label(self._fitted(), part, k)]
+        return torch.cat([best.item for best in found]).numpy(), torch.cat([best.score for best in found]).numpy()
+
+    def _read(self, X: Any) -> list[str] | Features:
+        """What is asked about: texts, or features in the order that was fitted."""
+        folder, texts = self._fitted(), as_texts(X)
+        if (texts is None) == (folder.inputs == "words"):
+            given, fitted = ("features", "texts") if texts is None else ("texts", "features")
+            raise DataError(f"X holds {given}", f"expected {fitted}, as in fit")
+        if texts is not None:
+            return texts
+        names = getattr(self, "feature_names_in_", None)
+        return read_matrix(X).like(self.n_features_in_, None if names is None else list(names), type(self).__name__)
+
+    def _parts(self, given: list[str] | Features) -> Iterator[Any]:
+        """Texts, or blocks of dense features."""
+        if isinstance(given, list):
+            yield given
+        else:
+            yield from (_known(dense, first) for first, _, dense in given.blocks())
+
+    # ---- saving, and scikit-learn
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model folder and the parameters; nothing in it is a pickle.
+
+        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
+        """
+        self._fitted()
+        names = getattr(self, "feature_names_in_", None)
+        told = {"names": None if names is None else list(names)}
+        self._save(directory, {_TOLD: json.dumps(told).encode()})
+
+    def _take_more(self, files: Mapping[str, bytes]) -> None:
+        folder = self._fitted()
+        self._reads_texts = folder.inputs == "words"
+        try:
+            names = json.loads(files[_TOLD])["names"]
+        except (KeyError, TypeError, ValueError):
+            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
+        if not self._reads_texts:
+            self.n_features_in_ = int(folder.info["features"]["count"])
+            if names is not None:
+                self.feature_names_in_ = np.array(names, object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def as_texts(X: Any) -> list[str] | None:
+    """X as texts, or None if it holds something else.
+
+    >>> as_texts(np.array(["a", "b"])), as_texts([[1.0]])
+    (['a', 'b'], None)
+    """
+    if isinstance(X, str):
+        raise DataError("X is one text", "expected several: [X]")
+    if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
+        return None
+    listed = X.tolist() if isinstance(X, np.ndarray) else list(X) if hasattr(X, "__iter__") else []
+    return listed if listed and all(isinstance(text, str) for text in listed) else None
+
+
+def _known(dense: Array, first: int) -> Array:
+    if np.isnan(dense).any():
+        row, column = np.argwhere(np.isnan(dense))[0].tolist()
+        raise DataError(f"X is NaN in row {first + row}, column {column} (from 0)", "fill in what is missing first")
+    return dense
+
+
+def _scale(features: Features) -> str:
+    counts = features.is_sparse and features.values.nnz > 0 and features.values.data.min() >= 0
+    return "log-l2" if counts else "none"

@@ -1,0 +1,52 @@
+"""Weights of documents, as labels that carry them: what corrects for the position at which a document was shown."""
+
+from typing import Any
+
+import numpy as np
+
+from songrank.data.errors import DataError
+from songrank.data.storage import Array
+
+
+def weighted_labels(label: Any, weight: Any, gain: str = "exp2") -> Array:
+    r"""Labels whose gain is w times that of the labels given, float64 [n].
+
+    .. math:: 2^{y'} - 1 = w (2^y - 1) \iff y' = \log_2(1 + w (2^y - 1)), \qquad \text{linear gain: } y' = w y
+
+    With w = 1 / propensity this is inverse propensity weighting of DCG (Agarwal et al., *A General Framework for
+    Counterfactual Learning-to-Rank*, SIGIR 2019). A label of 0 stays 0 whatever its weight; a weight of 0 makes a
+    document irrelevant.
+
+    >>> weighted_labels([2, 0, 1], [1.0, 9.0, 3.0])
+    array([2., 0., 2.])
+    >>> weighted_labels([2, 0, 1], [0.5, 9.0, 3.0], gain="linear")
+    array([1., 0., 3.])
+    """
+    label, weight = np.asarray(label, np.float64), np.asarray(weight, np.float64)
+    if gain == "linear":
+        weighted: Array = weight * label
+    else:
+        weighted = np.log1p(weight * np.expm1(label * np.log(2.0))) / np.log(2.0)
+    return np.where(weight == 1, label, weighted)
+
+
+def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
+    """Weights as float64 [count], each finite and at least 0, one of them above it.
+
+    >>> read_weights("group_weight", [1, -2], 2, "list")
+    Traceback (most recent call last):
+    songrank.data.errors.DataError: group_weight is -2.0 in place 1 (from 0); expected a finite number of at least 0
+    """
+    try:
+        found: Array = np.asarray(weight, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} is a {type(weight).__name__}", "expected numbers") from None
+    if found.shape != (count,):
+        raise DataError(f"{name} has shape {list(found.shape)}", f"expected one weight a {each}, [{count}]")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.shape[0]:
+        at = int(wrong[0])
+        raise DataError(f"{name} is {found[at]} in place {at} (from 0)", "expected a finite number of at least 0")
+    if not found.any():
+        raise DataError(f"{name} is zero everywhere", "expected a weight above 0")
+    return found

@@ -1,0 +1,363 @@
+"""DocumentRanker: LightGBM's call on the training code of the command line."""
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas
+import polars as pl
+import pytest
+import scipy.sparse
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from songrank.data import prepare
+from songrank.errors import UserError
+from songrank.estimators import DocumentRanker, NotFittedError
+from songrank.estimators.weights import weighted_labels
+from songrank.training import Run, load_recipe
+
+SMALL = {"model.hidden": [8], "warm_up.epochs": 2, "batch.queries": 4}
+PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "split": "given"}
+NAMES = ["bm25", "clicks", "age", "label"]  # the last one is also what a table calls its labels
+
+
+def ranker(**more):
+    return DocumentRanker(**{"epochs": 4, "options": SMALL, "device": "cpu", "verbose": 0, **more})
+
+
+def documents(seed=0, lists=16, longest=9):
+    """X, y, group: the label follows the first feature."""
+    generator = np.random.default_rng(seed)
+    group = generator.integers(2, longest, lists)
+    X = generator.normal(size=(group.sum(), len(NAMES))).astype(np.float32)
+    X[:, 1] = np.exp(3 * X[:, 1])
+    y = np.clip(np.round(X[:, 0] + 0.1 * generator.normal(size=len(X))), 0, 3)
+    X[generator.random(X.shape) < 0.05] = np.nan
+    return X, y, group
+
+
+X, Y, GROUP = documents()
+QID = np.repeat(np.arange(len(GROUP)), GROUP)
+
+
+def weights_of(fitted, tmp_path, name="saved"):
+    fitted.save(tmp_path / name)
+    return (tmp_path / name / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ranker(epochs=40, learning_rate=2e-2).fit(X, Y, group=GROUP)
+
+
+# ---- what is learned
+
+
+def test_it_is_the_run_that_the_command_line_would_make(tmp_path):
+    other, labels, lengths = documents(1, 6)
+    both = np.concatenate([QID, len(GROUP) + np.repeat(np.arange(6), lengths)])
+    split = ["train"] * len(X) + ["validation"] * len(other)
+    table = pl.from_numpy(np.concatenate([X, other]), schema=["a", "b", "c", "d"])
+    table = table.with_columns(qid=pl.Series(both), y=np.concatenate([Y, labels]), split=pl.Series(split))
+    prepare("feature-table", table, tmp_path / "data", **PREPARED)
+    changes = [f"data={tmp_path / 'data'}", "device=cpu", "seed=3", "fine_tuning.epochs=4", "batch.queries=4"]
+    recipe = load_recipe("search", [*changes, "model.hidden=[8]", "warm_up.epochs=2"])
+    run = Run.begin(recipe, tmp_path / "run")
+    run.finish()
+    made = ranker(random_state=3).fit(X, Y, group=GROUP, eval_set=[(other, labels)], eval_group=[lengths])
+    assert weights_of(made, tmp_path) == (tmp_path / "run" / "model.safetensors").read_bytes()
+    assert made.best_score_["valid_0"]["ndcg@10"] == run.trainer.at.best
+    assert made.history_ == run.trainer.at.history
+
+
+def test_it_learns_what_there_is_to_learn(fitted):
+    other, labels, lengths = documents(7)
+    found = fitted.evaluate(other, labels, lengths, ["ndcg@5", "mrr"])
+    noise = ranker(epochs=1, options={**SMALL, "fine_tuning.learning_rate": 1e-9, "warm_up.epochs": 0})
+    assert set(found.values) == {"ndcg@5", "mrr"}
+    guess = noise.fit(X, Y, group=GROUP).evaluate(other, labels, lengths)
+    assert found.values["ndcg@5"] > 0.9 > guess.values["ndcg@5"]
+
+
+def test_ids_in_any_order_are_lengths_of_lists(tmp_path):
+    shuffled = np.random.default_rng(0).permutation(len(X))
+    by_group = ranker(epochs=1).fit(X, Y, group=GROUP)
+    by_id = ranker(epochs=1).fit(X, Y, qid=[f"q{q}" for q in QID])
+    assert weights_of(by_group, tmp_path) == weights_of(by_id, tmp_path, "ids")
+    mixed = ranker(epochs=1).fit(X[shuffled], Y[shuffled], qid=QID[shuffled])
+    value = mixed.evaluate(X[shuffled], Y[shuffled], qid=QID[shuffled]).values["ndcg@10"]
+    assert mixed.evaluate(X, Y, GROUP).values["ndcg@10"] == pytest.approx(value, abs=1e-6)
+
+
+def test_every_kind_of_table_gives_the_same_weights(tmp_path):
+    frame = pandas.DataFrame(X, columns=NAMES)
+    full = np.nan_to_num(X)
+    arrays = (X, X.astype(np.float64), X.tolist(), pandas.DataFrame(X))
+    tables = (frame, pl.from_pandas(frame), pl.from_pandas(frame).to_arrow(), dict(zip(NAMES, X.T, strict=True)))
+    weights = {weights_of(ranker(epochs=1).fit(kind, Y, group=GROUP), tmp_path) for kind in (*arrays, *tables)}
+    assert len(weights) == 1
+    sparse = ranker(epochs=1).fit(scipy.sparse.csr_array(full), Y, group=GROUP)
+    assert weights_of(sparse, tmp_path) == weights_of(ranker(epochs=1).fit(full, Y, group=GROUP), tmp_path)
+    np.testing.assert_array_equal(sparse.predict(scipy.sparse.coo_matrix(full)), sparse.predict(full))
+
+
+# ---- evaluation sets
+
+
+def test_the_first_set_chooses_the_epoch_and_the_others_are_measured():
+    sets = [documents(seed, 8) for seed in (1, 2)]
+    made = ranker(epochs=6).fit(
+        X, Y, group=GROUP, eval_set=[(a, b) for a, b, _ in sets], eval_group=[c for *_, c in sets]
+    )
+    assert list(made.best_score_) == list(made.evals_result_) == list(made.evaluation_) == ["valid_0", "valid_1"]
+    looks = made.evals_result_["valid_0"]["ndcg@10"]
+    assert len(looks) == 6
+    assert made.best_score_["valid_0"]["ndcg@10"] == max(looks) == looks[made.best_iteration_ - 1]
+    for name, (data, labels, lengths) in zip(made.best_score_, sets, strict=True):
+        found = made.evaluate(data, labels, lengths).values
+        assert made.best_score_[name] == pytest.approx(found, abs=1e-6)
+    assert made.score(*sets[1]) == pytest.approx(made.best_score_["valid_1"]["ndcg@10"], abs=1e-6)
+
+
+def test_without_a_set_all_epochs_are_trained_and_names_may_be_given():
+    alone = ranker(epochs=3).fit(X, Y, group=GROUP)
+    assert (alone.best_score_, alone.best_iteration_, alone.evals_result_) == ({}, 3, {})
+    named = ranker(epochs=1).fit(X, Y, group=GROUP, eval_set=(X, Y), eval_group=[GROUP], eval_names=["mine"])
+    assert list(named.best_score_) == ["mine"]
+    part = ranker(epochs=1, data_options={"validation": 0.2}).fit(X, Y, group=GROUP)
+    assert list(part.best_score_) == ["validation"]
+
+
+def test_patience_ends_it_early():
+    data, labels, lengths = documents(1, 8)
+    options = {**SMALL, "validation.patience": 1, "fine_tuning.learning_rate": 1e-9, "warm_up.epochs": 0}
+    made = ranker(epochs=50, options=options)
+    made.fit(X, Y, group=GROUP, eval_set=[(data, labels)], eval_group=[lengths])
+    assert len(made.history_) == 2
+    assert made.best_iteration_ == 1
+
+
+# ---- weights
+
+
+def plain_dcg(gains):
+    return sum(gain / np.log2(2 + at) for at, gain in enumerate(gains))
+
+
+@pytest.mark.parametrize("gain", ["exp2", "linear"])
+def test_a_weight_of_a_document_multiplies_its_gain(gain, fitted):
+    generator = np.random.default_rng(3)
+    labels = generator.choice([0, 0.5, 1, 2, 4], len(Y))
+    weight = generator.choice([0.0, 0.3, 1.0, 7.0], len(Y))
+    made = clone(fitted).set_params(epochs=1, options={**SMALL, "gain": gain}).fit(X, Y, group=GROUP)
+    found = made.evaluate(X, labels, GROUP, "ndcg", sample_weight=weight).per_query["ndcg"].numpy()
+    gains = weight * (labels if gain == "linear" else 2.0**labels - 1)
+    scores, expected = made.predict(X), []
+    for rows in np.split(np.arange(len(Y)), np.cumsum(GROUP)[:-1]):
+        mine = gains[rows]
+        ideal = plain_dcg(np.sort(mine)[::-1])
+        expected.append(plain_dcg(mine[np.argsort(-scores[rows])]) / ideal if ideal else np.nan)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_weight_of_one_leaves_a_label_as_it_is():
+    label = np.random.default_rng(0).random(1000) * 5
+    np.testing.assert_array_equal(weighted_labels(label, np.ones(1000)), label)
+
+
+def test_weights_change_the_model_except_those_of_irrelevant_documents(tmp_path):
+    def fit(**more):
+        return weights_of(ranker(epochs=1).fit(X, Y, group=GROUP, **more), tmp_path)
+
+    plain = fit()
+    assert fit(sample_weight=np.ones(len(Y))) == fit(sample_weight=np.where(Y > 0, 1.0, 99.0)) == plain
+    assert fit(sample_weight=1.0 + np.arange(len(Y)) % 2) != plain
+    assert fit(group_weight=np.arange(len(GROUP)) + 1.0) != plain
+
+
+def test_a_query_of_weight_zero_is_not_learned_from(tmp_path):
+    """Its documents only take part in the standardisation, which is left out here."""
+    made = {"epochs": 3, "options": {**SMALL, "batch.queries": 100}, "data_options": {"standardise": False}}
+    made["data_options"] |= {"log_features": "none", "missing": "zero"}
+    other = Y.copy()
+    other[: GROUP[0]] = Y[: GROUP[0]][::-1] + 1
+    weight = np.ones(len(GROUP))
+    weight[0] = 0.0
+    one, two = (ranker(**made).fit(X, y, group=GROUP, group_weight=weight).predict(X) for y in (Y, other))
+    heard = ranker(**made).fit(X, other, group=GROUP).predict(X)
+    np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+    assert np.abs(one - heard).max() > 1e-3
+
+
+# ---- predicting
+
+
+def test_a_document_is_scored_alone_by_the_default_model(fitted):
+    scores = fitted.predict(X)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(
+        np.concatenate([fitted.predict(X[at : at + 1]) for at in range(20)]), scores[:20], atol=1e-6
+    )
+    np.testing.assert_allclose(fitted.predict(X, group=GROUP), scores, atol=1e-6)
+    many = np.tile(X, (10_000 // len(X) + 1, 1))[:10_000]
+    np.testing.assert_allclose(fitted.predict(many), np.resize(scores, 10_000), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"data_options": {"within_query": "z"}}, {"model": {"name": "context-aware", "dim": 8, "heads": 1, "blocks": 1}}],
+)
+def test_where_documents_are_compared_their_lists_matter(more):
+    options = {"warm_up.epochs": 1} if "model" in more else SMALL
+    made = ranker(epochs=1, options=options, **more).fit(X, Y, group=GROUP)
+    scores = made.predict(X, group=GROUP)
+    first = made.predict(X[: GROUP[0]])
+    np.testing.assert_allclose(scores[: GROUP[0]], first, atol=1e-5)
+    assert np.abs(made.predict(X) - scores).max() > 1e-3
+    shuffled = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_allclose(made.predict(X[shuffled], qid=QID[shuffled]), scores[shuffled], atol=1e-5)
+
+
+def test_columns_are_found_by_their_names():
+    frame = pandas.DataFrame(X, columns=NAMES)
+    made = ranker(epochs=1).fit(frame, Y, group=GROUP)
+    assert made.feature_names_in_.tolist() == made.feature_name_ == NAMES
+    scores = made.predict(frame)
+    np.testing.assert_array_equal(made.predict(frame[NAMES[::-1]].assign(more="text")), scores)
+    np.testing.assert_array_equal(made.predict(pl.from_pandas(frame[NAMES[::-1]])), scores)
+    np.testing.assert_array_equal(made.predict(X), scores)
+    with pytest.raises(UserError, match="^X has no column 'bm25', 'age'; give all that were fitted$"):
+        made.predict(frame.drop(columns=["bm25", "age"]))
+    made.fit(X, Y, group=GROUP)
+    assert not hasattr(made, "feature_names_in_")
+    assert made.feature_name_[0] == "Column_0"
+
+
+# ---- what goes wrong
+
+
+NUMBER, LENGTHS = "expected a finite number of at least 0", "expected whole numbers of at least 1, one a list"
+FINITE, FITTED = "expected finite numbers, NaN where one is missing", "give those that were fitted, in their order"
+SAY = "say which rows are one query's"
+ROWS = f"and X has {len(X)} rows"
+MISTAKES = [
+    ({"group": None}, f"neither group nor qid is given; {SAY}: group=[…]"),
+    ({"qid": QID}, "group and qid are both given; expected one of them"),
+    ({"group": [3, 4]}, f"group sums to 7, {ROWS}; expected the lengths of all lists, in order"),
+    ({"group": [len(X) + 1, -1]}, f"group does not hold lengths of lists; {LENGTHS}"),
+    ({"group": [len(X)]}, "only one query is left; a data set needs at least two users, texts or lists"),
+    ({"group": None, "qid": QID[1:]}, f"qid has shape [{len(X) - 1}], {ROWS}; expected one id a row"),
+    ({"group": None, "qid": [None, *QID[1:]]}, "qid is missing in row 0 (from 0); expected one id a row"),
+    ({"y": Y[1:]}, f"y has shape [{len(X) - 1}], {ROWS}; expected one label a row"),
+    ({"y": np.where(np.arange(len(Y)) == 4, np.nan, Y)}, f"y is nan in row 4 (from 0); {NUMBER}"),
+    ({"y": Y - 1}, f"y is -1.0 in row {int(np.argmin(Y))} (from 0); {NUMBER}"),
+    ({"y": 0 * Y}, "no label for training is above 0; nothing could be learned: check the labels"),
+    ({"X": X[:, 0]}, f"X has shape [{len(X)}]; expected two dimensions, [rows, features]. Reshape your data"),
+    ({"X": np.where(np.arange(4) == 2, np.inf, X)}, f"X is inf in row 0, column 2 (from 0); {FINITE}"),
+    ({"sample_weight": -Y - 1}, f"sample_weight is -1.0 in place 0 (from 0); {NUMBER}"),
+    ({"sample_weight": np.full(len(Y), np.nan)}, f"sample_weight is nan in place 0 (from 0); {NUMBER}"),
+    ({"sample_weight": [1.0]}, f"sample_weight has shape [1]; expected one weight a row, [{len(X)}]"),
+    ({"group_weight": [1.0]}, f"group_weight has shape [1]; expected one weight a list, [{len(GROUP)}]"),
+    ({"group_weight": np.zeros(len(GROUP))}, "group_weight is zero everywhere; expected a weight above 0"),
+    ({"eval_set": [(X, Y)]}, f"neither eval_group nor eval_qid is given; {SAY}: eval_group=[…]"),
+    ({"eval_set": [(X, Y)], "eval_group": []}, "eval_group has 0 entries for 1 evaluation sets; expected one for each"),
+    (
+        {"eval_set": [(X[:, 1:], Y)], "eval_group": [GROUP]},
+        f"X has 3 features, but DocumentRanker is expecting 4 features as input; {FITTED}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), MISTAKES)
+def test_a_mistake_is_one_line(change, message):
+    with pytest.raises(UserError) as error:
+        ranker(epochs=1).fit(**{"X": X, "y": Y, "group": GROUP, **change})
+    assert str(error.value) == message
+
+
+def test_before_a_fit_there_is_nothing_to_ask():
+    for ask in (
+        lambda r: r.predict(X),
+        lambda r: r.evaluate(X, Y, GROUP),
+        lambda r: r.save("x"),
+        lambda r: r.feature_name_,
+    ):
+        with pytest.raises(NotFittedError, match="^this DocumentRanker is not fitted yet; call fit first$"):
+            ask(ranker())
+
+
+def test_silence_is_silent_and_one_word_says_how_it_goes(capfd):
+    sets = {"eval_set": [(X, Y)], "eval_group": [GROUP]}
+    ranker(epochs=1).fit(X, Y, group=GROUP, **sets)
+    assert capfd.readouterr() == ("", "")
+    seen = []
+    ranker(epochs=1, verbose=1, callbacks=[seen.append]).fit(X, Y, group=GROUP, **sets)
+    assert capfd.readouterr().err.count("ndcg@10") == len(seen) == 3
+
+
+# ---- keeping it, and scikit-learn
+
+
+def test_it_survives_saving_and_pickling(tmp_path, fitted):
+    frame = pandas.DataFrame(X, columns=NAMES)
+    made = ranker(epochs=2).fit(frame, Y, group=GROUP, eval_set=[(frame, Y)], eval_group=[GROUP])
+    made.save(tmp_path / "ranker")
+    for again in (DocumentRanker.load(tmp_path / "ranker", "cpu"), pickle.loads(pickle.dumps(made))):
+        np.testing.assert_array_equal(again.predict(frame[NAMES[::-1]]), made.predict(frame))
+        for name in ("best_score_", "best_iteration_", "evals_result_", "n_features_in_", "history_", "feature_name_"):
+            assert getattr(again, name) == getattr(made, name), name
+        assert again.feature_names_in_.tolist() == NAMES
+        assert again.score(frame, Y, GROUP) == made.score(frame, Y, GROUP)
+    fitted.save(tmp_path / "plain")
+    assert not hasattr(DocumentRanker.load(tmp_path / "plain"), "feature_names_in_")
+
+
+def test_it_can_be_cloned_and_ends_a_pipeline(tmp_path):
+    made = clone(ranker(epochs=1, loss="lambdarank"))
+    assert made.get_params()["loss"] == "lambdarank"
+    full = np.nan_to_num(X)
+    line = make_pipeline(StandardScaler(), made).fit(full, Y, documentranker__group=GROUP)
+    by_hand = clone(made).fit(StandardScaler().fit_transform(full), Y, group=GROUP)
+    np.testing.assert_array_equal(line.predict(full), by_hand.predict(StandardScaler().fit_transform(full)))
+
+
+def test_a_grid_search_keeps_queries_whole_and_scores_list_by_list():
+    with sklearn.config_context(enable_metadata_routing=True):
+        made = ranker(epochs=2).set_fit_request(qid=True).set_score_request(qid=True)
+        grid = GridSearchCV(made, {"learning_rate": [1e-9, 1e-2]}, cv=GroupKFold(2), error_score="raise")
+        grid.fit(X, Y, groups=QID, qid=QID)
+    assert grid.best_params_ == {"learning_rate": 1e-2}
+    train, test = next(GroupKFold(2).split(X, Y, QID))
+    by_hand = ranker(epochs=2, learning_rate=1e-2).fit(X[train], Y[train], qid=QID[train])
+    expected = by_hand.evaluate(X[test], Y[test], qid=QID[test], metrics="ndcg@10").values["ndcg@10"]
+    assert grid.cv_results_["split0_test_score"][1] == pytest.approx(expected, abs=1e-6)
+
+
+# ---- LightGBM's own example
+
+
+def test_lightgbms_example_is_ranked_with_its_own_call():
+    folder = Path(os.environ.get("SONGRANK_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+    if not (folder / "lightgbm-rank.zip").exists():
+        pytest.skip("no real data here: set SONGRANK_DATA to a folder with lightgbm-rank.zip and the others")
+    with zipfile.ZipFile(folder / "lightgbm-rank.zip") as archive:
+        sets = []
+        for name in ("rank.train", "rank.test"):
+            data, labels = load_svmlight_file(io.BytesIO(archive.read(name)), n_features=300)
+            sets.append((data, labels, np.loadtxt(io.BytesIO(archive.read(f"{name}.query")), dtype=int)))
+    (data, labels, group), (other, held_out, lengths) = sets
+    made = DocumentRanker(epochs=3, options={"warm_up.epochs": 2}, verbose=0)
+    made.fit(data, labels, group=group, eval_set=[(other, held_out)], eval_group=[lengths])
+    assert made.predict(data).shape == labels.shape
+    assert set(made.best_score_) == {"valid_0"}
+    assert 0.6 < made.best_score_["valid_0"]["ndcg@10"] < 0.85
+    assert made.best_iteration_ in (1, 2, 3)
+    assert made.n_features_in_ == len(made.feature_name_) == 300
