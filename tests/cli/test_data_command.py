@@ -149,3 +149,12 @@ def test_an_interrupted_preparation_leaves_nothing(number, code, tmp_path):
     assert process.wait() == code
     assert "Traceback" not in process.stderr.read()
     assert os.listdir(tmp_path) == ["ratings.dat"]
+
+
+def test_which_columns_were_taken_and_which_are_missing_is_said(songrank, tmp_path):
+    rows = "".join(f"v{visitor},s{(visitor * 3 + n) % 9},{n}\n" for visitor in range(6) for n in range(5))
+    (tmp_path / "clicks.csv").write_text("Visitor,SKU,weight of event\n" + rows)
+    words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data"]
+    done = songrank(*words, "--query-column", "Visitor", "--item-column", "SKU")
+    assert done.returncode == 0, done.stderr
+    assert "users are 'Visitor', items 'SKU'; no labels: every row counts as 1; no times: rows are taken" in done.stdout

@@ -121,6 +121,19 @@ def test_tables_of_texts(songrank, of_words, tmp_path, kind, column):
     assert found.rows() == expected(of_words, texts, table["id"], 99)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(("last", "typed"), [("-9", True), ("09", False), ("nine", False)])
+def test_ids_of_a_table_are_numbers_if_all_are(songrank, of_words, tmp_path, monkeypatch, kind, last, typed):
+    ids, file = ["7", "8", last], tmp_path / f"new.{kind}"
+    table = pl.DataFrame({"id": ids, "text": NEW[:2] + NEW[3:4]})
+    table.write_parquet(file) if kind == "parquet" else table.write_csv(file)
+    monkeypatch.setattr("songrank.data.tables.frames._SLICE_BYTES", 1)  # the last one is not seen with the first
+    done = songrank("label", of_words, file, "-o", tmp_path / "labels.parquet", "-k", 1)
+    assert done.returncode == 0, done.stderr
+    found = pl.read_parquet(tmp_path / "labels.parquet")["id"]
+    assert (found.dtype, found.to_list()) == ((pl.Int64, [7, 8, -9]) if typed else (pl.String, ids))
+
+
 def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp_path, monkeypatch):
     dense = np.array([[1, 0, 0, 0, 2, 0, 0, 0], [0] * 8, [0, 0, 0.5, 0, 0, 0, 0, 3]], np.float32)
     (tmp_path / "new.txt").write_text("3 8 99\n98 0:1 4:2\n\n 2:0.5 7:3\n\n")

@@ -122,7 +122,7 @@ def test_tables_in_the_order_of_the_input(songrank, named, tmp_path, kind, outpu
 def test_blocks_of_any_size_give_the_same(songrank, named, tmp_path, monkeypatch):
     rows = documents(2)
     pl.DataFrame(rows).write_parquet(tmp_path / "new.parquet")
-    monkeypatch.setattr("songrank.inference.tables._SLICE_BYTES", 8 * 5 * 4)  # four rows
+    monkeypatch.setattr("songrank.data.tables.frames._SLICE_BYTES", 8 * 5 * 4)  # four rows
     monkeypatch.setattr("songrank.data.search.feature_store.CHUNK_BYTES", 1)  # one list
     for words in ([], ["--sorted"]):
         done = songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.parquet", "--overwrite", *words)
@@ -151,6 +151,21 @@ def test_letor_text_whose_queries_are_not_together(songrank, numbered, tmp_path,
         (row["qid"], at, *figures) for at, (row, figures) in enumerate(zip(rows, expected(model, rows), strict=True))
     ]
     assert found.rows() == (sorted(wanted, key=lambda row: (row[0], row[3])) if by_rank else wanted)
+
+
+@pytest.mark.parametrize("values", [[[1, 2]], [{"a": 1}], [b"\xff"]])
+def test_what_csv_cannot_hold_is_named_and_parquet_holds_it(songrank, named, tmp_path, values):
+    rows = documents(2)
+    table = pl.DataFrame(rows).with_columns(pl.Series("tags", values * len(rows)))
+    table.write_parquet(tmp_path / "new.parquet")
+    done = songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.csv")
+    assert done.returncode == 2
+    kind = f"column 'tags' is of type {table['tags'].dtype}, which CSV does not have"
+    fix = "choose a name that ends in .parquet, or remove the column"
+    assert done.stderr == f"error: {tmp_path / 'r.csv'}: cannot be written: {kind}; {fix}\n"
+    assert not (tmp_path / "r.csv").exists()
+    assert songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.parquet").returncode == 0
+    assert pl.read_parquet(tmp_path / "r.parquet")["tags"].to_list() == values * len(rows)
 
 
 def test_features_that_no_line_names_are_zero(songrank, numbered, tmp_path):

@@ -137,6 +137,23 @@ def test_items_that_may_be_and_may_not_be(songrank, model, tmp_path):
     assert pl.read_parquet(tmp_path / "best.parquet").rows() == by_library(model, USERS, 12, **more)
 
 
+def test_items_are_found_by_the_name_that_the_data_gave_them(songrank, tmp_path):
+    rows = [{"who": f"v{v}", "Stock Code": f"s{(v * 3 + n) % 12}", "time": n} for v in range(8) for n in range(5)]
+    named = {"query_column": "who", "item_column": "Stock Code"}
+    dataset = prepare("interactions", pl.DataFrame(rows), tmp_path / "data", **named)
+    made = models.create("matrix-factorisation", dim=2, **model_sizes(dataset))
+    write_model(tmp_path / "model", made, {"name": "matrix-factorisation", "dim": 2}, dataset)
+    (tmp_path / "allow.csv").write_text("price,Stock Code\n1,s1\n2,s2\n3,s3\n")
+    (tmp_path / "deny.csv").write_text("stock_code,price\ns2,1\n")
+    words = ["--allow", tmp_path / "allow.csv", "--deny", tmp_path / "deny.csv", "--with-seen"]
+    done = songrank("recommend", tmp_path / "model", "-o", tmp_path / "best.parquet", *words)
+    assert done.returncode == 0, done.stderr
+    assert set(pl.read_parquet(tmp_path / "best.parquet")["Stock Code"]) == {"s1", "s3"}
+    (tmp_path / "deny.csv").write_text("what,price\ns2,1\n")
+    done = songrank("recommend", tmp_path / "model", "-o", tmp_path / "other.parquet", *words)
+    assert "the item among 'what', 'price'; expected one column, or one called Stock Code\n" in done.stderr
+
+
 def test_a_list_of_titles_needs_no_name(songrank, model, tmp_path):
     (tmp_path / "allow.txt").write_text("Film 3\nFilm 6\nFilm 9\n")
     words = ["--allow", tmp_path / "allow.txt", "--with-seen", "-o", tmp_path / "best.parquet"]
@@ -252,3 +269,10 @@ def test_folders_that_hold_no_model_for_users(songrank, model, tmp_path):
     done = songrank("recommend", tmp_path / "copy", "-o", tmp_path / "best.csv")
     assert done.returncode == 2
     assert "has format version 99" in done.stderr
+
+
+def test_a_mistyped_item_is_warned_of(songrank, model, tmp_path):
+    (tmp_path / "deny.txt").write_text("item\nFilm 3\nFilm 3x\n")
+    done = songrank("recommend", model, "-o", tmp_path / "best.csv", "--deny", tmp_path / "deny.txt")
+    assert done.returncode == 0
+    assert done.stderr == f"warning: {tmp_path / 'deny.txt'}: 1 of 2 items are not known to the model\n"

@@ -356,3 +356,36 @@ def test_a_full_disk_is_one_line_and_the_run_can_go_on(songrank, ratings, tmp_pa
     assert songrank("train", "--resume", tmp_path / "run", "-q").returncode == 0
     assert songrank("train", ratings, "-o", tmp_path / "whole", "-q").returncode == 0
     assert same_weights(tmp_path / "run", tmp_path / "whole")
+
+
+def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
+    shape = ["--queries", 300, "--items", 100, "--pairs", 6000]
+    assert songrank("data", "prepare", "synthetic", "-o", tmp_path / "data", *shape).returncode == 0
+    words = ["warm_up.epochs=12", "fine_tuning.epochs=1", "fine_tuning.learning_rate=1e-20", "validation.every=1"]
+    done = songrank("train", "demo", f"data={tmp_path / 'data'}", *words, "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    name = next(key for key in lines[0] if key.startswith("validation"))
+    best = max(line[name] for line in lines[:-1])
+    assert best > lines[-1][name]  # a new head that learns nothing ranks at random
+    assert f"warning: warm-up had {name} {best:.4f} after epoch" in done.stderr
+    assert "warm-up 12 of 12" in done.stderr
+
+
+def test_a_file_in_place_of_a_data_set(songrank, ratings, tmp_path):
+    file = tmp_path / "source" / "ratings.dat"
+    done = songrank("train", ratings, f"data={file}", "-o", tmp_path / "run")
+    assert done.returncode == 2
+    assert f"error: {file}: is a file, not a prepared data set; prepare it first" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["recommend", "export"])
+def test_a_run_without_a_model_says_how_it_gets_one(songrank, ratings, tmp_path, command):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("data: x\n")
+    done = songrank(command, run, "-o", tmp_path / ("out.csv" if command == "recommend" else "out.onnx"))
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"error: {run}: has no model yet; finish it with `songrank train --resume {run}`\n",
+    )

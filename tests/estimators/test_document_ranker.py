@@ -12,16 +12,19 @@ import polars as pl
 import pytest
 import scipy.sparse
 import sklearn
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_svmlight_file
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from songrank import Slate
 from songrank.data import prepare
 from songrank.errors import UserError
 from songrank.estimators import DocumentRanker, NotFittedError
-from songrank.estimators.weights import weighted_labels
+from songrank.estimators.weights import WEIGHTED_LOSSES, weighted_labels
+from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
 
 SMALL = {"model.hidden": [8], "warm_up.epochs": 2, "batch.queries": 4}
@@ -124,7 +127,8 @@ def test_the_first_set_chooses_the_epoch_and_the_others_are_measured():
     for name, (data, labels, lengths) in zip(made.best_score_, sets, strict=True):
         found = made.evaluate(data, labels, lengths).values
         assert made.best_score_[name] == pytest.approx(found, abs=1e-6)
-    assert made.score(*sets[1]) == pytest.approx(made.best_score_["valid_1"]["ndcg@10"], abs=1e-6)
+    data, labels, lengths = sets[1]
+    assert made.score(data, labels, group=lengths) == pytest.approx(made.best_score_["valid_1"]["ndcg@10"], abs=1e-6)
 
 
 def test_without_a_set_all_epochs_are_trained_and_names_may_be_given():
@@ -181,6 +185,45 @@ def test_weights_change_the_model_except_those_of_irrelevant_documents(tmp_path)
     assert fit(sample_weight=np.ones(len(Y))) == fit(sample_weight=np.where(Y > 0, 1.0, 99.0)) == plain
     assert fit(sample_weight=1.0 + np.arange(len(Y)) % 2) != plain
     assert fit(group_weight=np.arange(len(GROUP)) + 1.0) != plain
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(name):
+    """Such a loss has one gradient for labels whose exp2 gain is g and for labels g with a linear gain."""
+    generator = torch.Generator().manual_seed(0)
+    label = torch.randint(0, 4, (5, 9), generator=generator).float()
+    label[:, :2] = torch.tensor([0.0, 1.0])
+    weight = 1 + label / 2  # keeps the order, which is all that some losses look at
+    gain = weight * (2**label - 1)
+    scores = torch.randn(5, 9, generator=generator)
+
+    def gradient(labels, kind):
+        whole = {"num_pairs": 0, "gamma": 1.0}  # nothing to remember
+        more = {"song": whole, "listwise-ce": whole, "k-song": {**whole, "num_queries": 5, "k": 3}}.get(name, {})
+        moved = scores.clone().requires_grad_()
+        slate = Slate.from_batch(labels, torch.arange(5), k=3 if name == "k-song" else None, gain=kind)
+        LOSSES[name](**more)(moved, slate).backward()
+        return moved.grad
+
+    weighted = gradient(torch.from_numpy(weighted_labels(label, weight)).float(), "exp2")
+    by_gain = torch.allclose(weighted, gradient(gain, "linear"), atol=1e-5)
+    heard = not torch.allclose(weighted, gradient(label, "exp2"), atol=1e-4)
+    assert (by_gain and heard) == (name in WEIGHTED_LOSSES)
+    if name not in WEIGHTED_LOSSES:
+        with pytest.raises(
+            UserError, match=f"^sample_weight multiplies gains, and the loss {name} has none; leave it "
+        ):
+            ranker(loss=name).fit(X, Y, np.ones(len(Y)), group=GROUP)
+
+
+def test_the_warm_up_does_not_hear_weights_but_zero(tmp_path):
+    def fit(weight):
+        only = {**SMALL, "fine_tuning.epochs": 0}
+        return weights_of(ranker(epochs=None, options=only).fit(X, Y, weight, group=GROUP), tmp_path)
+
+    plain = fit(None)
+    assert fit(1.0 + np.arange(len(Y)) % 3) == plain
+    assert fit((np.arange(len(Y)) % 3).astype(float)) != plain
 
 
 def test_a_query_of_weight_zero_is_not_learned_from(tmp_path):
@@ -241,11 +284,59 @@ def test_columns_are_found_by_their_names():
     assert made.feature_name_[0] == "Column_0"
 
 
+@pytest.mark.parametrize("ignore", [["age", "clicks"], "age, clicks"])
+def test_columns_that_are_ignored_are_left_out_everywhere(tmp_path, ignore):
+    frame = pandas.DataFrame(X, columns=NAMES)
+    named = ["bm25", "label"]
+    expected = ranker(epochs=1).fit(frame[named], Y, group=GROUP)
+    odd = frame.assign(age="a text")
+    made = ranker(epochs=1, data_options={"ignore": ignore})
+    made.fit(odd, Y, group=GROUP, eval_set=[(odd, Y)] * 2, eval_group=[GROUP] * 2)
+    assert made.best_score_["valid_1"] == pytest.approx(expected.evaluate(frame, Y, GROUP).values, abs=1e-6)
+    made.save(tmp_path / "ranker")
+    for again in (made, DocumentRanker.load(tmp_path / "ranker", "cpu")):
+        for same in (odd, frame[named], X):
+            np.testing.assert_array_equal(again.predict(same), expected.predict(frame))
+        assert (again.n_features_in_, again.feature_names_in_.tolist(), again.feature_name_) == (4, NAMES, named)
+    by_place = ranker(epochs=1, data_options={"ignore": ["Column_1", "Column_2"]}).fit(X, Y, group=GROUP)
+    np.testing.assert_array_equal(by_place.predict(X), expected.predict(frame))
+    full = np.nan_to_num(X)
+    np.testing.assert_array_equal(by_place.predict(scipy.sparse.csr_array(full)), by_place.predict(full))
+
+
+def test_what_is_masked_is_missing(fitted):
+    hidden = np.random.default_rng(1).random(X.shape) < 0.3
+    masked = np.ma.array(np.nan_to_num(X), mask=hidden)
+    np.testing.assert_array_equal(fitted.predict(masked), fitted.predict(np.where(hidden, np.nan, np.nan_to_num(X))))
+    with pytest.raises(UserError, match=r"^y is nan in row 2 \(from 0\)"):
+        fitted.evaluate(X, np.ma.array(Y, mask=np.arange(len(Y)) == 2), GROUP)
+
+
+def test_lengths_of_lists_may_be_objects(fitted):
+    found = fitted.evaluate(X, Y, np.array(GROUP.tolist(), object)).values
+    assert found == fitted.evaluate(X, Y, GROUP).values
+
+
+def test_after_features_and_labels_come_weights_as_in_lightgbm(tmp_path):
+    weight = 1.0 + np.arange(len(Y)) % 2
+    by_place = ranker(epochs=1).fit(X, Y, weight, group=GROUP)
+    by_name = ranker(epochs=1).fit(X, Y, sample_weight=weight, group=GROUP)
+    assert weights_of(by_place, tmp_path) == weights_of(by_name, tmp_path)
+    expected = by_name.evaluate(X, Y, GROUP, "ndcg@10", sample_weight=weight).values["ndcg@10"]
+    assert by_name.score(X, Y, weight, group=GROUP) == expected != by_name.score(X, Y, group=GROUP)
+    for call in (by_name.fit, by_name.score):
+        with pytest.raises(TypeError, match="positional"):
+            call(X, Y, None, GROUP)
+    with pytest.raises(TypeError, match="positional"):
+        by_name.predict(X, GROUP)
+
+
 # ---- what goes wrong
 
 
 NUMBER, LENGTHS = "expected a finite number of at least 0", "expected whole numbers of at least 1, one a list"
 FINITE, FITTED = "expected finite numbers, NaN where one is missing", "give those that were fitted, in their order"
+ENTRIES = "expected a list with one entry for each of eval_set"
 SAY = "say which rows are one query's"
 ROWS = f"and X has {len(X)} rows"
 MISTAKES = [
@@ -269,6 +360,19 @@ MISTAKES = [
     ({"group_weight": np.zeros(len(GROUP))}, "group_weight is zero everywhere; expected a weight above 0"),
     ({"eval_set": [(X, Y)]}, f"neither eval_group nor eval_qid is given; {SAY}: eval_group=[…]"),
     ({"eval_set": [(X, Y)], "eval_group": []}, "eval_group has 0 entries for 1 evaluation sets; expected one for each"),
+    ({"group": ["a", 3]}, f"group does not hold lengths of lists; {LENGTHS}"),
+    ({"group": [[3, 4], [5]]}, f"group does not hold lengths of lists; {LENGTHS}"),
+    ({"eval_set": [(X, Y)], "eval_group": 5}, f"eval_group is 5; {ENTRIES}"),
+    ({"eval_set": [(X, Y)], "eval_qid": "abc"}, f"eval_qid is 'abc'; {ENTRIES}"),
+    ({"eval_set": [(X, Y)], "eval_group": {"a": GROUP}}, f"eval_group is a dict; {ENTRIES}"),
+    ({"eval_set": [None]}, "eval_set 0 (from 0) is a NoneType; expected (X, y)"),
+    ({"eval_set": [(X, Y, GROUP)]}, "eval_set 0 (from 0) has 3 parts; expected (X, y)"),
+    ({"eval_set": 5}, "eval_set is 5; expected [(X, y), …]"),
+    ({"eval_set": pandas.DataFrame(X)}, "eval_set is a DataFrame; expected [(X, y), …]"),
+    (
+        {"eval_set": (X, Y), "eval_group": [GROUP], "eval_names": "mine"},
+        "eval_names is 'mine'; expected a list of names",
+    ),
     (
         {"eval_set": [(X[:, 1:], Y)], "eval_group": [GROUP]},
         f"X has 3 features, but DocumentRanker is expecting 4 features as input; {FITTED}",
@@ -280,6 +384,20 @@ MISTAKES = [
 def test_a_mistake_is_one_line(change, message):
     with pytest.raises(UserError) as error:
         ranker(epochs=1).fit(**{"X": X, "y": Y, "group": GROUP, **change})
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("ignore", "message"),
+    [
+        (["nope"], "ignore names 'nope', which is no column of X; mend data_options"),
+        ([f"Column_{at}" for at in range(4)], "ignore names all columns of X; leave at least one feature"),
+        (5, "ignore is 5; expected names of columns in a list: mend data_options"),
+    ],
+)
+def test_columns_to_ignore_must_be_there(ignore, message):
+    with pytest.raises(UserError) as error:
+        ranker(data_options={"ignore": ignore}).fit(X, Y, group=GROUP)
     assert str(error.value) == message
 
 
@@ -300,7 +418,7 @@ def test_silence_is_silent_and_one_word_says_how_it_goes(capfd):
     assert capfd.readouterr() == ("", "")
     seen = []
     ranker(epochs=1, verbose=1, callbacks=[seen.append]).fit(X, Y, group=GROUP, **sets)
-    assert capfd.readouterr().err.count("ndcg@10") == len(seen) == 3
+    assert capfd.readouterr().err.count(": objective ") == len(seen) == 3
 
 
 # ---- keeping it, and scikit-learn
@@ -315,7 +433,7 @@ def test_it_survives_saving_and_pickling(tmp_path, fitted):
         for name in ("best_score_", "best_iteration_", "evals_result_", "n_features_in_", "history_", "feature_name_"):
             assert getattr(again, name) == getattr(made, name), name
         assert again.feature_names_in_.tolist() == NAMES
-        assert again.score(frame, Y, GROUP) == made.score(frame, Y, GROUP)
+        assert again.score(frame, Y, group=GROUP) == made.score(frame, Y, group=GROUP)
     fitted.save(tmp_path / "plain")
     assert not hasattr(DocumentRanker.load(tmp_path / "plain"), "feature_names_in_")
 

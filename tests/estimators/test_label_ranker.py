@@ -127,6 +127,16 @@ def test_lists_of_labels_are_an_indicator_matrix(tmp_path):
     assert weights_of(ranker().fit(X, Y), tmp_path) != expected
 
 
+@pytest.mark.parametrize("classes", [np.array([7, 1, 3]), np.array(["b", "a", "c"])])
+def test_a_column_of_classes_is_one_label_a_row(classes, tmp_path):
+    one = classes[np.arange(len(X)) % 3]
+    made = ranker().fit(X, one.reshape(-1, 1))
+    assert made.classes_.tolist() == sorted(classes.tolist())
+    flat = ranker().fit(X, one)
+    assert weights_of(made, tmp_path) == weights_of(flat, tmp_path)
+    assert made.evaluate(X, one.reshape(-1, 1)).values == flat.evaluate(X, one).values
+
+
 @pytest.mark.parametrize(
     "same",
     [X.astype(np.float64), X.tolist(), scipy.sparse.csr_matrix(X), pandas.DataFrame(X), pl.from_numpy(X)],
@@ -153,7 +163,6 @@ def test_predictions_are_the_best_of_all_scores_in_the_labels_own_ids():
         assert made.classes_.tolist() == sorted(ids.tolist(), key=lambda x: x.encode() if isinstance(x, str) else x)
         assert scores.dtype == np.float32
         assert scores.shape == (60, 4)
-        np.testing.assert_array_equal(made.predict_scores(X), scores)
         best = made.predict(X, k=2)
         np.testing.assert_array_equal(best, made.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :2]])
         assert type(best.tolist()[0][0]) is type(ids.tolist()[0])
@@ -201,6 +210,7 @@ def test_columns_are_found_by_their_names(tmp_path):
 
 NUMBER = "expected a finite number of at least 0"
 LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
+TWO = "expected at least two columns, or one label a row: whole numbers or texts"
 MISTAKES = [
     (X, Y[1:], "Y has 59 rows, and X has 60; expected labels for every row"),
     (X, -Y - 1, f"Y is -1.0 in row 0 (from 0); {NUMBER}" if Y[0, 0] == 0 else None),
@@ -209,6 +219,14 @@ MISTAKES = [
     (X, [["a"], [1]] * 30, "some labels of Y are whole numbers and others texts; give all in one type"),
     (X, [[1.5]] * 60, f"Y holds 1.5 in row 0 (from 0); {LISTS}"),
     (X, [[True]] * 60, f"Y holds True in row 0 (from 0); {LISTS}"),
+    (X, Y[:, :1], f"Y is a matrix of one label, so that there is nothing to rank; {TWO}"),
+    (X, scipy.sparse.csr_array(BINARY[:, :1]), f"Y is a matrix of one label, so that there is nothing to rank; {TWO}"),
+    (X, np.ma.array(Y, mask=np.tile(np.arange(4) == 1, (60, 1))), f"Y is nan in row 0 (from 0); {NUMBER}"),
+    (
+        np.ma.array(X, mask=np.tile(np.arange(6) == 1, (60, 1))),
+        Y,
+        "X is NaN in row 0, column 1 (from 0); fill in what is missing first",
+    ),
     (X, "tax", f"Y is 'tax'; {LISTS}"),
     (X[0], Y, "X has shape [6]; expected two dimensions, [rows, features]. Reshape your data"),
     (np.where(X > 9, X, np.nan), Y, "X is NaN in row 0, column 0 (from 0); fill in what is missing first"),
@@ -237,6 +255,19 @@ def test_texts_and_features_are_not_taken_for_one_another(fitted):
         ranker().predict(X)
     with pytest.raises(NotFittedError):
         hasattr(ranker(), "classes_") or ranker().decision_function(X)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "3", True])
+def test_how_many_labels_is_a_whole_number(fitted, k):
+    for ask in (fitted.predict, fitted.rank):
+        with pytest.raises(UserError, match=f"^k is {k!r}; expected a whole number of at least 1$"):
+            ask(X, k=k)
+
+
+def test_an_evaluation_may_look_at_one_label_alone(fitted):
+    made = ranker().fit(X, pl.DataFrame(BINARY, schema=list("abcd")))
+    alone = made.evaluate(X, pl.DataFrame({"c": BINARY[:, 2]}), "mrr")
+    assert alone.num_empty == int((BINARY[:, 2] == 0).sum())
 
 
 def test_silence_is_silent(capfd):

@@ -3,7 +3,9 @@
 import datetime
 import json
 import math
+import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
 from songrank.data import prepare
+from songrank.data.files import alone
 from songrank.errors import UserError
 from songrank.estimators import Recommender
 from songrank.training import Run, load_recipe
@@ -194,6 +197,9 @@ def _change(folder, **entries):
 BREAKS = {
     "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "holds 'LabelRanker', not a Recommender"),
     "a newer version": (lambda f: _change(f, version=9), "format version 9"),
+    "a folder to write to": (lambda f: _change(f, parameters={"folder": "x"}), "changed by hand or is damaged"),
+    "no files": (lambda f: _change(f, files={}), "files that do not fit"),
+    "files of another kind": (lambda f: _change(f, files=[]), "changed by hand or is damaged"),
     "a way out": (lambda f: _change(f, files={"../../secret": "0"}), "changed by hand or is damaged"),
     "other parameters": (lambda f: _change(f, parameters={"los": "song"}), "changed by hand or is damaged"),
     "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum is another"),
@@ -216,7 +222,7 @@ def test_a_damaged_folder_is_refused_in_one_line(how, tmp_path, fitted):
 
 def test_a_folder_of_something_else_is_not_written_over(tmp_path, fitted):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="exists and is no estimator"):
+    with pytest.raises(UserError, match="exists and holds no estimator.json"):
         fitted.save(tmp_path)
 
 
@@ -234,12 +240,155 @@ def test_more_interactions_keep_what_is_known(tmp_path, table):
     assert "0 new" not in again.recommend(["user 1"], k=1000)["what"].tolist()
     assert len(again._past.query_ids) == len(before) + 1
     assert again.recipe_.warm_up.epochs == 0
-    with pytest.raises(UserError, match="expected user String, item String, label Int64, time Int64"):
-        again.partial_fit(new.assign(who=range(5)))
+    with pytest.raises(UserError, match="has no label column 'stars'"):
+        again.partial_fit(new.drop(columns="stars"))
+
+
+def test_going_on_begins_where_the_last_fit_ended(table):
+    """With hardly a step, weights of known users and items and the memory of known pairs are what they were."""
+    model = small(**NAMES).fit(table)
+    before = model._past
+    new = pd.DataFrame({"who": ["a first one"] * 3, "what": ["item 1", "0 new", "item 2"], "stars": 5, "when": 200})
+    model.set_params(learning_rate=1e-12).partial_fit(new, epochs=1)
+    after = model._past
+    users, items = after.query_ids.find(list(before.query_ids)), after.item_ids.find(list(before.item_ids))
+    for name, rows in (("query_product.weight", users), ("item_hidden.weight", items)):
+        assert torch.equal(after.weights[name][rows], before.weights[name])
+    key = users[before.pairs // len(items)] * len(after.item_ids) + items[before.pairs % len(items)]
+    assert torch.isin(key, after.pairs).all()
+    known = before.memory["u"].isfinite()
+    then, now = before.memory["u"][known], after.memory["u"][torch.searchsorted(after.pairs, key[known])]
+    assert torch.corrcoef(torch.stack([then, now]))[0, 1] > 0.5  # moved on by a visit, not begun anew
+    with pytest.raises(UserError, match="other sizes or parts"):
+        model.set_params(options={**SMALL, "model.dim": 8}).partial_fit(new)
+    with pytest.raises(UserError, match="other sizes or parts"):
+        model.set_params(options={"model.dim": 4}, model="matrix-factorisation").partial_fit(new)
+
+
+def test_users_and_items_in_tables(fitted):
+    frame = pd.DataFrame({"age": [3, 4], "who": ["user 7", "user 9"]})
+    plain = fitted.recommend(["user 7", "user 9"], k=2)
+    pd.testing.assert_frame_equal(fitted.recommend(frame, k=2), plain)
+    assert fitted.recommend({"who": ["user 7", "user 9"]}, k=2)["what"].tolist() == plain["what"].tolist()
+    assert fitted.recommend(frame[["who"]].rename(columns={"who": "x"}), k=2)["what"].tolist() == plain["what"].tolist()
+    barred = pd.DataFrame({"name": ["a", "b"], "what": ["item 1", "item 2"]})
+    assert not {"item 1", "item 2"} & set(fitted.recommend(k=1000, deny=barred)["what"])
+    with pytest.raises(UserError, match="has no column 'who'; it has a, b"):
+        fitted.recommend(pd.DataFrame({"a": [1], "b": [2]}))
+    with pytest.raises(UserError, match="expected several"):
+        fitted.recommend(5)
+
+
+def test_what_was_met_without_being_liked_is_not_recommended():
+    rows = [(user, (user * 5 + n) % 17, 0 if n % 4 == 0 else 1 + n % 5) for user in range(20) for n in range(8)]
+    frame = pd.DataFrame(rows, columns=["user", "item", "rating"])
+    for options in ({}, {"min_rating": 3}):
+        found = small(data_options=options).fit(frame).recommend(k=100)
+        known = set(found["item"])
+        assert not set(zip(found["user"], found["item"], strict=True)) & {(u, i) for u, i, _ in rows}, options
+        assert known <= set(range(17))
+
+
+def test_columns_called_like_ours_are_not_lost():
+    frame = pd.DataFrame({"u": np.repeat(range(8), 6), "score": [(n * 7 + n // 6) % 20 for n in range(48)]})
+    found = small(user="u", item="score", label=None, time=None).fit(frame).recommend([1], k=2)
+    assert found.columns.tolist() == ["user", "item", "score", "rank", "source"]
+    assert set(found["item"]) <= set(frame["score"])
+
+
+def test_ids_that_pandas_made_fractions_of():
+    rows = [(float(user), float((user * 3 + n) % 11), 2.5) for user in range(8) for n in range(6)]
+    array = np.array(rows)
+    model = small().fit(array)
+    assert set(model.recommend([1, 2.0], k=2)["source"]) == {"model"}
+    assert np.isfinite(model.predict(np.array([[1, 1]]))).all()
+    with pytest.raises(UserError, match="missing|expected"):
+        small().fit(pd.DataFrame({"user": [1, 2, np.nan, 3], "item": [1, 2, 3, 4]}))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pytest.param([f"u{n}".encode() for n in range(25)], id="bytes"),
+        pytest.param(pd.date_range("2024", periods=25, freq="h", tz="Europe/Berlin"), id="times with a zone"),
+        pytest.param(pd.timedelta_range("1s", periods=25), id="durations"),
+        pytest.param([2**70 + n for n in range(25)], id="very large numbers"),
+        pytest.param(pd.Categorical([f"c{n}" for n in range(25)]), id="categories"),
+    ],
+)
+def test_stranger_ids_come_back_unchanged(ids):
+    frame = pl.DataFrame({"user": np.repeat(range(10), 8), "item": pl.Series(list(ids) * 4)[:80]})
+    frame = frame.with_columns(item=frame["item"].gather([(n * 7) % 25 for n in range(80)]))
+    found = small().fit(frame).recommend(k=3)
+    assert set(found["item"].to_list()) <= set(frame["item"].to_list())
+
+
+def test_evaluate_measures_what_was_asked_about(table):
+    held = table.groupby("who").tail(1)
+    options = {**SMALL, "evaluation.empty": "zero"}
+    model = small(**NAMES, options=options, data_options={"split": "none"}).fit(table.drop(held.index))
+    few = held.iloc[:5]
+    found = model.evaluate(few, metrics=["recall@20"])
+    assert next(iter(found.per_query.values())).numel() == 5
+    y = few["stars"].to_numpy()
+    assert model.score(few.drop(columns="stars"), y) == model.score(few)
+    several = table.groupby("who").tail(3)
+    assert model.score(several, several["stars"]) != model.score(several, several["stars"][::-1].to_numpy())
+    for bad in ([-1] * 5, [None] * 5, ["x"] * 5):
+        with pytest.raises(UserError, match="expected"):
+            model.score(few, bad)
+    with pytest.raises(UserError, match="4 labels, and the table 5 rows"):
+        model.score(few, y[:4])
+
+
+def test_numpys_numbers_as_parameters(table):
+    model = small(**NAMES, epochs=np.int64(1), learning_rate=np.float32(1e-3), random_state=np.random.default_rng(0))
+    assert len(model.fit(table).history_) == 2
+    with pytest.raises(UserError, match="random_state is 'x'"):
+        small(**NAMES, random_state="x").fit(table)
+    with pytest.raises(UserError, match="no value of a recipe"):
+        small(**NAMES, options={"seed": object()}).fit(table)
+
+
+def test_fits_in_threads_and_the_callers_random_numbers(table):
+    before = torch.random.get_rng_state()
+    alone = small(**NAMES).fit(table).recommend(k=2)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(lambda _: small(**NAMES).fit(table).recommend(k=2), range(3)):
+            pd.testing.assert_frame_equal(found, alone)
+
+
+def test_nothing_is_left_behind_and_a_folder_is_one_fits_own(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = small(**NAMES).fit(table)
+    assert not list(tmp_path.iterdir())
+    assert len(model.recommend(k=1)) == 30
+
+    kept = tmp_path / "kept"
+
+    def meddle(line):
+        with pytest.raises(UserError, match="is being fitted by another process"), alone(kept / "fit.lock", "fitted"):
+            pass
+
+    small(**NAMES, folder=str(kept), callbacks=[meddle]).fit(table)
+    assert (kept / "run" / "model.json").exists()
+
+
+def test_a_save_that_is_cut_short_leaves_the_one_before(tmp_path, table, fitted, monkeypatch):
+    fitted.save(tmp_path / "model")
+    monkeypatch.setattr("songrank.estimators.base.write_whole", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        small(**NAMES, random_state=7).fit(table).save(tmp_path / "model")
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(Recommender.load(tmp_path / "model").recommend(k=3), fitted.recommend(k=3))
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
 def test_without_its_data_a_saved_one_cannot_go_on(tmp_path, table, fitted):
+    fitted.save(tmp_path)
     fitted.save(tmp_path, data=False)
+    assert not (tmp_path / "past.safetensors").exists()
     again = Recommender.load(tmp_path)
     assert len(again.recommend(k=2)) == 60
     assert not any(b"user 1" in file.read_bytes() for file in tmp_path.glob("*.parquet"))

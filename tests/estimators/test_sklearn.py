@@ -12,10 +12,10 @@ QUICK = {"epochs": 1, "device": "cpu", "verbose": 0}
 class InLists(DocumentRanker):
     """What scikit-learn's checks know nothing of: five rows that follow one another are the list of a query."""
 
-    def fit(self, X, y, group=None, *, qid=None, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, group=None, qid=None):
         if group is None and qid is None:
             qid = np.arange(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))) // 5
-        return super().fit(X, y, group, qid=qid, sample_weight=sample_weight)
+        return super().fit(X, y, sample_weight, group=group, qid=qid)
 
 
 NOT_ONE = "one row cannot be divided; the error says so in other words than the check wants"

@@ -5,6 +5,7 @@ import importlib
 import random
 
 import numpy as np
+import pandas
 import polars as pl
 import pytest
 import torch
@@ -156,19 +157,36 @@ def test_users_never_seen_are_named_if_so_asked(folder):
     assert answers(folder, [10], 2, fallback="error") == answers(folder, [10], 2)
 
 
+@pytest.mark.parametrize("kind", [pandas.Series, pl.Series, np.array, list, tuple, iter])
+def test_a_stranger_is_named_by_place_in_every_kind_of_column(folder, kind):
+    users = kind([10, 24, -5, 171])
+    if kind is pandas.Series:
+        users.index = [2, 3, 0, 1]
+    with pytest.raises(UserError, match="^user -5 was never seen in training; "):
+        recommend(folder, users, fallback="error")
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"allow": ["no film"]}, "allow names no item that the model knows"),
         ({"deny": TITLES}, "allow and deny leave no item"),
         ({"allow": TITLES[:2], "deny": TITLES[:2]}, "allow and deny leave no item"),
+        ({"users": {10, 24}}, "users is a set; expected a list or a column of ids, in order"),
+        ({"users": {10: 1}}, "users is a dict; expected a list or a column of ids, in order"),
+        ({"users": 10}, "users is 10; expected a list or a column of ids, in order"),
+        ({"users": "10"}, "users is '10'; expected a list or a column of ids, in order"),
+        ({"users": np.array(10)}, "expected a list or a column of ids, in order"),
+        ({"users": np.array([[10]])}, r"users has shape \[1, 1\]; expected one column of ids"),
+        ({"users": pl.DataFrame({"user": [10]})}, r"users has shape \[1, 1\]; expected one column of ids"),
+        ({"k": "3"}, "k is '3'; expected a whole number of at least 1"),
         ({"fallback": "guess"}, "fallback is 'guess'; expected one of 'popular', 'none', 'error'"),
         ({"k": 0}, "k is 0; expected a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_asked(folder, more, message):
-    with pytest.raises(ValueError, match=message):
-        list(recommend(folder, [10], **{"k": 3, **more}))
+    with pytest.raises(UserError, match=message):
+        recommend(folder, **{"users": [10], "k": 3, **more})  # at the call: no batch is asked for
 
 
 def test_of_equal_scores_the_first_come_first():

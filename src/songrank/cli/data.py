@@ -112,6 +112,12 @@ def _print_summary(dataset: Dataset) -> None:
 
     console, info, paper = Console(), dataset.info, published(dataset) or {}
     console.print(f"{dataset.path}: {dataset.name}, {dataset.task}", highlight=False, markup=False, soft_wrap=True)
+    if "called" in info:
+        called = info["called"]
+        label = f"labels are {called['label']!r}" if called["label"] else "no labels: every row counts as 1"
+        time = f"times are {called['time']!r}" if called["time"] else "no times: rows are taken in their order"
+        columns = f"users are {called['query']!r}, items {called['item']!r}; {label}; {time}"
+        console.print(columns, highlight=False, markup=False, soft_wrap=True)
     titles = ["", "queries", "documents" if dataset.form == "list" else "items", "pairs"]
     table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
     rows = [("all", info), *((name, info["splits"][name]) for name in dataset)]

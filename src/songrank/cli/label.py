@@ -131,19 +131,27 @@ def _lines(source: "Source", job: "Job") -> Iterator[_Rows]:
 
 
 def _table(path: Path, text_column: str | None, job: "Job") -> Iterator[_Rows]:
+    import polars as pl
+
+    from songrank.data.source import Job
     from songrank.data.tables.columns import ID_EXPECTED, read_ids
     from songrank.data.tables.frames import find_column, need_column
-    from songrank.inference.tables import InputTable
+    from songrank.inference.tables import InputTable, are_whole
 
     table = InputTable(path, job)
     name = need_column(text_column or "auto", ("text",), table.columns, "text", table.name)
     called = find_column(
         "auto", ("id", "uid"), [column for column in table.columns if column != name], "id", table.name
     )
-    for block in table.blocks([name] if called is None else [name, called]):
-        found = block.read(_read_texts, name, "expected a text")
-        ids = None if called is None else block.read(read_ids, called, ID_EXPECTED).to_list()
-        yield _Rows(found, ids)
+    if called is None:
+        for block in table.blocks([name]):
+            yield _Rows(block.read(_read_texts, name, "expected a text"), None)
+        return
+    again = InputTable(path, Job())  # first all ids, block by block: one that is a text makes all of them texts
+    whole = all(are_whole(block.read(read_ids, called, ID_EXPECTED)) for block in again.blocks([called]))
+    for block in table.blocks([name, called]):
+        ids = block.read(read_ids, called, ID_EXPECTED).cast(pl.Int64 if whole else pl.String)
+        yield _Rows(block.read(_read_texts, name, "expected a text"), ids.to_list())
 
 
 def _read_texts(column: Any) -> list[str] | None:

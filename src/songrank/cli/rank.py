@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from songrank.data.source import Job
     from songrank.inference.model_folder import ModelFolder
+    from songrank.inference.output_tables import TableWriter
 
 _TABLES = (".parquet", ".csv", ".tsv")
 _READ_ROWS = 2**18
@@ -46,7 +47,7 @@ def rank(
     folder.need("search")
     with progress_bar(quiet) as report, table_writer(output, overwrite=overwrite) as writer:
         job = Job(report)
-        rows = _Documents(folder, writer.folder, query_column)
+        rows = _Documents(folder, writer, query_column)
         with writing(output):  # what is read goes to the same disk
             rows.read(documents, job)
         rows.score(job)
@@ -61,19 +62,19 @@ class _Documents:
 
     Args:
         folder: of the model.
-        scratch: a folder for what does not fit in memory.
+        writer: of the output; its folder is for what does not fit in memory.
         query_column: of a table, None: found by its name.
 
     """
 
-    def __init__(self, folder: "ModelFolder", scratch: Path, query_column: str | None) -> None:
+    def __init__(self, folder: "ModelFolder", writer: "TableWriter", query_column: str | None) -> None:
         from songrank.data.search.feature_store import FeatureStore
         from songrank.data.tables.encoding import IdColumn
         from songrank.inference.documents import num_raw_features
 
-        self.folder, self.scratch, self.query_column = folder, scratch, query_column
+        self.folder, self.writer, self.query_column = folder, writer, query_column
         self.width = num_raw_features(folder)
-        self.features, self._query = FeatureStore(scratch), IdColumn()
+        self.features, self._query = FeatureStore(writer.folder), IdColumn()
         self.columns, self.query = ["query", "row"], "query"
         self._parts: list[Path] = []
         self.num_queries = 0
@@ -115,6 +116,8 @@ class _Documents:
                 raise DataError(f"has a column {name!r}, as the output has", "rename or remove it", file=table.name)
         self.columns = others
         for block in table.blocks([*others, *names]):
+            carried = block.frame.select(others)
+            self.writer.check(carried.schema)
             query = block.read(read_ids, self.query, ID_EXPECTED)
             features = np.empty((block.frame.height, len(names)), np.float32)
             for at, name in enumerate(names):
@@ -123,8 +126,8 @@ class _Documents:
                 )
             self._query.add(query)
             self.features.add(features)
-            self._parts.append(self.scratch / f"carried-{len(self._parts)}.parquet")
-            block.frame.select(others).write_parquet(self._parts[-1])
+            self._parts.append(self.writer.folder / f"carried-{len(self._parts)}.parquet")
+            carried.write_parquet(self._parts[-1])
 
     def _read_letor(self, path: Path, job: "Job") -> None:
         import polars as pl

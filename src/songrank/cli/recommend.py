@@ -1,6 +1,5 @@
 """``songrank recommend``: the best items for users, from a trained model."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from songrank.data.source import Job
     from songrank.inference.items import Recommendations
 
-_TAKEN = ("score", "rank", "source")
 _GOT = {"popular": "got the most popular items", "none": "got nothing"}
 
 
@@ -47,7 +45,7 @@ def recommend(
     from songrank.data.source import Job
     from songrank.inference.items import FALLBACKS
     from songrank.inference.items import recommend as best_items
-    from songrank.inference.model_folder import open_model
+    from songrank.inference.model_folder import column_names, open_model
     from songrank.inference.output_tables import check_output, table_writer
     from songrank.inference.tables import id_column
     from songrank.training.build import choose_device
@@ -61,17 +59,18 @@ def recommend(
     assert folder.item_ids is not None
     with progress_bar(quiet) as report:
         job = Job(report)
-        user, item = _names(folder.info.get("called", {}))
+        user, item = folder.called
+        called = folder.info.get("called", {}).get("item", "item")
         name, asked = _users(users, user_column, user, folder.query_ids, job)
-        name = user if name in (item, *_TAKEN) else name
+        name = user if name == item else column_names(name, item)[0]
         items = id_column(folder.item_ids)
         found = best_items(
             folder,
             asked,
             k,
             exclude_seen=not with_seen,
-            allow=None if allow is None else _items(allow, folder.item_ids, job),
-            deny=() if deny is None else _items(deny, folder.item_ids, job),
+            allow=None if allow is None else _items(allow, called, folder.item_ids, job, needed=True),
+            deny=() if deny is None else _items(deny, called, folder.item_ids, job, needed=False),
             fallback=fallback,
         )
         done = 0
@@ -86,12 +85,6 @@ def recommend(
         typer.echo(f"{len(asked):,} users{strangers}; wrote {writer.rows:,} rows to {output}")
 
 
-def _names(called: Mapping[str, str]) -> tuple[str, str]:
-    """What users and items are called in the output: as in the data, unless that would be two columns of one name."""
-    user, item = called.get("query", "user"), called.get("item", "item")
-    return ("user", "item") if {user, item} & set(_TAKEN) or user == item else (user, item)
-
-
 def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job") -> tuple[str, "pl.Series"]:
     """What the column of users is called, and whom it holds: whole numbers only if the model's users are such too."""
     import polars as pl
@@ -103,16 +96,27 @@ def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job")
         if column is not None:
             raise UserError("--user-column names a column of INPUT; name a file of users, or leave it out")
         return usual, id_column(known)
-    names, fix = (usual.lower(), *USER_NAMES), "name it: --user-column"
+    names, fix = (_plain(usual), *USER_NAMES), "name it: --user-column"
     name, asked = read_id_column(Path(users), column, names, "user", fix, known, job)
     return name or usual, asked if known.kind == "integer" else asked.cast(pl.String)
 
 
-def _items(file: Path, known: "Ids", job: "Job") -> "pl.Series":
+def _items(file: Path, called: str, known: "Ids", job: "Job", *, needed: bool) -> "pl.Series":
+    """The items of a file; some that the model does not know are warned of, all are an error where one is needed."""
     from songrank.data.recommendation.interactions import ITEM_NAMES
     from songrank.inference.tables import read_id_column
 
-    return read_id_column(file, None, ITEM_NAMES, "item", "expected one column, or one called item", known, job)[1]
+    names, fix = (_plain(called), *ITEM_NAMES), f"expected one column, or one called {called}"
+    ids = read_id_column(file, None, names, "item", fix, known, job)[1]
+    strange = int((known.find(ids) < 0).sum())
+    if strange and not (needed and strange == len(ids)):
+        typer.echo(f"warning: {file}: {strange:,} of {len(ids):,} items are not known to the model", err=True)
+    return ids
+
+
+def _plain(name: str) -> str:
+    """A name as those are that columns are found by."""
+    return name.lower().replace(" ", "_")
 
 
 def _frame(batch: "Recommendations", names: tuple[str, str], users: "pl.Series", items: "pl.Series") -> "pl.DataFrame":

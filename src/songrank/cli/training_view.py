@@ -27,6 +27,7 @@ class TrainingView:
         self._steps = 0
         self._writer: Any = None
         self._validation = ""
+        self._epochs: dict[str, int] = {}
 
     @contextmanager
     def shown(self, run: "Run") -> Iterator[None]:
@@ -35,6 +36,7 @@ class TrainingView:
 
         self._writer = _tensorboard(run.directory.tensorboard)
         console = Console(stderr=True)
+        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
         try:
             if self.quiet or self.as_json or not console.is_terminal:
                 yield
@@ -78,13 +80,15 @@ class TrainingView:
             self._bar.update(
                 self._task,
                 completed=line["step"],
-                description=f"{line['stage']} {line['epoch']}",
+                description=f"{line['stage']} {line['epoch']}{self._of(line['stage'])}",
                 figures=figures,
             )
         elif watched and not self.quiet:
-            typer.echo(
-                f"{line['stage']} {line['epoch']}: objective {line['objective']:.4f}, {self._validation}", err=True
-            )
+            at = f"{line['stage']} {line['epoch']}{self._of(line['stage'])}"
+            typer.echo(f"{at}: objective {line['objective']:.4f}, {self._validation}", err=True)
+
+    def _of(self, stage: str) -> str:
+        return f" of {self._epochs[stage]}" if stage in self._epochs else ""
 
     def warn(self, message: str) -> None:
         """Something that a person should know."""

@@ -19,6 +19,8 @@ COLUMNS = {
     "item": "number of the item of each relevant pair",
     "label": "relevance y of each pair or document; 0 is irrelevant",
     "weight": "weight of each query in training",
+    "met.offsets": "row q has the entries met.offsets[q] to met.offsets[q + 1] of met.item",
+    "met.item": "items that a query met without their being relevant: label 0, or below min_rating",
     "time": "time of each pair, as the source gives it; dates in microseconds since 1970 (nanoseconds if it has them)",
     "features": "one row of features a document, after the transformation stored here",
     "features.offsets": "row q has the features features.offsets[q] to features.offsets[q + 1]",

@@ -67,7 +67,7 @@ class CatalogueSplit:
 
     ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
     ``lengths`` [Q]. They are None for recommendation, where a query is just an id. ``weight`` [Q] is each query's in
-    training; None where all count alike.
+    training; None where all count alike. ``met`` are offsets and items of what a query met without its being relevant.
 
     >>> ones = torch.ones(3)
     >>> split = CatalogueSplit("train", 9, offsets=torch.tensor([0, 2, 3]), item=torch.tensor([4, 1, 4]), label=ones)
@@ -85,6 +85,7 @@ class CatalogueSplit:
     tokens: Tensor | None = None
     lengths: Tensor | None = None
     weight: Tensor | None = None
+    met: tuple[Tensor, Tensor] | None = None
 
     @property
     def num_queries(self) -> int:
@@ -285,6 +286,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             arrays.get("tokens"),
             arrays.get("lengths"),
             arrays.get("weight"),
+            (arrays["met.offsets"], arrays["met.item"]) if "met.item" in arrays else None,
         )
 
     def relevance(self, split: str, *, exclude: tuple[str, ...] | None = None) -> Relevance:

@@ -152,7 +152,9 @@ def read_json(path: Path, fix: str | None = None) -> dict[str, Any]:
 
 
 @contextmanager
-def staged_directory(target: Path, *, overwrite: bool = False, marker: str = "dataset.json") -> Iterator[Path]:
+def staged_directory(
+    target: Path, *, overwrite: bool = False, marker: str = "dataset.json", own: tuple[str, ...] = ("vocabulary.txt",)
+) -> Iterator[Path]:
     """A folder to write into, which becomes ``target`` when all went well and vanishes when anything did not.
 
     Until the last moment it lies beside ``target`` under a name that starts with a dot. What a killed process left
@@ -162,6 +164,7 @@ def staged_directory(target: Path, *, overwrite: bool = False, marker: str = "da
         target: what the folder shall be called in the end.
         overwrite: replace a folder that is there already, if it holds ``marker``.
         marker: the file without which a folder is not one of ours.
+        own: what else such a folder may hold, besides arrays; nothing else is ever replaced.
 
     """
     target = Path(os.path.realpath(target))
@@ -170,11 +173,11 @@ def staged_directory(target: Path, *, overwrite: bool = False, marker: str = "da
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _clear_up(target, marker)
-        _check_free(target, overwrite, marker)
+        _check_free(target, overwrite, marker, own)
         staging = Path(tempfile.mkdtemp(prefix=_unfinished(target), dir=target.parent))
         staging.chmod(0o777 & ~_umask())
         yield staging
-        _check_free(target, overwrite, marker)
+        _check_free(target, overwrite, marker, own)
         _swap(staging, target)
     except OSError as error:
         raise DataError(
@@ -202,7 +205,7 @@ def _clear_up(target: Path, marker: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _check_free(target: Path, overwrite: bool, marker: str) -> None:
+def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]) -> None:
     try:
         if not target.exists() and not target.is_symlink():
             return
@@ -215,9 +218,9 @@ def _check_free(target: Path, overwrite: bool, marker: str) -> None:
         raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
     if not overwrite:
         raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
-    own = (marker, "vocabulary.txt")
+    known = (marker, *own)
     foreign = sorted(
-        f.name for f in target.iterdir() if f.is_dir() or (f.name not in own and f.suffix != ".safetensors")
+        f.name for f in target.iterdir() if f.is_dir() or (f.name not in known and f.suffix != ".safetensors")
     )
     if foreign:
         raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))

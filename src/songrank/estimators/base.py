@@ -5,15 +5,19 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
+
+import torch
 
 from songrank import __version__
 from songrank.data import prepare
 from songrank.data.errors import DataError
-from songrank.data.files import plain, write_whole
-from songrank.data.storage import read_json
+from songrank.data.files import alone, plain, write_whole
+from songrank.data.storage import read_json, staged_directory
 from songrank.errors import UserError, shown
 from songrank.inference.model_folder import ModelFolder, open_model, save_model
 from songrank.training.build import choose_device
@@ -30,6 +34,9 @@ except ImportError:  # scikit-learn is welcome, not needed
     from songrank.estimators._parameters import Parameters as _BaseEstimator
 
 ESTIMATOR_FORMAT = "songrank-estimator"
+_NOT_SAVED = ("callbacks", "folder")
+_LOCK = "fit.lock"
+_ONE_AT_A_TIME = threading.Lock()
 Callback = Callable[[dict[str, Any]], None]
 
 
@@ -65,7 +72,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         if self.learning_rate is not None:
             words["fine_tuning.learning_rate"] = self.learning_rate
         words |= {"seed": _seed(self.random_state), "device": self.device, **(self.options or {})}
-        return [f"{key}={json.dumps(value)}" for key, value in words.items()]
+        try:
+            return [f"{key}={json.dumps(value, default=_plain_number)}" for key, value in words.items()]
+        except TypeError as error:
+            raise UserError(f"a parameter is no value of a recipe ({error}); use numbers, texts and lists") from None
 
     def _default_recipe(self) -> str:
         """The shipped recipe that is run if none is named."""
@@ -83,28 +93,25 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         source: Any,
         options: Mapping[str, Any],
         *more: str,
-        splits: Sequence[str] = (),
         past: Past | None = None,
     ) -> Run:
-        """Prepare, train, and take over what came out."""
-        work = self._new_folder()
-        self._recipe(work / "data", *more)  # a mistake in it is found before the data is read
-        chosen = {**options, **(self.data_options or {})}
-        dataset = prepare(kind, source, work / "data", overwrite=True, **chosen)
-        if "validation" not in dataset:
-            more = (*more, "validation.every=0")
-        run = Run.begin(
-            self._recipe(work / "data", *more),
-            work / "run",
-            overwrite=True,
-            observe=self._observe,
-            warn=self._say,
-            splits=tuple(splits) or ("validation", "test"),
-        )
-        if past is not None:
-            past.carry_over(run.trainer, dataset)
-        run.finish()
-        self._take(run)
+        """Prepare, train, and take over what came out; with a past, from there.
+
+        One fit at a time in a process, since torch's random numbers are the process's; they are as before afterwards.
+        """
+        self._recipe(Path("data"), *more)  # a mistake in it is found before the data is read
+        with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
+            dataset = prepare(
+                kind, source, work / "data", **{**options, **(self.data_options or {}), "overwrite": True}
+            )
+            if "validation" not in dataset:
+                more = (*more, "validation.every=0")
+            recipe = self._recipe(work / "data", *more)
+            run = Run.begin(recipe, work / "run", overwrite=True, observe=self._observe, warn=self._say)
+            if past is not None:
+                past.carry_over(run.trainer, dataset)
+            run.finish()
+            self._take(run)
         return run
 
     def _take(self, run: Run) -> None:
@@ -116,12 +123,17 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         best = run.trainer.at.best
         self.best_score_ = best if best > float("-inf") else None
 
-    def _new_folder(self) -> Path:
-        """Where the run is kept: ``folder`` if given, else a place that goes with this object."""
-        if self.folder is not None:
-            return Path(self.folder)
-        self._place = tempfile.TemporaryDirectory(prefix="songrank-")
-        return Path(self._place.name)
+    @contextmanager
+    def _place(self) -> Iterator[Path]:
+        """Where data and run are: ``folder``, which no other fit may use meanwhile, or a place that goes afterwards."""
+        if self.folder is None:
+            with tempfile.TemporaryDirectory(prefix="songrank-") as name:
+                yield Path(name)
+            return
+        work = Path(self.folder)
+        write_whole(work / _LOCK, "")
+        with alone(work / _LOCK, "fitted"):
+            yield work
 
     def _observe(self, line: dict[str, Any]) -> None:
         for callback in self.callbacks or ():
@@ -144,13 +156,6 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "folder_")
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the folder of the run, which stays where it is."""
-        return {key: value for key, value in self.__dict__.items() if key != "_place"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     # ---- saving
 
     def save(self, directory: str | Path) -> None:
@@ -163,9 +168,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
         """Save with more files, by name."""
         folder, target = self._fitted(), Path(directory)
-        if target.exists() and any(target.iterdir()) and not (target / "estimator.json").exists():
-            raise DataError("exists and is no estimator", "choose another place", file=str(target))
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "folder")}
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_SAVED}
         told = {
             "format": ESTIMATOR_FORMAT,
             "version": 1,
@@ -178,13 +181,15 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in more.items()},
         }
         try:
-            text = json.dumps(plain(told), indent=2, ensure_ascii=False) + "\n"
+            text = json.dumps(plain(told), indent=2, ensure_ascii=False, default=_plain_number) + "\n"
         except TypeError as error:
             raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
-        save_model(folder, target)
-        for name, data in more.items():
-            write_whole(target / name, data)
-        write_whole(target / "estimator.json", text)
+        own = ("model.json", "vocabulary.txt", "recommender.json", "ranker.json", "interactions.parquet", *more)
+        with staged_directory(target, overwrite=True, marker="estimator.json", own=own) as place:
+            save_model(folder, place)
+            for name, data in more.items():
+                write_whole(place / name, data)
+            write_whole(place / "estimator.json", text)
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
@@ -198,6 +203,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             found = f"has format version {told.get('version')!r}, and songrank {__version__} reads 1"
             raise DataError(found, "load it with the songrank that saved it", file=str(path))
         try:
+            if not set(told["parameters"]).isdisjoint(_NOT_SAVED) or not isinstance(told["files"], dict):
+                raise ValueError("what save never writes")
             made = cls(**told["parameters"])
             made.set_params(device=device)
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
@@ -214,7 +221,13 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         if made.folder_.task != cls.task:
             raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
         made.evaluation_ = {}
-        made._take_more({name: _checked(path / name, digest) for name, digest in told["files"].items()})
+        files = {name: _checked(path / name, digest) for name, digest in told["files"].items()}
+        try:
+            made._take_more(files)
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise DataError("holds files that do not fit", "save the estimator again", file=str(path)) from None
         return made
 
     def _take_more(self, files: Mapping[str, bytes]) -> None:
@@ -232,9 +245,22 @@ def _checked(file: Path, digest: Any) -> bytes:
     return data
 
 
+def _plain_number(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    raise TypeError(f"{type(value).__name__} {value!r:.40}")
+
+
 def _seed(random_state: Any) -> int:
+    """A seed from all that scikit-learn and numpy call one."""
     if random_state is None:
         return 0
-    if hasattr(random_state, "randint"):  # numpy.random.RandomState, as scikit-learn allows
+    if hasattr(random_state, "randint"):
         return int(random_state.randint(2**31))
-    return int(random_state)
+    if hasattr(random_state, "integers"):
+        return int(random_state.integers(2**31))
+    try:
+        return int(random_state)
+    except (TypeError, ValueError):
+        raise UserError(f"random_state is {shown(random_state)}; expected a whole number") from None

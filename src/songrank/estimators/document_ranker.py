@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,9 +13,9 @@ from songrank.data.errors import DataError
 from songrank.data.storage import Array
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
-from songrank.estimators.features import Features, read_matrix
+from songrank.estimators.features import Features, FittedColumns, read_matrix
 from songrank.estimators.lists import Lists, read_lists
-from songrank.estimators.weights import read_weights
+from songrank.estimators.weights import check_weighted_loss, read_weights
 from songrank.inference.documents import score_documents
 from songrank.metrics import Evaluation, evaluate_lists
 from songrank.training.build import policies
@@ -26,7 +27,7 @@ _TOLD = "ranker.json"
 
 
 class DocumentRanker(RankingEstimator):
-    """Learns to rank the documents of queries by their features; drops in for ``LGBMRanker``.
+    """Learns to rank the documents of queries by their features, with the keywords of ``LGBMRanker``.
 
     Args:
         loss: one of 13: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
@@ -94,10 +95,10 @@ class DocumentRanker(RankingEstimator):
         self,
         X: Any,
         y: Any,
-        group: Any = None,
-        *,
-        qid: Any = None,
         sample_weight: Any = None,
+        *,
+        group: Any = None,
+        qid: Any = None,
         group_weight: Any = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_group: Sequence[Any] | None = None,
@@ -110,10 +111,12 @@ class DocumentRanker(RankingEstimator):
         Args:
             X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN is a missing value.
             y: labels [n], at least 0, graded or fractional.
+            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects for the position at
+                which it was shown. For losses that are made of gains: song, k-song, lambdarank, approx-ndcg,
+                gumbel-approx-ndcg, neural-ndcg, pirank; others are refused. Weights of irrelevant documents have no
+                effect, and in the warm-up with listwise cross-entropy none has, except 0: irrelevant there too.
             group: lengths of the lists, which follow one another in X.
             qid: instead of ``group``, the query of each row; its rows need not stand together.
-            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects for the position at
-                which it was shown. Weights of irrelevant documents have no effect.
             group_weight: weight of each query in the mean over a batch's queries, in the order in which they begin.
             eval_set: ``[(X, y), …]``. The first is for validation: it chooses the epoch and stops early, by the
                 recipe's patience. The others are measured at the end. Without any, all epochs are trained.
@@ -123,24 +126,24 @@ class DocumentRanker(RankingEstimator):
             eval_names: what they are called; ``valid_0``, ``valid_1``, … if not given.
 
         """
-        gain = str(self._recipe(Path()).gain)
-        train = read_documents(read_matrix(X), y, group, qid, sample_weight, gain=gain)
-        count, names = train.features.count, train.features.names
+        recipe = self._recipe(Path())
+        if sample_weight is not None:
+            check_weighted_loss(recipe.loss["name"])
+        given, gain = read_matrix(X), str(recipe.gain)
+        columns = FittedColumns.of(given, (self.data_options or {}).get("ignore"))
+        train = read_documents(columns.find(given), y, group, qid, sample_weight, gain=gain)
         sets = read_eval_sets(eval_set, eval_group, eval_qid, eval_sample_weight)
         evaluated = [
-            read_documents(read_matrix(data).like(count, names, type(self).__name__), *more, gain=gain, prefix="eval_")
-            for data, *more in sets
+            read_documents(columns.find(read_matrix(data)), *more, gain=gain, prefix="eval_") for data, *more in sets
         ]
         called = read_eval_names(eval_names, len(sets))
         weight = None
         if group_weight is not None:
             weight = read_weights("group_weight", group_weight, train.lists.count, "list")
-        table = DocumentTable(names or tuple(f"Column_{at}" for at in range(count)), weight)
+        table = DocumentTable(columns.used, weight, columns.ignored)
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
         self._forget()
-        self.n_features_in_ = count
-        if names is not None:
-            self.feature_names_in_ = np.array(names, object)
+        self._take_columns(columns)
         if "validation" in run.dataset:
             self._note_validation(called[0] if called else "validation")
         for name, documents in zip(called[1:], evaluated[1:], strict=True):
@@ -154,6 +157,11 @@ class DocumentRanker(RankingEstimator):
         self.best_score_: dict[str, dict[str, float]] = {}  # type: ignore[assignment]
         self.evals_result_: dict[str, dict[str, list[float]]] = {}
         self.best_iteration_ = int(self.history_[-1]["epoch"])
+
+    def _take_columns(self, columns: FittedColumns) -> None:
+        self._columns, self.n_features_in_ = columns, len(columns.names)
+        if columns.named:
+            self.feature_names_in_ = np.array(columns.names, object)
 
     def _note_validation(self, name: str) -> None:
         """Take over what validation said in the last stage, under the name of its set."""
@@ -173,7 +181,7 @@ class DocumentRanker(RankingEstimator):
 
     # ---- asking
 
-    def predict(self, X: Any, group: Any = None, *, qid: Any = None) -> Array:
+    def predict(self, X: Any, *, group: Any = None, qid: Any = None) -> Array:
         """A score for each document, float32 [n]; within a list, higher is better.
 
         Args:
@@ -213,14 +221,14 @@ class DocumentRanker(RankingEstimator):
         documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
         return self._measure(documents, metrics)
 
-    def score(self, X: Any, y: Any, group: Any = None, *, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
         metric = self._fitted_metric()
-        return float(self.evaluate(X, y, group, metric, qid=qid).values[metric])
+        return float(self.evaluate(X, y, group, metric, qid=qid, sample_weight=sample_weight).values[metric])
 
     @property
     def feature_name_(self) -> list[str]:
-        """Names of the features; ``Column_0``, … where they had none."""
+        """Names of the features that the model reads; ``Column_0``, … where they had none."""
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
     def _fitted_metric(self) -> str:
@@ -228,8 +236,7 @@ class DocumentRanker(RankingEstimator):
         return str(self.recipe_.validation.metric)
 
     def _features(self, X: Any) -> Features:
-        names = getattr(self, "feature_names_in_", None)
-        return read_matrix(X).like(self.n_features_in_, None if names is None else list(names), type(self).__name__)
+        return self._columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
@@ -269,7 +276,7 @@ class DocumentRanker(RankingEstimator):
         """
         self._fitted()
         told = {
-            "named": hasattr(self, "feature_names_in_"),
+            "columns": asdict(self._columns),
             "evals_result": self.evals_result_,
             "best_iteration": self.best_iteration_,
         }
@@ -279,12 +286,11 @@ class DocumentRanker(RankingEstimator):
         try:
             told = json.loads(files[_TOLD])
             self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
-            named = bool(told["named"])
+            names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
+            columns = FittedColumns(names, ignored, bool(told["columns"]["named"]))
         except (KeyError, TypeError, ValueError):
             raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
-        self.n_features_in_ = len(self.feature_name_)
-        if named:
-            self.feature_names_in_ = np.array(self.feature_name_, object)
+        self._take_columns(columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

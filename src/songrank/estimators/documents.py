@@ -1,6 +1,6 @@
 """What a DocumentRanker is given: documents, labels and lists, checked, and as the table that is prepared."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import polars as pl
 from songrank.data.errors import DataError
 from songrank.data.storage import Array
 from songrank.errors import shown
-from songrank.estimators.features import Features
+from songrank.estimators.features import Features, unmasked
 from songrank.estimators.lists import Lists, read_lists
 from songrank.estimators.weights import read_weights, weighted_labels
 
@@ -26,10 +26,14 @@ class Documents:
 
 @dataclass(frozen=True)
 class DocumentTable:
-    """Documents as a feature table: names of its columns, and the weight of each training list."""
+    """Documents as a feature table: names of its columns, and the weight of each training list.
+
+    Columns that are ``ignored`` are there by name alone, so that what they hold does not matter.
+    """
 
     features: tuple[str, ...]
     weight: Array | None
+    ignored: tuple[str, ...] = ()
 
     def columns(self) -> dict[str, str | None]:
         """Which column means what."""
@@ -38,7 +42,7 @@ class DocumentTable:
         }
 
     def _name(self, word: str) -> str:
-        while word in self.features:
+        while word in (*self.features, *self.ignored):
             word = f"_{word}"
         return word
 
@@ -51,6 +55,7 @@ class DocumentTable:
             for first, last, dense in documents.features.blocks():
                 part = pl.from_numpy(dense, schema=list(self.features))
                 part = part.with_columns(
+                    *(pl.lit(None).alias(name) for name in self.ignored),
                     pl.Series(self._name("query"), number[first:last] + before),
                     pl.Series(self._name("label"), documents.label[first:last]),
                     pl.lit(split).alias(self._name("split")),
@@ -101,7 +106,7 @@ def _read_labels(y: Any, rows: int) -> Array:
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None", "give one label a row")
     try:
-        given = np.asarray(y)
+        given = np.asarray(unmasked(y))
         label: Array = given.astype(np.float64) if given.dtype.kind in "fiubO" else np.zeros(())
     except (TypeError, ValueError):
         label = np.zeros(())
@@ -122,25 +127,44 @@ def read_eval_sets(
     eval_set: Any, eval_group: Any, eval_qid: Any, eval_sample_weight: Any
 ) -> list[tuple[Any, Any, Any, Any, Any]]:
     """X, y, group, qid and sample_weight of each evaluation set."""
-    sets = [eval_set] if isinstance(eval_set, tuple) else list(eval_set or ())
+    sets = [eval_set] if isinstance(eval_set, tuple) else _listed("eval_set", eval_set, "[(X, y), …]", 0)
     more = {"eval_group": eval_group, "eval_qid": eval_qid, "eval_sample_weight": eval_sample_weight}
     columns: list[list[Any]] = []
     for name, values in more.items():
-        column = [None] * len(sets) if values is None else list(values)
+        column = _listed(name, values, "a list with one entry for each of eval_set", len(sets))
         if len(column) != len(sets):
             raise DataError(
                 f"{name} has {len(column)} entries for {len(sets)} evaluation sets", "expected one for each"
             )
         columns.append(column)
     for at, pair in enumerate(sets):
-        if len(pair) != 2:
-            raise DataError(f"eval_set {at} (from 0) has {len(pair)} parts", "expected (X, y)")
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            found = f"has {len(pair)} parts" if isinstance(pair, tuple | list) else f"is a {type(pair).__name__}"
+            raise DataError(f"eval_set {at} (from 0) {found}", "expected (X, y)")
     return [(*pair, *rest) for pair, *rest in zip(sets, *columns, strict=True)]
+
+
+def _listed(name: str, values: Any, expected: str, count: int) -> list[Any]:
+    """The entries of an argument, one for each evaluation set; so many of None if it is not given."""
+    if values is None:
+        return [None] * count
+    if isinstance(values, str | bytes | Mapping | Set) or hasattr(values, "columns") or not _is_sized(values):
+        raise DataError(f"{name} is {_kind(values)}", f"expected {expected}")
+    return list(values)
+
+
+def _is_sized(values: Any) -> bool:
+    return hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
+
+
+def _kind(values: Any) -> str:
+    return shown(values) if isinstance(values, str | int | float) else f"a {type(values).__name__}"
 
 
 def read_eval_names(given: Sequence[str] | None, count: int) -> list[str]:
     """What the evaluation sets are called."""
-    names = [f"valid_{at}" for at in range(count)] if given is None else [str(name) for name in given]
+    listed = _listed("eval_names", given, "a list of names", 0)
+    names = [f"valid_{at}" for at in range(count)] if given is None else [str(name) for name in listed]
     if len(names) != count or len(set(names)) < count:
         raise DataError(f"eval_names is {shown(given)}", f"expected {count} different names")
     return names

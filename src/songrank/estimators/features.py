@@ -50,6 +50,13 @@ class Features:
         """These rows."""
         return replace(self, values=self.values[rows])
 
+    def columns(self, places: Sequence[int]) -> "Features":
+        """The columns in these places, in this order."""
+        if list(places) == list(range(self.count)):
+            return self
+        names = None if self.names is None else tuple(self.names[at] for at in places)
+        return Features(self.values[:, list(places)], names)
+
     def dense(self, first: int, last: int) -> Array:
         """Rows from ``first`` to ``last``, which is not included: float32, NaN where a value is missing."""
         part = self.values[first:last]
@@ -83,11 +90,58 @@ class Features:
                 raise DataError(
                     f"X has no column {', '.join(map(repr, missing[:5]))}{more}", "give all that were fitted"
                 )
-            return Features(self.values.select(names), tuple(names))
+            return Features(self.values.select(list(names)), tuple(names))
         if self.count != count:
             what = f"X has {self.count} features, but {whose} is expecting {count} features as input"
             raise DataError(what, "give those that were fitted, in their order")
         return self
+
+
+@dataclass(frozen=True)
+class FittedColumns:
+    """Columns that were fitted, and those of them that are no features.
+
+    Args:
+        names: of all columns; ``Column_0``, … where they had none.
+        ignored: those that are left out.
+        named: whether the names were given, so that columns are found by them.
+
+    >>> columns = FittedColumns.of(read_matrix({"bm25": [1.5], "title": ["a"]}), ["title"])
+    >>> columns.used, columns.find(read_matrix({"bm25": [2.5]})).dense(0, 1).tolist()
+    (('bm25',), [[2.5]])
+
+    """
+
+    names: tuple[str, ...]
+    ignored: tuple[str, ...]
+    named: bool
+
+    @classmethod
+    def of(cls, features: Features, ignore: str | Sequence[str] | None) -> "FittedColumns":
+        """The columns of these features, without those to ``ignore``: names in a list, or with commas between."""
+        names = features.names or tuple(f"Column_{at}" for at in range(features.count))
+        listed = [name.strip() for name in ignore.split(",")] if isinstance(ignore, str) else ignore or ()
+        if not isinstance(listed, list | tuple | set):
+            raise DataError(f"ignore is {shown(ignore)}", "expected names of columns in a list: mend data_options")
+        ignored = tuple(name for name in names if name in listed)
+        unknown = [name for name in listed if name not in names]
+        if unknown:
+            raise DataError(f"ignore names {shown(unknown[0])}, which is no column of X", "mend data_options")
+        if len(ignored) == len(names):
+            raise DataError("ignore names all columns of X", "leave at least one feature")
+        return cls(names, ignored, features.names is not None)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Names of those that are features."""
+        return tuple(name for name in self.names if name not in self.ignored)
+
+    def find(self, features: Features) -> Features:
+        """The features among these columns, in the order that was fitted."""
+        if self.named and features.names is not None:
+            return features.like(len(self.used), self.used, "DocumentRanker")
+        places = [at for at, name in enumerate(self.names) if name not in self.ignored]
+        return features.like(len(self.names), None, "DocumentRanker").columns(places)
 
 
 def read_matrix(X: Any) -> Features:
@@ -109,7 +163,7 @@ def read_matrix(X: Any) -> Features:
         found = Features(frame, tuple(frame.columns) if named else None)
     else:
         try:
-            found = Features(np.asarray(X))
+            found = Features(np.asarray(unmasked(X)))
         except ValueError:
             raise DataError("X has rows of different lengths", _SHAPE) from None
         if found.values.ndim != 2:
@@ -123,6 +177,20 @@ def read_matrix(X: Any) -> Features:
             "expected at least one row and one feature",
         )
     return found
+
+
+def unmasked(values: Any) -> Any:
+    """A masked array of numpy with NaN where it is masked; anything else as it is.
+
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    try:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    except (TypeError, ValueError):
+        raise DataError("a masked array does not hold numbers", _NUMBERS) from None
 
 
 def as_numbers(values: Any, first: int = 0) -> Array:

@@ -8,14 +8,16 @@ from songrank.inference.model_folder import ModelFolder
 from songrank.relevance import Relevance
 
 
-def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> Relevance:
-    """These pairs among all items less what their users met otherwise; of repeated pairs the largest label.
+def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
+    """The users of these pairs, and for each the pairs among all items less what the user met otherwise.
+
+    Of repeated pairs the largest label counts.
 
     Args:
         folder: of a recommendation task.
         user: numbers, −1 where one was never seen: such rows are left out.
         item: numbers, −1 alike.
-        label: relevance.
+        label: relevance, at least 0.
 
     """
     assert folder.seen is not None
@@ -23,12 +25,16 @@ def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: T
     if not bool(known.any()):
         raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
     offsets, items = folder.seen["offsets"], folder.seen["count"].shape[0]
-    users = offsets.shape[0] - 1
-    key = user[known] * items + item[known]
-    target, place = torch.unique(key, return_inverse=True)
+    users, row = torch.unique(user[known], return_inverse=True)
+    target, place = torch.unique(row * items + item[known], return_inverse=True)
     best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
-    met = torch.repeat_interleave(torch.arange(users), offsets.diff()) * items + folder.seen["item"].long()
+    counts = offsets[users + 1] - offsets[users]
+    owner = torch.repeat_interleave(torch.arange(users.shape[0]), counts)
+    within = torch.arange(owner.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    met = owner * items + folder.seen["item"][torch.repeat_interleave(offsets[users], counts) + within].long()
     met = met[~torch.isin(met, target)]
-    return Relevance.from_pairs(
-        target // items, target % items, best, users, items, exclude=(met // items, met % items)
-    ).to(folder.device)
+    target, best = target[best > 0], best[best > 0]
+    relevance = Relevance.from_pairs(
+        target // items, target % items, best, users.shape[0], items, exclude=(met // items, met % items)
+    )
+    return users.to(folder.device), relevance.to(folder.device)

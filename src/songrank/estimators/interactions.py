@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 
 from songrank.data.errors import DataError
+from songrank.data.ids import Ids
 from songrank.data.recommendation.interactions import Names
 from songrank.data.recommendation.options import ColumnOptions
+from songrank.data.tables.columns import read_ids
 from songrank.data.tables.frames import TABLE
 from songrank.estimators.tables import kind_of, read_table
 from songrank.inference.model_folder import ModelFolder
@@ -35,18 +37,27 @@ class Interactions:
 
     def and_more(self, more: "Interactions") -> "Interactions":
         """These, then others, which must have the same columns."""
-        if more.frame.schema != self.frame.schema:
-            found, expected = (", ".join(f"{k} {v}" for k, v in f.schema.items()) for f in (more.frame, self.frame))
-            raise DataError(f"columns are {found}", f"expected {expected}, as in fit")
-        return Interactions(pl.concat([self.frame, more.frame]), self.names, self.kind)
-
-    def original(self, column: pl.Series, word: str) -> pl.Series:
-        """Ids in the type that they came in."""
-        kind = self.frame.schema[word]
         try:
-            return column.str.strptime(kind) if kind.is_temporal() else column.cast(kind)  # type: ignore[arg-type]
+            if set(more.frame.columns) != set(self.frame.columns):
+                raise pl.exceptions.ShapeError
+            both = pl.concat([self.frame, more.frame.select(self.frame.columns)], how="vertical_relaxed")
         except pl.exceptions.PolarsError:
-            return column
+            found, expected = (", ".join(f"{k} {v}" for k, v in f.schema.items()) for f in (more.frame, self.frame))
+            raise DataError(f"columns are {found}", f"expected {expected}, as in fit") from None
+        return Interactions(both, self.names, self.kind)
+
+    def original(self, word: str, ids: Ids) -> pl.Series:
+        """The original value of each id, by number, in the type that it came in; as text where that is not known."""
+        column, keys = self.frame[word], pl.Series(list(ids))
+        if column.dtype.is_integer() or column.dtype == pl.String:
+            return keys.cast(column.dtype)
+        distinct = column.unique()
+        number = ids.find(as_ids(distinct).to_list()).numpy()
+        if len(set(number.tolist()) - {-1}) < len(ids):  # saved without its rows
+            return keys
+        place = np.empty(len(ids), np.int64)
+        place[number[number >= 0]] = np.flatnonzero(number >= 0)
+        return distinct.gather(place)
 
     def without_rows(self) -> "Interactions":
         """Names and types alone."""
@@ -62,9 +73,13 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     """
     frame = read_table(table, COLUMNS)
     if y is not None:
-        frame = frame.with_columns(pl.Series("label", np.asarray(y)))
+        frame = with_labels(frame, y)
         columns = columns.model_copy(update={"label_column": "label"})
-    names = Names.find(frame.columns, columns, TABLE)
+    try:
+        names = Names.find(frame.columns, columns, TABLE)
+    except DataError as error:
+        fix = error.fix.replace("--query-column", "user=…").replace("--item-column", "item=…")
+        raise DataError(error.what, fix, file=TABLE) from None
     found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
     called = {word: name for word, name in found.items() if name is not None}
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
@@ -73,15 +88,30 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     return Interactions(frame, called, kind_of(table))
 
 
-def as_ids(column: pl.Series) -> pl.Series:
-    """Whole numbers and texts as they are, all else as text.
+def with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
+    """The table with these labels in a column ``label``, one a row."""
+    column = pl.Series("label", np.asarray(y).reshape(-1))
+    if len(column) != frame.height:
+        raise DataError(f"y has {len(column):,} labels, and the table {frame.height:,} rows", "expected one a row")
+    return frame.with_columns(column)
 
-    >>> as_ids(pl.Series([1.5, None])).to_list()
-    ['1.5', None]
+
+def as_ids(column: pl.Series) -> pl.Series:
+    """Ids as whole numbers or texts, as preparation has them, and anything else as text; what is missing stays so.
+
+    >>> as_ids(pl.Series([1.0, 2.0, float("nan")])).to_list(), as_ids(pl.Series([1.5, 2.0])).to_list()
+    ([1, 2, None], ['1.5', '2.0'])
     """
-    if column.dtype.is_integer() or column.dtype == pl.String:
-        return column
-    return pl.Series(column.name, [None if value is None else str(value) for value in column.to_list()], pl.String)
+    column = column.fill_nan(None) if column.dtype.is_float() else column
+    column = column.to_physical() if column.dtype == pl.Duration else column
+    known = column.drop_nulls()
+    found = read_ids(known)
+    if found is None:
+        found = pl.Series([str(value) for value in known.to_list()], dtype=pl.String)
+    if len(known) < len(column):
+        empty = pl.repeat(None, len(column), dtype=found.dtype, eager=True)
+        found = empty.scatter(column.is_not_null().arg_true(), found)
+    return found.alias(column.name)
 
 
 def pack(interactions: Interactions, past: Past | None) -> dict[str, bytes]:

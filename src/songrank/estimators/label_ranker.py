@@ -98,7 +98,8 @@ class LabelRanker(RankingEstimator):
         Args:
             X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
             y: a list of labels a row, whole numbers or texts, which may be empty; or one label a row; or a matrix
-                [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional.
+                [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional. An array
+                [n, 1] of whole numbers or texts is one label a row; any other matrix of one column is refused.
 
         """
         given = as_texts(X) or read_matrix(X)
@@ -145,10 +146,6 @@ class LabelRanker(RankingEstimator):
         """Scores of all labels, float32 [n, labels]; columns are :attr:`classes_`."""
         folder, parts = self._fitted(), self._parts(self._read(X))
         return torch.cat([scores.cpu() for part in parts for scores in score_labels(folder, part)]).numpy()
-
-    def predict_scores(self, X: Any) -> Array:
-        """The same as :meth:`decision_function`."""
-        return self.decision_function(X)
 
     def rank(self, X: Any, k: int = 5) -> Any:
         """The k best labels of each row as a table of X's kind, or a dict of arrays: row, label, score, rank."""

@@ -13,8 +13,10 @@ from songrank.data.ragged import Ragged
 from songrank.data.storage import Array
 from songrank.data.tables.frames import to_polars
 from songrank.errors import shown
+from songrank.estimators.features import unmasked
 
 _LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
+_ALONE = "expected at least two columns, or one label a row: whole numbers or texts"
 _NUMBER = "expected a finite number of at least 0"
 
 
@@ -27,12 +29,12 @@ def read_label_sets(Y: Any, rows: int) -> tuple[Ragged, Ids]:
     >>> table, ids = read_label_sets(np.array([[0, 0.5, 0], [1, 0, 2]]), 2)
     >>> list(ids), table.columns["item"].tolist(), table.columns["label"].tolist()
     ([0, 1, 2], [1, 0, 2], [0.5, 1.0, 2.0])
+    >>> list(read_label_sets(np.array([[7], [3]]), 2)[1])
+    [3, 7]
     """
-    if Y is None:
-        raise DataError("fit requires y to be passed, but the target y is None", "give labels for every row")
-    found, ids = _indicator(Y) if _is_matrix(Y) else _lists(Y)
-    if len(found) != rows:
-        raise DataError(f"Y has {len(found):,} rows, and X has {rows:,}", "expected labels for every row")
+    found, ids = _read(Y, rows)
+    if _is_matrix(Y) and len(ids) == 1:
+        raise DataError("Y is a matrix of one label, so that there is nothing to rank", _ALONE)
     return found, ids
 
 
@@ -41,7 +43,7 @@ def read_known_labels(Y: Any, rows: int, known: Ids) -> Ragged:
 
     Columns of a matrix without names are those ids, in order.
     """
-    labels, ids = read_label_sets(Y, rows)
+    labels, ids = _read(Y, rows)
     if hasattr(Y, "tocsr") or (isinstance(Y, np.ndarray) and _is_matrix(Y)):
         if len(ids) != len(known):
             raise DataError(f"Y has {len(ids):,} columns", f"expected {len(known):,}, one a label that was fitted")
@@ -55,10 +57,22 @@ def read_known_labels(Y: Any, rows: int, known: Ids) -> Ragged:
     return Ragged(offsets, {"item": item[item >= 0], "label": labels.columns["label"][item >= 0]})
 
 
+def _read(Y: Any, rows: int) -> tuple[Ragged, Ids]:
+    if Y is None:
+        raise DataError("fit requires y to be passed, but the target y is None", "give labels for every row")
+    found, ids = _indicator(unmasked(Y)) if _is_matrix(Y) else _lists(Y)
+    if len(found) != rows:
+        raise DataError(f"Y has {len(found):,} rows, and X has {rows:,}", "expected labels for every row")
+    return found, ids
+
+
 def _is_matrix(Y: Any) -> bool:
+    """Whether columns are labels; a single column of whole numbers or texts holds one label a row instead."""
     if hasattr(Y, "tocsr") or isinstance(Y, Mapping) or (hasattr(Y, "columns") and hasattr(Y, "shape")):
         return True
-    return isinstance(Y, np.ndarray) and Y.ndim == 2 and Y.dtype.kind != "O"
+    if not isinstance(Y, np.ndarray) or Y.ndim != 2:
+        return False
+    return Y.dtype.kind not in ("iuOU" if Y.shape[1] == 1 else "O")
 
 
 def _lists(Y: Any) -> tuple[Ragged, Ids]:

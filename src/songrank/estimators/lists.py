@@ -7,6 +7,7 @@ import numpy as np
 
 from songrank.data.errors import DataError
 from songrank.data.storage import Array
+from songrank.estimators.features import unmasked
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,26 @@ def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
         return _from_ids(rows, qid)
     if group is None:
         return Lists(np.zeros(rows, np.int64), 1)
-    given = np.asarray(group)
-    lengths = given.astype(np.int64) if given.dtype.kind in "iuf" else np.zeros(0, np.int64)
-    if lengths.ndim != 1 or not lengths.shape[0] or (lengths != given).any() or (lengths < 1).any():
+    lengths = _read_lengths(group)
+    if lengths is None:
         raise DataError("group does not hold lengths of lists", "expected whole numbers of at least 1, one a list")
     if lengths.sum() != rows:
         what = f"group sums to {int(lengths.sum()):,}, and X has {rows:,} rows"
         raise DataError(what, "expected the lengths of all lists, in order")
     return Lists(np.repeat(np.arange(lengths.shape[0]), lengths), int(lengths.shape[0]))
+
+
+def _read_lengths(group: Any) -> Array | None:
+    """Whole numbers of at least 1, or None if something else is there."""
+    try:
+        given = np.asarray(unmasked(group))
+        given = given.astype(np.float64) if given.dtype.kind == "O" else given
+    except (TypeError, ValueError):
+        return None
+    if given.dtype.kind not in "iuf" or given.ndim != 1 or not given.shape[0]:
+        return None
+    whole = bool(((given >= 1) & (given < 2**53) & (given == np.floor(given))).all())
+    return given.astype(np.int64) if whole else None
 
 
 def _from_ids(rows: int, qid: Any) -> Lists:

@@ -12,11 +12,22 @@ from torch import Tensor
 from songrank.data.errors import DataError
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.storage import Array
+from songrank.data.tables.columns import LABEL_EXPECTED, read_column, read_labels
+from songrank.data.tables.frames import TABLE, to_polars
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_relevance
-from songrank.estimators.interactions import COLUMNS, Interactions, as_ids, pack, read_interactions, unpack
+from songrank.estimators.interactions import (
+    COLUMNS,
+    Interactions,
+    as_ids,
+    pack,
+    read_interactions,
+    unpack,
+    with_labels,
+)
 from songrank.estimators.tables import kind_of, read_table, write_table
 from songrank.inference.items import recommend
+from songrank.inference.model_folder import column_names
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.training.carry_over import Past
 
@@ -167,32 +178,28 @@ class Recommender(RankingEstimator):
         assert folder.query_ids is not None
         assert folder.item_ids is not None
         kind = kind_of(users) if hasattr(users, "columns") else self._interactions.kind
-        asked = list(folder.query_ids) if users is None else self._ids(users, "user")
+        asked = self._interactions.original("user", folder.query_ids) if users is None else self._given(users, "user")
         parts = list(
             recommend(
                 folder,
-                asked,
+                as_ids(asked).to_list(),
                 k,
                 exclude_seen=exclude_seen,
-                allow=None if allow is None else self._ids(allow, "item"),
-                deny=self._ids(deny, "item"),
+                allow=None if allow is None else as_ids(self._given(allow, "item")).to_list(),
+                deny=as_ids(self._given(deny, "item")).to_list(),
                 fallback=fallback,
             )
         )
-        table = self._interactions
-        user = pl.Series(asked).gather(pl.Series(_column([part.position for part in parts])))
-        item = pl.Series(list(folder.item_ids)).gather(pl.Series(_column([part.item for part in parts])))
-        known = _column([part.known for part in parts], torch.bool)
-        frame = pl.DataFrame(
-            {
-                table.names["user"]: table.original(user, "user"),
-                table.names["item"]: table.original(item, "item"),
-                "score": _column([part.score for part in parts], torch.float32),
-                "rank": _column([part.rank for part in parts]),
-                "source": np.where(known, "model", "popular"),
-            }
-        )
-        return write_table(frame, kind)
+        items = self._interactions.original("item", folder.item_ids)
+        user, item = column_names(self._interactions.names["user"], self._interactions.names["item"])
+        columns = {
+            user: asked.gather(_column([part.position for part in parts])),
+            item: items.gather(_column([part.item for part in parts])),
+            "score": _column([part.score for part in parts], torch.float32),
+            "rank": _column([part.rank for part in parts]),
+            "source": np.where(_column([part.known for part in parts], torch.bool), "model", "popular"),
+        }
+        return write_table(pl.DataFrame(columns), kind)
 
     def predict(self, interactions: Any) -> Array:
         """The model's score of each pair of user and item; NaN where one of them was never seen."""
@@ -206,19 +213,27 @@ class Recommender(RankingEstimator):
                 scores[rows.numpy()] = found.squeeze(1).float().cpu().numpy()
         return scores
 
-    def evaluate(self, interactions: Any, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")) -> Evaluation:
+    def evaluate(
+        self, interactions: Any, y: Any = None, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")
+    ) -> Evaluation:
         """How well these interactions are ranked among all items that their users have not met otherwise.
 
-        Users and items that were never seen in fitting are left out; the policies are those of the recipe. Labels are
-        those of the column that was fitted, 1 where there is none.
+        Users and items that were never seen in fitting are left out, and users who are not in the table; the policies
+        are those of the recipe. Labels count as in fitting: those of the fitted column, or 1 where there is none; 0 and
+        what is below ``min_rating`` is not relevant.
+
+        Args:
+            interactions: rows that were not fitted, with the columns that were.
+            y: labels of the rows, instead of a column.
+            metrics: what to measure.
+
         """
-        folder, frame = self._fitted(), self._read_pairs(interactions)
-        label = torch.ones(frame.height) if "label" not in frame.columns else torch.tensor(frame["label"].to_list())
-        relevance = held_out_relevance(folder, *self._numbers(frame), label)
+        folder, frame = self._fitted(), self._read_pairs(interactions, y)
+        users, relevance = held_out_relevance(folder, *self._numbers(frame), self._labels(frame))
         told = self.recipe_.evaluation
         with torch.no_grad():
             return evaluate_catalogue(
-                lambda query: folder.model.score_all(query),  # type: ignore[operator]
+                lambda query: folder.model.score_all(users[query]),  # type: ignore[operator]
                 relevance,
                 metrics=list(metrics),
                 ties=told.ties,
@@ -231,41 +246,52 @@ class Recommender(RankingEstimator):
 
         Folds must hold out rows and not users, of whom nothing would be known: ``KFold(shuffle=True)``.
         """
-        return float(self.evaluate(interactions, ["ndcg@10"]).values["ndcg@10"])
+        return float(self.evaluate(interactions, y, ["ndcg@10"]).values["ndcg@10"])
+
+    def _labels(self, frame: pl.DataFrame) -> Tensor:
+        """Labels as preparation would have them."""
+        options = self.data_options or {}
+        if "label" not in frame.columns:
+            return torch.ones(frame.height)
+        label = read_column(read_labels, frame["label"], LABEL_EXPECTED, TABLE, None)
+        if options.get("min_rating") is not None:
+            label = np.where(label >= options["min_rating"], label, 0)
+        if options.get("labels") == "binary":
+            label = (label > 0).astype(np.float32)
+        return torch.from_numpy(np.asarray(label, np.float32))
 
     # ---- ids
 
-    def _read_pairs(self, interactions: Any) -> pl.DataFrame:
+    def _read_pairs(self, interactions: Any, y: Any = None) -> pl.DataFrame:
         frame = read_table(interactions, COLUMNS)
         names = self._interactions.names
         frame = frame.rename({name: word for word, name in names.items() if name in frame.columns})
         if not {"user", "item"} <= set(frame.columns):
             found = ", ".join(map(repr, frame.columns))
             raise DataError(f"the table has columns {found}", f"expected {names['user']!r} and {names['item']!r}")
-        return frame
+        return frame if y is None else with_labels(frame, y)
 
     def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:
         folder = self._fitted()
         assert folder.query_ids is not None
         assert folder.item_ids is not None
         return (
-            folder.query_ids.find(as_ids(frame["user"]).to_numpy()),
-            folder.item_ids.find(as_ids(frame["item"]).to_numpy()),
+            folder.query_ids.find(as_ids(frame["user"]).to_list()),
+            folder.item_ids.find(as_ids(frame["item"]).to_list()),
         )
 
-    def _ids(self, values: Any, word: str) -> list[Any]:
-        """Ids that were given alone or as a column, as they are known inside."""
-        if hasattr(values, "columns"):
-            frame, name = (
-                read_table(values, (word,)),
-                dict(zip(("user", "item"), self._interactions.names, strict=True))[word],
-            )
-            column = frame[name] if name in frame.columns else frame.to_series(0)
-        elif isinstance(values, str | bytes):
+    def _given(self, values: Any, word: str) -> pl.Series:
+        """Ids that were given alone, or in a table with a column of them."""
+        if hasattr(values, "columns") or isinstance(values, Mapping):
+            frame, name = read_table(values, (word,)), self._interactions.names[word]
+            if name not in frame.columns and frame.width > 1:
+                raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
+            return frame[name] if name in frame.columns else frame.to_series(0)
+        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
-        else:
-            column = pl.Series(word, values.tolist() if hasattr(values, "tolist") else list(values), strict=False)
-        return as_ids(column).to_list()
+        if hasattr(values, "dtype"):
+            return to_polars({word: values})[word]
+        return pl.Series(word, list(values), strict=False)
 
     # ---- saving
 
@@ -279,9 +305,8 @@ class Recommender(RankingEstimator):
             data: whether the interactions and the loss's memory go along, which :meth:`partial_fit` needs.
 
         """
-        self._save(
-            directory, pack(self._interactions, self._past if data else None) if hasattr(self, "folder_") else {}
-        )
+        self._fitted()
+        self._save(directory, pack(self._interactions, self._past if data else None))
 
     def _take_more(self, files: Mapping[str, bytes]) -> None:
         self._interactions, self._past = unpack(files, self._fitted())

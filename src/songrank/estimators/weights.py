@@ -6,6 +6,10 @@ import numpy as np
 
 from songrank.data.errors import DataError
 from songrank.data.storage import Array
+from songrank.estimators.features import unmasked
+
+WEIGHTED_LOSSES = ("song", "k-song", "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
+"""Losses that are functions of gains, so that a weight of a document means the same in all of them."""
 
 
 def weighted_labels(label: Any, weight: Any, gain: str = "exp2") -> Array:
@@ -30,6 +34,23 @@ def weighted_labels(label: Any, weight: Any, gain: str = "exp2") -> Array:
     return np.where(weight == 1, label, weighted)
 
 
+def check_weighted_loss(loss: str) -> None:
+    """Raise unless weights of documents multiply gains in this loss.
+
+    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order, and
+    softmax and ListNet weigh by the label itself.
+
+    >>> check_weighted_loss("bce")
+    Traceback (most recent call last):
+    songrank.data.errors.DataError: sample_weight multiplies gains, and the loss bce has none; leave it out, or choose \
+song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
+    """
+    if loss not in WEIGHTED_LOSSES:
+        some, last = ", ".join(WEIGHTED_LOSSES[:-1]), WEIGHTED_LOSSES[-1]
+        what = f"sample_weight multiplies gains, and the loss {loss} has none"
+        raise DataError(what, f"leave it out, or choose {some} or {last}")
+
+
 def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
     """Weights as float64 [count], each finite and at least 0, one of them above it.
 
@@ -38,7 +59,7 @@ def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
     songrank.data.errors.DataError: group_weight is -2.0 in place 1 (from 0); expected a finite number of at least 0
     """
     try:
-        found: Array = np.asarray(weight, np.float64)
+        found: Array = np.asarray(unmasked(weight), np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{name} is a {type(weight).__name__}", "expected numbers") from None
     if found.shape != (count,):

@@ -39,7 +39,7 @@ def check_tables(folder: "ModelFolder") -> None:
         sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
     if folder.inputs == "documents":
         sound = sound and _sound_documents(info["features"], info.get("transform"))
-    sound = sound and all(isinstance(name, str) for name in info.get("called", {}).values())
+    sound = sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
     if not sound:
         raise ValueError("tables")
 

@@ -1,13 +1,13 @@
 """Items for users: the best of the catalogue that a user has not met, and a stated answer for who was never seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int
+from songrank._checks import check_int
 from songrank.data.ids import Ids
 from songrank.errors import UserError, shown
 from songrank.inference.model_folder import ModelFolder
@@ -50,9 +50,11 @@ def recommend(
 ) -> Iterator[Recommendations]:
     """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
 
+    What is wrong with the arguments is said at the call, before the first batch.
+
     Args:
         folder: of a recommendation task.
-        users: original ids, a sequence or a polars column, in any order; one may occur twice.
+        users: original ids, a sequence, an array or a column of pandas or polars, in any order; one may occur twice.
         k: how many items a user.
         exclude_seen: leave out what the user met in any split of the data.
         allow: original ids of the only items that may be recommended; None for all.
@@ -63,23 +65,52 @@ def recommend(
     Scores that are equal are ordered by the number of the item, on any device and in any batch.
 
     """
-    k = check_int("k", k)
-    check_choice("fallback", fallback, FALLBACKS)
+    k = check_k(k)
+    if fallback not in FALLBACKS:
+        raise UserError(f"fallback is {shown(fallback)}; expected one of {', '.join(map(repr, FALLBACKS))}")
     folder.need("recommendation")
     assert folder.query_ids is not None
     assert folder.item_ids is not None
     assert folder.seen is not None
+    users = _in_order(users)
     number = folder.query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
-        unknown = users[int((number < 0).nonzero()[0])]
+        place = int((number < 0).nonzero()[0])
+        unknown = (users.tolist() if hasattr(users, "tolist") else users)[place]
         raise UserError(
             f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
         )
     barred = _barred(folder.item_ids, allow, deny).to(folder.device)
     popular = _popular(folder.seen["count"], barred, k) if fallback == "popular" else None
     step = max(1, _SCORES.get(folder.device.type, 2**26) // len(folder.item_ids))
-    for first in range(0, number.shape[0], step):
-        yield _batch(folder, number[first : first + step], first, k, barred, popular, exclude_seen)
+    return (
+        _batch(folder, number[first : first + step], first, k, barred, popular, exclude_seen)
+        for first in range(0, number.shape[0], step)
+    )
+
+
+def check_k(k: Any) -> int:
+    """How many are asked for.
+
+    >>> check_k(0)
+    Traceback (most recent call last):
+    songrank.errors.UserError: k is 0; expected a whole number of at least 1
+    """
+    try:
+        return check_int("k", k)
+    except (TypeError, ValueError) as error:
+        raise UserError(str(error)) from None
+
+
+def _in_order(users: Any) -> Any:
+    """Users as something that has places; a set has none, and one user alone is a mistake."""
+    alone = isinstance(users, str | bytes) or not hasattr(users, "__iter__") or getattr(users, "ndim", 1) == 0
+    if alone or isinstance(users, Set | Mapping):
+        found = shown(users) if alone else f"a {type(users).__name__}"
+        raise UserError(f"users is {found}; expected a list or a column of ids, in order")
+    if getattr(users, "ndim", 1) != 1 or hasattr(users, "columns"):
+        raise UserError(f"users has shape {list(users.shape)}; expected one column of ids")
+    return users if hasattr(users, "shape") else list(users)
 
 
 def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:

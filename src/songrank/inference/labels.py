@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int
 from songrank.data.errors import DataError
 from songrank.data.labelling.feature_rows import scale_rows
 from songrank.data.labelling.words import PADDING, UNKNOWN, tokenise
 from songrank.data.storage import Array
-from songrank.inference.items import top
+from songrank.inference.items import check_k, top
 from songrank.inference.model_folder import ModelFolder
 
 _SCORES = 2**24  # scores, features or words' vectors that are held at once
@@ -87,7 +86,9 @@ def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
         k: how many labels a text, at most all of them; of equal scores the first in order of number.
 
     """
-    k = check_int("k", k)
-    for scores in score_labels(folder, queries):
-        value, item = top(scores, min(k, scores.shape[1]))
-        yield Labels(item, value)
+    k = check_k(k)
+    return (
+        Labels(item, value)
+        for scores in score_labels(folder, queries)
+        for value, item in [top(scores, min(k, scores.shape[1]))]
+    )

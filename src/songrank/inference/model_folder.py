@@ -80,9 +80,24 @@ class ModelFolder:
             )
 
     @property
+    def called(self) -> tuple[str, str]:
+        """What tables of recommendations call users and items."""
+        told = self.info.get("called", {})
+        return column_names(told.get("query", "user"), told.get("item", "item"))
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.model.parameters()).device
+
+
+def column_names(user: str, item: str) -> tuple[str, str]:
+    """What a table calls users and items: as they are called, unless that would be two columns of one name.
+
+    >>> column_names("visitor", "sku"), column_names("visitor", "score")
+    (('visitor', 'sku'), ('user', 'item'))
+    """
+    return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
 
 
 def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
@@ -169,9 +184,19 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
 
 
 def _seen(dataset: Dataset) -> dict[str, Tensor]:
-    """Each user's items of all splits, ascending, each once; and how many users met each item in training."""
+    """Each user's items, ascending, each once: of all splits, and what was met without its being relevant.
+
+    And how many users met each item in training.
+    """
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
-    key: Tensor = torch.cat([part.keys() for part in parts]).unique()  # type: ignore[no-untyped-call]
+    keys = [part.keys() for part in parts]
+    for part in parts:
+        if part.met is not None:
+            offsets, items = part.met
+            keys.append(
+                torch.repeat_interleave(torch.arange(part.num_queries), offsets.diff()) * part.num_items + items
+            )
+    key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
     user, item = key // dataset.num_items, key % dataset.num_items
     counts = torch.bincount(user, minlength=dataset.num_queries)
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
@@ -220,6 +245,8 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
 
 def _description(path: Path) -> dict[str, Any]:
     file = path / "model.json"
+    if (path / "config.yaml").exists() and not file.exists():
+        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
     info = read_json(file, "expected a folder made by `songrank train`")
     if info.get("format") != FORMAT:
         raise DataError("describes no model of ours", "expected a folder made by `songrank train`", file=str(file))

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -11,6 +11,7 @@ import polars as pl
 
 from songrank.data.errors import DataError
 from songrank.data.files import NEW, alone, not_written
+from songrank.errors import shown
 
 SUFFIXES = (".csv", ".parquet")
 _PART_ROWS = 2**18
@@ -54,6 +55,7 @@ class TableWriter:
 
     def write(self, rows: pl.DataFrame) -> None:
         """Add rows; the first call settles the columns, also if it has no row."""
+        self.check(rows.schema)
         with writing(self.path):
             self.rows += rows.height
             if self.path.suffix == ".csv":
@@ -64,6 +66,13 @@ class TableWriter:
             self._waiting.append(rows)
             if sum(frame.height for frame in self._waiting) >= _PART_ROWS:
                 self._write_part()
+
+    def check(self, columns: Mapping[str, pl.DataType]) -> None:
+        """Raise if a column is of a type that a file of this kind cannot hold."""
+        for name, kind in columns.items():
+            if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
+                what = f"cannot be written: column {shown(name)} is of type {kind}, which CSV does not have"
+                raise DataError(what, "choose a name that ends in .parquet, or remove the column", file=str(self.path))
 
     def finish(self) -> Path:
         """All rows in one file, on the disk."""
@@ -140,8 +149,11 @@ def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Whatever the disk refuses while this file is made becomes one line about it."""
+    """Whatever the disk or the format refuses while this file is made becomes one line about it."""
     try:
         yield
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except OSError as error:
         raise not_written(path, error) from None
+    except pl.exceptions.PolarsError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"cannot be written ({reason})", "change or remove such columns", file=str(path)) from None

@@ -1,6 +1,5 @@
 """Tables that a trained model is asked about: CSV, TSV and Parquet files, read block by block."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,10 @@ from songrank.data.ids import Ids
 from songrank.data.source import Job, Source
 from songrank.data.tables.columns import ID_EXPECTED, Where, read_column, read_ids
 from songrank.data.tables.delimited import DelimitedFile
-from songrank.data.tables.frames import collect, column_names, find_column, read_parquet
+from songrank.data.tables.encoding import WHOLE
+from songrank.data.tables.frames import column_names, find_column, read_parquet, slices
 
 T = TypeVar("T")
-_WHOLE = r"^(?:0|-?[1-9][0-9]{0,18})$"  # as Python prints it: "007" is a text
-_SLICE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,11 @@ class InputTable:
             for frame, line in self._text.frames(columns):
                 yield Block(frame, self.name, line, 0)
             return
-        step, start = max(1, _SLICE_BYTES // (8 * len(columns))), 0
-        while (frame := collect(self._table.slice(start, step), columns, self.name)).height:
-            yield Block(frame, self.name, None, start)
-            start += step
-        if not start:
+        rows = 0
+        for frame in slices(self._table, columns, self.name):
+            yield Block(frame, self.name, None, rows)
+            rows += frame.height
+        if not rows:
             raise DataError("has no rows", "expected at least one", file=self.name)
 
 
@@ -101,7 +99,9 @@ def read_id_column(
         names = ", ".join(map(repr, table.columns[:12])) + (", …" if len(table.columns) > 12 else "")
         raise DataError(f"no column is clearly the {what} among {names}", fix, file=table.name)
     parts = [block.read(read_ids, name, ID_EXPECTED) for block in table.blocks([name])]
-    headless = table.is_text and alone and given is None and (_is_whole(name) or int(known.find([name])[0]) >= 0)
+    headless = (
+        table.is_text and alone and given is None and (are_whole(pl.Series([name])) or int(known.find([name])[0]) >= 0)
+    )
     if headless:
         parts.insert(0, pl.Series([name], dtype=pl.String))
     return None if headless else name, as_ids(parts)
@@ -113,12 +113,19 @@ def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
     >>> as_ids([pl.Series(["7", "-12"])]).to_list(), as_ids([pl.Series(["7", "007"])]).to_list()
     ([7, -12], ['7', '007'])
     """
-    if any(part.dtype == pl.String for part in parts):
-        texts = pl.concat([part.cast(pl.String).alias("id") for part in parts])
-        numbers = texts.cast(pl.Int64, strict=False)
-        whole = not numbers.null_count() and bool(texts.str.contains(_WHOLE).all())
-        return numbers if whole else texts
-    return pl.concat([part.cast(pl.Int64).alias("id") for part in parts])
+    kind = pl.Int64 if all(map(are_whole, parts)) else pl.String
+    return pl.concat([part.cast(kind).alias("id") for part in parts])
+
+
+def are_whole(ids: pl.Series) -> bool:
+    """Whether all ids are whole numbers of 64 bits, or texts in which such are written plainly.
+
+    >>> are_whole(pl.Series(["7", "-12"])), are_whole(pl.Series(["7", "007"])), are_whole(pl.Series([str(2**63)]))
+    (True, False, False)
+    """
+    if ids.dtype != pl.String:
+        return True
+    return not ids.cast(pl.Int64, strict=False).null_count() and bool(ids.str.contains(f"^{WHOLE}$").all())
 
 
 def id_column(ids: Ids) -> pl.Series:
@@ -130,7 +137,3 @@ def id_column(ids: Ids) -> pl.Series:
     if ids.kind == "integer":
         return pl.Series(ids.arrays("id")["id"], dtype=pl.Int64)
     return pl.Series(list(ids), dtype=pl.String)
-
-
-def _is_whole(text: str) -> bool:
-    return re.match(_WHOLE, text) is not None

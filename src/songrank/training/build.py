@@ -47,7 +47,7 @@ def make_model(section: dict[str, Any], dataset: Dataset) -> torch.nn.Module:
     if section["name"] not in INPUTS[wanted]:
         raise UserError(
             f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted}; "
-            f"expected {' or '.join(INPUTS[wanted])}"
+            f"expected {' or '.join(INPUTS[wanted])}: say model={INPUTS[wanted][0]}, or see `songrank recipes`"
         )
     model: torch.nn.Module = make_component("model", section, sizes)
     return model

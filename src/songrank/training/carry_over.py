@@ -9,6 +9,7 @@ from torch import Tensor
 
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.ids import Ids
+from songrank.errors import UserError
 from songrank.losses.base import MemoryLoss
 from songrank.training.loop import Trainer
 
@@ -53,6 +54,7 @@ class Past:
         users = dataset.query_ids.find(list(self.query_ids))
         items = dataset.item_ids.find(list(self.item_ids))
         state = trainer.model.state_dict()
+        self._check(state)
         with torch.no_grad():
             for name, old in self.weights.items():
                 if name.startswith("query") and old.shape[0] == users.shape[0]:
@@ -73,6 +75,16 @@ class Past:
                 values = self.memory[name]
                 kept = (rows >= 0) & values.isfinite()
                 loss.table(name).write(rows[kept], values[kept])
+
+    def _check(self, state: Mapping[str, Tensor]) -> None:
+        """Raise if these are not the weights of a model that was built alike, but for the number of users and items."""
+        tables = ("query", "item", "bias")
+
+        def shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+            return {name: w.shape[1:] if name.startswith(tables) else w.shape for name, w in weights.items()}
+
+        if shapes(state) != shapes(self.weights):
+            raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
 
 
 def _pairs(dataset: Dataset) -> Tensor:

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
 from songrank.data.files import alone
 from songrank.errors import UserError
-from songrank.inference.model_folder import ModelFolder, open_model, write_model
+from songrank.inference.model_folder import open_model, write_model
 from songrank.metrics import Evaluation
 from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
@@ -129,6 +127,9 @@ class Run:
 def open_recipe_data(recipe: Recipe) -> Dataset:
     """The recipe's data set; where there is none, the error says how it is made."""
     path = Path(recipe.data)
+    if path.is_file():
+        fix = f"prepare it first, see `songrank data list`, then say data=FOLDER{_hint(recipe)}"
+        raise DataError("is a file, not a prepared data set", fix, file=str(path))
     try:
         missing = not (path / "dataset.json").exists()
     except OSError as error:
@@ -139,12 +140,8 @@ def open_recipe_data(recipe: Recipe) -> Dataset:
     return open_dataset(path)
 
 
-def open_run_model(path: Path, device: torch.device | str = "cpu") -> ModelFolder:
-    """The trained model of a run, or one line that says how it gets one."""
-    RunDirectory(path).recipe()
-    if not (path / "model.json").exists():
-        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
-    return open_model(path, device)
+def _hint(recipe: Recipe) -> str:
+    return f"; for this recipe: `{recipe.prepare}`" if recipe.prepare else ""
 
 
 def evaluate_run(
@@ -158,7 +155,7 @@ def evaluate_run(
     if split not in dataset:
         raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
     place = choose_device(device)
-    model = open_run_model(path, place)
+    model = open_model(path, place)
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
         return make_feed(dataset, place).evaluate(model.model, split, **options)

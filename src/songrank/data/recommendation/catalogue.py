@@ -25,6 +25,7 @@ class Interactions:
     item_ids: Ids
     label: Array | None = None
     time: Array | None = None
+    met: tuple[Array, Array] | None = None  # query and item of rows that are not relevant
 
     def take(self, rows: Array) -> None:
         """Keep these rows, in this order."""
@@ -63,6 +64,8 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         if log.time is not None:
             columns["time"] = log.time[rows]
         splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
+    if log.met is not None and "train" in splits:
+        splits["train"] |= _met(*log.met, len(log.query_ids))
     if "train" not in splits:
         raise DataError("no pair is left for training", "hold out less, or choose another split")
     return Content("recommendation", splits, log.query_ids, log.item_ids)
@@ -83,6 +86,7 @@ def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
         least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
         raise DataError(f"no rating is {least}", "check which column holds the ratings, or lower min_rating")
     if not relevant.all():
+        log.met = log.query[~relevant], log.item[~relevant]
         log.take(relevant)
 
 
@@ -141,15 +145,29 @@ def _too_few(log: Interactions, options: RatingOptions) -> tuple[str, Array] | N
 
 
 def _compact(log: Interactions) -> None:
-    log.query, log.query_ids = _used(log.query, log.query_ids)
-    log.item, log.item_ids = _used(log.item, log.item_ids)
+    queries, items = _counted(log.query, log.query_ids), _counted(log.item, log.item_ids)
+    if log.met is not None:
+        kept = queries[log.met[0]] & items[log.met[1]]
+        log.met = _renumber(log.met[0][kept], queries), _renumber(log.met[1][kept], items)
+    log.query, log.item = _renumber(log.query, queries), _renumber(log.item, items)
+    log.query_ids, log.item_ids = log.query_ids.keep(np.flatnonzero(queries)), log.item_ids.keep(np.flatnonzero(items))
 
 
-def _used(column: Array, ids: Ids) -> tuple[Array, Ids]:
-    seen = np.bincount(column, minlength=len(ids)) > 0
-    if seen.all():
-        return column, ids
-    return (np.cumsum(seen, dtype=np.int32) - 1)[column], ids.keep(np.flatnonzero(seen))
+def _counted(column: Array, ids: Ids) -> Array:
+    """Which ids occur."""
+    occurs: Array = np.bincount(column, minlength=len(ids)) > 0
+    return occurs
+
+
+def _renumber(column: Array, kept: Array) -> Array:
+    """Numbers among those that are kept."""
+    return column if kept.all() else (np.cumsum(kept, dtype=np.int32) - 1)[column]
+
+
+def _met(query: Array, item: Array, num_queries: int) -> dict[str, Array | Pieces]:
+    """What each query met without its being relevant, to be kept from recommendations."""
+    order = np.argsort(query, kind="stable")
+    return {"met.offsets": _offsets(query, num_queries), "met.item": item[order]}
 
 
 def _offsets(query: Array, num_queries: int) -> Array:

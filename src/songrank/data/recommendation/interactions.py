@@ -112,7 +112,8 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
                 collector = _add_text(collector, replace(file, encoding=options.encoding), options, job)
     assert collector is not None  # a source has at least one file
     content = to_catalogue(collector.finish(), options, job)
-    content.extra["called"] = {"query": collector.names.query, "item": collector.names.item}
+    names = collector.names
+    content.extra["called"] = {"query": names.query, "item": names.item, "label": names.label, "time": names.time}
     return content
 
 

@@ -1,6 +1,6 @@
 """Documents with features in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,12 @@ from songrank.data.tables.columns import (
     read_labels,
 )
 from songrank.data.tables.delimited import DelimitedFile
-from songrank.data.tables.frames import TABLE, collect, column_names, find_column, need_column, read_parquet, to_polars
+from songrank.data.tables.frames import TABLE, column_names, find_column, need_column, read_parquet, slices, to_polars
 
 QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
 _LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")
 _SPLIT = ("split",)
 _ENDINGS = (".parquet", ".csv", ".tsv", ".txt")
-_SLICE_BYTES = 64 << 20
 
 
 class FeatureTableOptions(ListOptions):
@@ -127,7 +126,7 @@ class _Collector:
         """A table that can be cut."""
         names = self._agree(column_names(table, file), file)
         rows = 0
-        for block in _slices(table, names.all, file):
+        for block in slices(table, names.all, file):
             self._add(block, names, split, file, None, rows)
             rows += block.height
         if not rows:
@@ -171,14 +170,6 @@ class _Collector:
         if names.weight is not None:
             weight = read_column(read_labels, block[names.weight], LABEL_EXPECTED, *where)
         self.rows.add(query, label, codes, weight)
-
-
-def _slices(table: pl.LazyFrame, columns: Sequence[str], file: str) -> Iterator[pl.DataFrame]:
-    """Rows of a table, as many at a time as fit in memory easily."""
-    step, start = max(1, _SLICE_BYTES // (8 * len(columns))), 0
-    while (block := collect(table.slice(start, step), columns, file)).height:
-        yield block
-        start += step
 
 
 def _read_splits(column: pl.Series) -> Array | None:

@@ -8,7 +8,8 @@ import polars as pl
 from songrank.data.ids import Ids
 from songrank.data.storage import Array
 
-_WHOLE = re.compile(r"(?:0|-?[1-9][0-9]{0,18})")  # as Python prints it: "007" and "+7" are texts, not 7
+WHOLE = r"(?:0|-?[1-9][0-9]{0,18})"
+"""A whole number as Python prints it: ``"007"`` and ``"+7"`` are texts, not 7."""
 
 
 class IdColumn:
@@ -54,7 +55,7 @@ class IdColumn:
         if self._integers:
             return number_integers(column)
         texts = list(self._known)
-        whole = all(_WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in texts)
+        whole = all(re.fullmatch(WHOLE, text) and -(2**63) <= int(text) < 2**63 for text in texts)
         order = sorted(range(len(texts)), key=(lambda i: int(texts[i])) if whole else (lambda i: texts[i].encode()))
         rank = np.empty(len(texts), np.int32)
         rank[order] = np.arange(len(texts), dtype=np.int32)

@@ -11,6 +11,7 @@ from songrank.data.errors import DataError
 from songrank.data.source import Job, Source
 
 TABLE = "the table"  # what messages call a table in memory
+_SLICE_BYTES = 64 << 20
 
 
 def to_polars(table: Any) -> pl.DataFrame:
@@ -80,6 +81,14 @@ def collect(table: pl.LazyFrame, columns: Sequence[str], file: str) -> pl.DataFr
     """These columns, in memory."""
     with _parquet(file):
         return table.select(columns).collect()
+
+
+def slices(table: pl.LazyFrame, columns: Sequence[str], file: str) -> Iterator[pl.DataFrame]:
+    """Rows of these columns, as many at a time as fit in memory easily."""
+    step, start = max(1, _SLICE_BYTES // (8 * len(columns))), 0
+    while (block := collect(table.slice(start, step), columns, file)).height:
+        yield block
+        start += step
 
 
 @contextmanager
