@@ -112,6 +112,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
                 past.carry_over(run.trainer, dataset)
             run.finish()
             self._take(run)
+            self._say(run.trainer.better_before())
         return run
 
     def _take(self, run: Run) -> None:
@@ -143,7 +144,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             self._say(f"{line['stage']}, epoch {line['epoch']}: objective {line['objective']:.4f}, {', '.join(looks)}")
 
     def _say(self, message: str) -> None:
-        if self.verbose:
+        if self.verbose and message:
             print(message, file=sys.stderr, flush=True)
 
     def _fitted(self) -> ModelFolder:

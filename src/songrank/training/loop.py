@@ -127,19 +127,19 @@ class Trainer:
             self._save()
         elif self._best is not None:
             self.model.load_state_dict(self._best)
-            self._compare_stages()
         return self.at
 
-    def _compare_stages(self) -> None:
-        """Say so if an earlier stage was better on validation than the last, whose best state is the result."""
+    def better_before(self) -> str:
+        """One line if an earlier stage was better on validation than the last, whose best state is the result."""
         name, last = validation_name(self.metric, self.candidates), self.stages[-1].name
         earlier = [line for line in self.at.history if line["stage"] != last and name in line]
         best = max(earlier, key=lambda line: line[name], default=None)
-        if best is not None and best[name] > self.at.best:
-            self.warn(
-                f"{best['stage']} had {name} {best[name]:.4f} after epoch {best['epoch']}, more than {last}'s best, "
-                f"{self.at.best:.4f}, which is the result: fine_tuning.epochs=0 keeps the former"
-            )
+        if best is None or self._best is None or best[name] <= self.at.best:
+            return ""
+        return (
+            f"{best['stage']} had {name} {best[name]:.4f} after epoch {best['epoch']}, more than {last}'s best, "
+            f"{self.at.best:.4f}, which is the result: fine_tuning.epochs=0 keeps the former"
+        )
 
     def _run_stage(self, stage: Stage) -> None:
         if self._optimiser is None:
