@@ -1,25 +1,23 @@
 """What the three estimators share: parameters as scikit-learn has them, and a fit that is a run of a recipe."""
 
 import copy
-import hashlib
 import json
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 
-from songrank import __version__
 from songrank.data import prepare
 from songrank.data.errors import DataError
-from songrank.data.files import alone, plain, write_whole
-from songrank.data.storage import read_json, staged_directory
+from songrank.data.files import alone, write_whole
 from songrank.errors import UserError, shown
-from songrank.inference.model_folder import ModelFolder, open_model, save_model
+from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
+from songrank.inference.model_folder import ModelFolder, open_model
 from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
 from songrank.training.recipe import Recipe
@@ -33,8 +31,6 @@ except ImportError:  # scikit-learn is welcome, not needed
     from songrank.estimators._parameters import NotFittedError as _NotFittedError
     from songrank.estimators._parameters import Parameters as _BaseEstimator
 
-ESTIMATOR_FORMAT = "songrank-estimator"
-_NOT_SAVED = ("callbacks", "folder")
 _LOCK = "fit.lock"
 _ONE_AT_A_TIME = threading.Lock()
 Callback = Callable[[dict[str, Any]], None]
@@ -60,6 +56,35 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     task: ClassVar[str]
     default_recipe: ClassVar[str]
 
+    def __init__(
+        self,
+        loss: str = "song",
+        model: str | Mapping[str, Any] | None = None,
+        *,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        data_options: Mapping[str, Any] | None = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        folder: str | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.model = model
+        self.recipe = recipe
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.options = options
+        self.data_options = data_options
+        self.random_state = random_state
+        self.device = device
+        self.folder = folder
+        self.callbacks = callbacks
+        self.verbose = verbose
+
     # ---- what subclasses use
 
     def _changes(self) -> list[str]:
@@ -73,7 +98,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             words["fine_tuning.learning_rate"] = self.learning_rate
         words |= {"seed": _seed(self.random_state), "device": self.device, **(self.options or {})}
         try:
-            return [f"{key}={json.dumps(value, default=_plain_number)}" for key, value in words.items()]
+            return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
         except TypeError as error:
             raise UserError(f"a parameter is no value of a recipe ({error}); use numbers, texts and lists") from None
 
@@ -168,89 +193,40 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
         """Save with more files, by name."""
-        folder, target = self._fitted(), Path(directory)
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_SAVED}
+        folder = self._fitted()
         told = {
-            "format": ESTIMATOR_FORMAT,
-            "version": 1,
-            "songrank": __version__,
             "class": type(self).__name__,
-            "parameters": parameters,
+            "parameters": {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_SAVED},
             "recipe": self.recipe_.model_dump(mode="json"),
             "history": self.history_,
             "best_score": self.best_score_,
-            "files": {name: hashlib.sha256(data).hexdigest() for name, data in more.items()},
         }
-        try:
-            text = json.dumps(plain(told), indent=2, ensure_ascii=False, default=_plain_number) + "\n"
-        except TypeError as error:
-            raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
-        own = ("model.json", "vocabulary.txt", "recommender.json", "ranker.json", "interactions.parquet", *more)
-        with staged_directory(target, overwrite=True, marker="estimator.json", own=own) as place:
-            save_model(folder, place)
-            for name, data in more.items():
-                write_whole(place / name, data)
-            write_whole(place / "estimator.json", text)
+        write_estimator(Path(directory), folder, told, more)
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
         """An estimator that was saved, ready to predict."""
         path = Path(directory)
-        told = read_json(path / "estimator.json", f"expected a folder that {cls.__name__}.save made")
-        if told.get("format") != ESTIMATOR_FORMAT or told.get("class") != cls.__name__:
-            found = shown(told.get("class"))
-            raise DataError(f"holds {found}, not a {cls.__name__}", "load it with its own class", file=str(path))
-        if told.get("version") != 1:
-            found = f"has format version {told.get('version')!r}, and songrank {__version__} reads 1"
-            raise DataError(found, "load it with the songrank that saved it", file=str(path))
+        told, files = read_estimator(path, cls.__name__)
+        damaged = DataError("was changed by hand, or holds files that do not fit", "save it again", file=str(path))
         try:
-            if not set(told["parameters"]).isdisjoint(_NOT_SAVED) or not isinstance(told["files"], dict):
-                raise ValueError("what save never writes")
             made = cls(**told["parameters"])
             made.set_params(device=device)
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
-            made.history_, made.best_score_ = list(told["history"]), told["best_score"]
-            if any(not isinstance(name, str) or Path(name).name != name for name in told["files"]):
-                raise ValueError("a name that leads elsewhere")
+            made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise DataError(
-                "estimator.json was changed by hand or is damaged", "save it again", file=str(path)
-            ) from None
+            raise error if isinstance(error, UserError) else damaged from None
         made.folder_ = open_model(path, choose_device(device))
         if made.folder_.task != cls.task:
             raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
-        made.evaluation_ = {}
-        files = {name: _checked(path / name, digest) for name, digest in told["files"].items()}
         try:
             made._take_more(files)
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise DataError("holds files that do not fit", "save the estimator again", file=str(path)) from None
+            raise error if isinstance(error, UserError) else damaged from None
         return made
 
     def _take_more(self, files: Mapping[str, bytes]) -> None:
         """Take over what a subclass has kept besides."""
-
-
-def _checked(file: Path, digest: Any) -> bytes:
-    """What a file holds, if its checksum is this one."""
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror})", "save the estimator again", file=str(file)) from None
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise DataError("is damaged: its checksum is another", "save the estimator again", file=str(file))
-    return data
-
-
-def _plain_number(value: Any) -> Any:
-    """A number of numpy's as one of Python's."""
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    raise TypeError(f"{type(value).__name__} {value!r:.40}")
 
 
 def _seed(random_state: Any) -> int:

@@ -11,7 +11,7 @@ import torch
 
 from songrank.data.errors import DataError
 from songrank.data.storage import Array
-from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.base import RankingEstimator
 from songrank.estimators.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
 from songrank.estimators.features import Features, FittedColumns, read_matrix
 from songrank.estimators.lists import Lists, read_lists
@@ -39,7 +39,7 @@ class DocumentRanker(RankingEstimator):
         data_options: of ``songrank data prepare feature-table``: ``{"within_query": "z-rank", "validation": 0.1}``.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
         callbacks: called with each epoch's line of the history, for your own logging.
         verbose: 0 for silence, 1 for a line at each look at validation.
 
@@ -61,35 +61,6 @@ class DocumentRanker(RankingEstimator):
 
     task = "search"
     default_recipe = "search"
-
-    def __init__(
-        self,
-        loss: str = "song",
-        model: str | Mapping[str, Any] | None = None,
-        *,
-        recipe: str | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        data_options: Mapping[str, Any] | None = None,
-        random_state: int | None = 0,
-        device: str = "auto",
-        folder: str | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.loss = loss
-        self.model = model
-        self.recipe = recipe
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.options = options
-        self.data_options = data_options
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     def fit(
         self,

@@ -13,7 +13,7 @@ from torch import Tensor
 from songrank.data.errors import DataError
 from songrank.data.labelling.labelled_rows import LabelledRows, sparse_block
 from songrank.data.storage import Array
-from songrank.estimators.base import Callback, RankingEstimator
+from songrank.estimators.base import RankingEstimator
 from songrank.estimators.features import Features, read_matrix
 from songrank.estimators.labels import read_known_labels, read_label_sets
 from songrank.estimators.tables import kind_of, write_table
@@ -39,7 +39,7 @@ class LabelRanker(RankingEstimator):
         data_options: of ``songrank data prepare label-table``, for texts ``xmc-text``: ``{"validation": 0.2}``.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
         callbacks: called with each epoch's line of the history, for your own logging.
         verbose: 0 for silence, 1 for a line at each look at validation.
 
@@ -62,35 +62,6 @@ class LabelRanker(RankingEstimator):
 
     task = "labelling"
     default_recipe = "labelling"
-
-    def __init__(
-        self,
-        loss: str = "song",
-        model: str | Mapping[str, Any] | None = None,
-        *,
-        recipe: str | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        data_options: Mapping[str, Any] | None = None,
-        random_state: int | None = 0,
-        device: str = "auto",
-        folder: str | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.loss = loss
-        self.model = model
-        self.recipe = recipe
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.options = options
-        self.data_options = data_options
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from texts or features, and their labels.

@@ -50,7 +50,7 @@ class Recommender(RankingEstimator):
         time: column of times; without one rows are in order of time.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept; None: nowhere after this object is gone.
+        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
         callbacks: called with each epoch's line of the history, for your own logging.
         verbose: 0 for silence, 1 for a line at each look at validation.
 
@@ -89,22 +89,24 @@ class Recommender(RankingEstimator):
         callbacks: Sequence[Callback] | None = None,
         verbose: int = 1,
     ) -> None:
-        self.loss = loss
-        self.model = model
-        self.recipe = recipe
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.options = options
-        self.data_options = data_options
+        super().__init__(
+            loss,
+            model,
+            recipe=recipe,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            options=options,
+            data_options=data_options,
+            random_state=random_state,
+            device=device,
+            folder=folder,
+            callbacks=callbacks,
+            verbose=verbose,
+        )
         self.user = user
         self.item = item
         self.label = label
         self.time = time
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     def fit(self, interactions: Any, y: Any = None) -> Self:
         """Learn from a table of interactions.

@@ -1,0 +1,76 @@
+"""An estimator on disk: its model folder, its parameters, and what else it needs; whole or not at all, no pickle."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from songrank import __version__
+from songrank.data.errors import DataError
+from songrank.data.files import plain, write_whole
+from songrank.data.storage import read_json, staged_directory
+from songrank.errors import UserError, shown
+from songrank.inference.model_folder import ModelFolder, save_model
+
+FORMAT, VERSION = "songrank-estimator", 1
+NOT_SAVED = ("callbacks", "folder")
+"""Parameters that belong to one process and one machine."""
+
+_TOLD = "estimator.json"
+_OWN = ("model.json", "vocabulary.txt", "recommender.json", "ranker.json", "interactions.parquet")
+_AGAIN = "save the estimator again"
+
+
+def write_estimator(target: Path, folder: ModelFolder, told: Mapping[str, Any], more: Mapping[str, bytes]) -> None:
+    """Write a model, what is told about its estimator, and more files by name; what was saved there is replaced."""
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in more.items()}
+    content = {"format": FORMAT, "version": VERSION, "songrank": __version__, **told, "files": sums}
+    try:
+        text = json.dumps(plain(content), indent=2, ensure_ascii=False, default=plain_number) + "\n"
+    except TypeError as error:
+        raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
+    with staged_directory(target, overwrite=True, marker=_TOLD, own=_OWN) as place:
+        save_model(folder, place)
+        for name, data in more.items():
+            write_whole(place / name, data)
+        write_whole(place / _TOLD, text)
+
+
+def read_estimator(path: Path, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What is told about an estimator of this class, and its files by name, checked."""
+    told = read_json(path / _TOLD, f"expected a folder that {name}.save made")
+    if told.get("format") != FORMAT or told.get("class") != name:
+        found = shown(told.get("class"))
+        raise DataError(f"holds {found}, not a {name}", "load it with its own class", file=str(path))
+    if told.get("version") != VERSION:
+        what = f"has format version {told.get('version')!r}, and songrank {__version__} reads {VERSION}"
+        raise DataError(what, "load it with the songrank that saved it", file=str(path))
+    parameters, files = told.get("parameters"), told.get("files")
+    sound = isinstance(parameters, dict) and set(parameters).isdisjoint(NOT_SAVED) and isinstance(files, dict)
+    if not sound or any(Path(file).name != file for file in files or ()):
+        raise DataError("was changed by hand or is damaged", _AGAIN, file=str(path / _TOLD))
+    return told, {file: _checked(path / file, digest) for file, digest in (files or {}).items()}
+
+
+def _checked(file: Path, digest: Any) -> bytes:
+    """What a file holds, if its checksum is this one."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", _AGAIN, file=str(file)) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError("is damaged: its checksum is another", _AGAIN, file=str(file))
+    return data
+
+
+def plain_number(value: Any) -> Any:
+    """A number of numpy's as one of Python's, for JSON.
+
+    >>> import numpy as np
+    >>> plain_number(np.int64(3))
+    3
+    """
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    raise TypeError(f"{type(value).__name__} {value!r:.40}")
