@@ -63,7 +63,7 @@ def test_a_file_of_the_user_stays_unless_told(report, runs, tmp_path):
     [
         (["nowhere"], "nowhere: does not exist"),
         (["RUNS", "--split", "tset"], "split is 'tset'; expected one of train, validation, test"),
-        (["RUNS", "--baseline", "bce"], "baseline 'bce' is neither a label nor one of the runs; labels are"),
+        (["RUNS", "--baseline", "bce"], "baseline 'bce' is neither a label nor one of the runs; the labels are"),
         (["RUNS", "--split", "train"], "has no evaluation of the train split; it has test, validation"),
         (["RUN", "--baseline", "song"], "baseline is 'song', and there is one run"),
         (["RUNS", "--data", "gone"], "gone/dataset.json: is missing"),

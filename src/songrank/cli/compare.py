@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,25 +10,11 @@ import typer
 
 from songrank.data.errors import DataError
 from songrank.data.files import plain
-from songrank.errors import shown
-from songrank.metrics.comparison import HIGHEST_LEVEL, Difference, Summary, compare_folds, summarise_folds
-from songrank.training.finished_runs import FinishedRun, Method, find_runs, group_runs, read_run
+from songrank.metrics.comparison import HIGHEST_LEVEL
+from songrank.training.finished_runs import Method, find_runs, group_runs, read_run
+from songrank.training.method_comparison import MethodComparison, compare_methods
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
-
-
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    """What every form of output shows."""
-
-    split: str
-    level: float
-    metrics: list[str]
-    methods: list[Method]
-    baseline: Method
-    summaries: dict[str, dict[str, Summary]]
-    """By label, then by metric; so are the differences, which the baseline has none of."""
-    differences: dict[str, dict[str, Difference]]
 
 
 def compare(
@@ -56,60 +41,20 @@ def compare(
         raise DataError("both --json and --markdown were given", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
-    result = _compare([read_run(path, split) for path in find_runs(runs)], metric, baseline, split, level)
+    methods = group_runs([read_run(path, split) for path in find_runs(runs)])
+    result = compare_methods(methods, metrics=metric, baseline=baseline, level=level)
     if as_json:
-        typer.echo(json.dumps(plain(_as_dict(result)), indent=2, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(plain(_as_dict(result, split)), indent=2, ensure_ascii=False, allow_nan=False))
     elif markdown:
-        typer.echo(_markdown(result))
+        typer.echo(_markdown(result, split))
     else:
-        _print(result)
+        _print(result, split)
 
 
-def _compare(
-    runs: Sequence[FinishedRun], wanted: list[str] | None, baseline: str | None, split: str, level: float
-) -> _Comparison:
-    methods = group_runs(runs)
-    metrics = _metrics(runs, wanted)
-    reference = methods[0] if baseline is None else _find_method(methods, baseline)
-    folds = {method.label: {metric: method.folds(metric) for metric in metrics} for method in methods}
-    summaries = {label: {name: summarise_folds(own[name]) for name in metrics} for label, own in folds.items()}
-    theirs = folds.pop(reference.label)
-    differences = {
-        label: {name: compare_folds(own[name], theirs[name], level=level) for name in metrics}
-        for label, own in folds.items()
-    }
-    return _Comparison(split, level, metrics, methods, reference, summaries, differences)
-
-
-def _metrics(runs: Sequence[FinishedRun], wanted: list[str] | None) -> list[str]:
-    for metric in wanted or []:
-        for run in runs:
-            if metric not in run.metrics:
-                raise DataError(f"has no {shown(metric)}", f"it has {', '.join(run.metrics)}", file=str(run.path))
-    common = [metric for metric in runs[0].metrics if all(metric in run.metrics for run in runs)]
-    if not common:
-        raise DataError("the runs have no metric in common", "evaluate them alike")
-    return list(dict.fromkeys(wanted)) if wanted else common
-
-
-def _find_method(methods: Sequence[Method], baseline: str) -> Method:
-    place = Path(baseline).resolve()
-    found = [method for method in methods if method.label == baseline] or [
-        method
-        for method in methods
-        if any(place in (run.path.resolve(), run.path.resolve().parent) for run in method.runs)
-    ]
-    if len(found) != 1:
-        labels = ", ".join(shown(method.label) for method in methods)
-        what = "stands for several methods" if found else "is neither a label nor one of the runs"
-        raise DataError(f"baseline {shown(baseline)} {what}", f"the labels are {labels}")
-    return found[0]
-
-
-def _as_dict(result: _Comparison) -> dict[str, Any]:
+def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
     queries, empty, folds = _sizes(result)
     return {
-        "split": result.split,
+        "split": split,
         "queries": queries,
         "empty": empty,
         "folds": folds,
@@ -131,17 +76,17 @@ def _as_dict(result: _Comparison) -> dict[str, Any]:
     }
 
 
-def _sizes(result: _Comparison) -> tuple[int, int, int]:
+def _sizes(result: MethodComparison) -> tuple[int, int, int]:
     """Queries, queries without relevant items, and data sets."""
     by_data = {run.lists_sha256: run for run in result.baseline.runs}
     return sum(run.queries for run in by_data.values()), sum(run.empty for run in by_data.values()), len(by_data)
 
 
-def _tables(result: _Comparison) -> list[list[list[str]]]:
+def _tables(result: MethodComparison) -> list[list[list[str]]]:
     return [_mean_table(result), *([_difference_table(result)] if result.differences else [])]
 
 
-def _mean_table(result: _Comparison) -> list[list[str]]:
+def _mean_table(result: MethodComparison) -> list[list[str]]:
     folds = _sizes(result)[2]
     rows = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
     for method in result.methods:
@@ -153,7 +98,7 @@ def _mean_table(result: _Comparison) -> list[list[str]]:
     return rows
 
 
-def _difference_table(result: _Comparison) -> list[list[str]]:
+def _difference_table(result: MethodComparison) -> list[list[str]]:
     interval = f"{100 * result.level:g}% interval"
     rows = [["method", "metric", f"difference to {result.baseline.label}", interval, "better", "same", "worse"]]
     for label, by_metric in result.differences.items():
@@ -171,13 +116,13 @@ def _seed_counts(method: Method) -> tuple[int, int]:
     return min(counts), max(counts)
 
 
-def _notes(result: _Comparison) -> list[str]:
+def _notes(result: MethodComparison, split: str) -> list[str]:
     queries, empty, folds = _sizes(result)
     policies = result.methods[0].runs[0].policies
     words = _EMPTY_WORDS.get(policies["empty_policy"], policies["empty_policy"])
     among = policies["candidates"]
     note = (
-        f"{result.split} split{f' of {folds} data sets' if folds > 1 else ''}: {queries:,} queries, {empty:,} without "
+        f"{split} split{f' of {folds} data sets' if folds > 1 else ''}: {queries:,} queries, {empty:,} without "
         f"relevant items ({words}); ties: {policies['ties']}; gain: {policies['gain']}"
     )
     if among != "all":
@@ -185,7 +130,7 @@ def _notes(result: _Comparison) -> list[str]:
     return [note, *([_interval_note(result)] if result.differences else [])]
 
 
-def _interval_note(result: _Comparison) -> str:
+def _interval_note(result: MethodComparison) -> str:
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
     single = [label for label, seeds in fewest.items() if seeds == 1]
     over = "queries" if len(single) == len(fewest) else "queries and seeds"
@@ -200,8 +145,8 @@ def _interval_note(result: _Comparison) -> str:
     return f"{note}; two seeds are few: they may be too narrow" if 2 in fewest.values() else note
 
 
-def _markdown(result: _Comparison) -> str:
-    return "\n\n".join([*map(_markdown_table, _tables(result)), *map(_escaped, _notes(result))])
+def _markdown(result: MethodComparison, split: str) -> str:
+    return "\n\n".join([*map(_markdown_table, _tables(result)), *map(_escaped, _notes(result, split))])
 
 
 def _markdown_table(rows: list[list[str]]) -> str:
@@ -219,7 +164,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def _print(result: _Comparison) -> None:
+def _print(result: MethodComparison, split: str) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -235,5 +180,5 @@ def _print(result: _Comparison) -> None:
         for row in rows[1:]:
             table.add_row(*(Text(_printable(cell)) for cell in row))
         console.print(table, "")
-    for note in _notes(result):
+    for note in _notes(result, split):
         console.print(_printable(note), highlight=False, markup=False, soft_wrap=True)

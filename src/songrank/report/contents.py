@@ -12,13 +12,13 @@ from songrank.data.dataset import SPLITS
 from songrank.errors import UserError
 from songrank.inference.model_folder import open_model
 from songrank.report.bins import Bin, bin_values, query_sizes
-from songrank.report.comparison import Comparison, compare_methods
 from songrank.report.curves import Panel, make_panels, read_history
 from songrank.report.queries import QueryRanker, RankedQuery, best_and_worst
 from songrank.report.remembered import Remembered, read_memory
 from songrank.report.subjects import Missing, Subject, open_data, read_subject, rebuild
 from songrank.training.build import choose_device
 from songrank.training.finished_runs import find_runs, group_runs
+from songrank.training.method_comparison import MethodComparison, compare_methods
 from songrank.training.run import Run
 
 Found = TypeVar("Found")
@@ -72,7 +72,7 @@ class Contents:
 
     split: str
     groups: tuple[Group, ...]
-    comparison: Comparison | None
+    comparison: MethodComparison | None
     """None for one run."""
     curves: list[Panel] | Missing
     sizes: Sizes | Missing
@@ -112,7 +112,7 @@ def gather(
     comparison, named = None, [(paths[0].resolve().name, tuple(subjects.values()))]
     if measured:
         methods = group_runs(measured)
-        comparison = compare_methods(methods, baseline) if len(measured) > 1 else None
+        comparison = compare_methods(methods, baseline=baseline) if len(measured) > 1 else None
         named = [
             (method.label, tuple(subjects[run.path] for run in sorted(method.runs, key=lambda run: run.seed)))
             for method in methods

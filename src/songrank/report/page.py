@@ -118,7 +118,7 @@ def as_data(contents: Contents) -> dict[str, Any]:
         "songrank": __version__,
         "split": contents.split,
         "methods": [_group_data(group) for group in contents.groups],
-        "comparison": None if comparison is None else asdict(comparison),
+        "comparison": None if comparison is None else comparison.figures(),
         "curves": _part(contents.curves),
         "sizes": _part(contents.sizes),
     }

@@ -2,7 +2,6 @@
 
 import math
 
-from songrank.report.comparison import Comparison
 from songrank.report.contents import Contents, Extremes, Memory
 from songrank.report.html import Html, data_table, table, tag
 from songrank.report.plots import Mark, Series, interval_plot, key, scatter_plot
@@ -12,6 +11,7 @@ from songrank.report.subjects import Missing
 from songrank.report.training_section import missing
 from songrank.report.words import figure, policy_sentences, short, signed
 from songrank.training.finished_runs import FinishedRun
+from songrank.training.method_comparison import MethodComparison
 
 
 def metrics_section(contents: Contents) -> Html:
@@ -46,7 +46,7 @@ def _value(run: FinishedRun, name: str) -> float:
     return math.nan if value is None else value
 
 
-def _comparison(contents: Contents, found: Comparison) -> list[Html]:
+def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
     labels = [group.label for group in contents.groups]
     rows = []
     for group in contents.groups:
@@ -74,15 +74,15 @@ def _comparison(contents: Contents, found: Comparison) -> list[Html]:
     ]
     headings = ["Method", "Metric", "Difference", "95 % interval", "Better", "Same", "Worse"]
     parts += [
-        tag("h3", f"Paired differences to {found.baseline}"),
+        tag("h3", f"Paired differences to {found.baseline.label}"),
         tag("p", _interval_words(found), class_="about"),
-        table(f"Differences to {found.baseline}", headings, rows, words=2),
+        table(f"Differences to {found.baseline.label}", headings, rows, words=2),
         tag("div", *(_difference_plot(found, name, labels) for name in found.metrics), class_="panels"),
     ]
     return parts
 
 
-def _interval_words(found: Comparison) -> str:
+def _interval_words(found: MethodComparison) -> str:
     differences = [one for by_metric in found.differences.values() for one in by_metric.values()]
     seeds = [one.first_seeds and one.second_seeds for one in differences]
     over = "over queries and seeds" if all(seeds) else "over queries, and over seeds where there are several"
@@ -91,13 +91,14 @@ def _interval_words(found: Comparison) -> str:
     return f"{words} Intervals are not adjusted for the number of comparisons."
 
 
-def _difference_plot(found: Comparison, metric: str, labels: list[str]) -> Html:
+def _difference_plot(found: MethodComparison, metric: str, labels: list[str]) -> Html:
     series = []
     for at, (label, by_metric) in enumerate(found.differences.items()):
         one = by_metric[metric]
-        tip = f"{label} − {found.baseline}\n{metric}: {signed(one.mean)}\n95 %: {signed(one.low)} to {signed(one.high)}"
+        interval = f"95 %: {signed(one.low)} to {signed(one.high)}"
+        tip = f"{label} − {found.baseline.label}\n{metric}: {signed(one.mean)}\n{interval}"
         series.append(Series(labels.index(label), [Mark(at, one.mean, tip, one.low, one.high)]))
-    title = f"{metric}: difference to {found.baseline}"
+    title = f"{metric}: difference to {found.baseline.label}"
     plot = interval_plot(title, "", list(found.differences), series, zero=True)
     caption = tag("figcaption", tag("h3", title), tag("span", "mean and 95 % interval"))
     rows = [
