@@ -33,7 +33,7 @@ class Interactions:
 
     def prepared(self) -> pl.DataFrame:
         """With ids as whole numbers or texts."""
-        return self.frame.with_columns(as_ids(self.frame["user"]), as_ids(self.frame["item"]))
+        return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
 
     def and_more(self, more: "Interactions") -> "Interactions":
         """These, then others, which must have the same columns."""
@@ -52,7 +52,7 @@ class Interactions:
         if column.dtype.is_integer() or column.dtype == pl.String:
             return keys.cast(column.dtype)
         distinct = column.unique()
-        number = ids.find(as_ids(distinct).to_list()).numpy()
+        number = ids.find(id_keys(distinct).to_list()).numpy()
         if len(set(number.tolist()) - {-1}) < len(ids):  # saved without its rows
             return keys
         place = np.empty(len(ids), np.int64)
@@ -84,7 +84,7 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     called = {word: name for word, name in found.items() if name is not None}
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
     strange = [name for name, kind in frame.schema.items() if kind == pl.Object]
-    frame = frame.with_columns(as_ids(frame[name]) for name in strange)
+    frame = frame.with_columns(id_keys(frame[name]) for name in strange)
     return Interactions(frame, called, kind_of(table))
 
 
@@ -96,10 +96,10 @@ def with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
     return frame.with_columns(column)
 
 
-def as_ids(column: pl.Series) -> pl.Series:
+def id_keys(column: pl.Series) -> pl.Series:
     """Ids as whole numbers or texts, as preparation has them, and anything else as text; what is missing stays so.
 
-    >>> as_ids(pl.Series([1.0, 2.0, float("nan")])).to_list(), as_ids(pl.Series([1.5, 2.0])).to_list()
+    >>> id_keys(pl.Series([1.0, 2.0, float("nan")])).to_list(), id_keys(pl.Series([1.5, 2.0])).to_list()
     ([1, 2, None], ['1.5', '2.0'])
     """
     column = column.fill_nan(None) if column.dtype.is_float() else column

@@ -19,7 +19,7 @@ from songrank.estimators.held_out import held_out_relevance
 from songrank.estimators.interactions import (
     COLUMNS,
     Interactions,
-    as_ids,
+    id_keys,
     pack,
     read_interactions,
     unpack,
@@ -184,11 +184,11 @@ class Recommender(RankingEstimator):
         parts = list(
             recommend(
                 folder,
-                as_ids(asked).to_list(),
+                id_keys(asked).to_list(),
                 k,
                 exclude_seen=exclude_seen,
-                allow=None if allow is None else as_ids(self._given(allow, "item")).to_list(),
-                deny=as_ids(self._given(deny, "item")).to_list(),
+                allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),
+                deny=id_keys(self._given(deny, "item")).to_list(),
                 fallback=fallback,
             )
         )
@@ -278,8 +278,8 @@ class Recommender(RankingEstimator):
         assert folder.query_ids is not None
         assert folder.item_ids is not None
         return (
-            folder.query_ids.find(as_ids(frame["user"]).to_list()),
-            folder.item_ids.find(as_ids(frame["item"]).to_list()),
+            folder.query_ids.find(id_keys(frame["user"]).to_list()),
+            folder.item_ids.find(id_keys(frame["item"]).to_list()),
         )
 
     def _given(self, values: Any, word: str) -> pl.Series:

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from songrank import __version__
 from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
 from songrank.data.files import NEW, not_written, plain, write_whole
 from songrank.data.storage import read_json
-from songrank.inference.model_folder import MODEL_FILES, open_model
+from songrank.inference.model_folder import MODEL_FILES
 from songrank.metrics import Evaluation
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import read_yaml
@@ -128,10 +127,6 @@ class RunDirectory:
             raise not_written(self.history, error) from None
 
     # ---- what comes out
-
-    def load_weights(self, model: nn.Module) -> None:
-        """Read the trained weights into a model that was built alike."""
-        model.load_state_dict(open_model(self.path).model.state_dict())
 
     def save_evaluation(self, split: str, found: Evaluation, lists_sha256: str) -> None:
         """Write the figures of a split, and one value a query and metric."""
