@@ -1,0 +1,146 @@
+"""The Recommender over time: saved, loaded, damaged, cut short, and fitted on more interactions."""
+
+import json
+import tempfile
+
+import pandas as pd
+import pytest
+import torch
+
+from songrank.data.files import alone
+from songrank.errors import UserError
+from songrank.estimators import Recommender
+from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
+
+
+@pytest.fixture(scope="module")
+def table():
+    return clicks()
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return small(**NAMES).fit(table)
+
+
+def test_saved_and_loaded_it_answers_alike(tmp_path, fitted):
+    fitted.save(tmp_path / "model")
+    again = Recommender.load(tmp_path / "model", device="cpu")
+    pd.testing.assert_frame_equal(again.recommend(k=5), fitted.recommend(k=5))
+    assert again.get_params()["options"] == SMALL
+    assert again.best_score_ == fitted.best_score_
+    again.save(tmp_path / "model")  # over itself
+    pd.testing.assert_frame_equal(Recommender.load(tmp_path / "model").recommend(k=5), fitted.recommend(k=5))
+
+
+def _change(folder, **entries):
+    told = json.loads((folder / "estimator.json").read_text())
+    (folder / "estimator.json").write_text(json.dumps({**told, **entries}))
+
+
+BREAKS = {
+    "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "holds 'LabelRanker', not a Recommender"),
+    "a newer version": (lambda f: _change(f, version=9), "format version 9"),
+    "a folder to write to": (lambda f: _change(f, parameters={"folder": "x"}), "was changed by hand"),
+    "no files": (lambda f: _change(f, files={}), "was changed by hand"),
+    "files of another kind": (lambda f: _change(f, files=[]), "was changed by hand"),
+    "a way out": (lambda f: _change(f, files={"../../secret": "0"}), "was changed by hand"),
+    "other parameters": (lambda f: _change(f, parameters={"los": "song"}), "was changed by hand"),
+    "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum is another"),
+    "a missing table": (lambda f: (f / "past.safetensors").unlink(), "cannot be read"),
+    "no JSON": (lambda f: (f / "estimator.json").write_text("{"), "is not JSON"),
+    "nothing": (lambda f: (f / "estimator.json").unlink(), "is missing"),
+    "other weights": (lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "is damaged, or of another model"),
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_damaged_folder_is_refused_in_one_line(how, tmp_path, fitted):
+    fitted.save(tmp_path)
+    harm, message = BREAKS[how]
+    harm(tmp_path)
+    with pytest.raises(UserError, match=message) as caught:
+        Recommender.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_something_else_is_not_written_over(tmp_path, fitted):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="exists and holds no estimator.json"):
+        fitted.save(tmp_path)
+
+
+def test_more_interactions_keep_what_is_known(tmp_path, table):
+    model = small(**NAMES).fit(table)
+    before = dict(zip(model._past.query_ids, range(30), strict=True))
+    model.save(tmp_path)
+    again = Recommender.load(tmp_path)
+    new = pd.DataFrame(
+        {"who": ["a first one"] * 4 + ["user 1"], "what": ["item 1", "item 2", "0 new", "item 3", "0 new"],
+         "stars": [5, 4, 3, 2, 5], "when": [100, 101, 102, 103, 104]}
+    )  # fmt: skip
+    again.set_params(verbose=0).partial_fit(new, epochs=1)
+    assert set(again.recommend(["a first one"], k=3)["source"]) == {"model"}
+    assert "0 new" not in again.recommend(["user 1"], k=1000)["what"].tolist()
+    assert len(again._past.query_ids) == len(before) + 1
+    assert again.recipe_.warm_up.epochs == 0
+    with pytest.raises(UserError, match="has no label column 'stars'"):
+        again.partial_fit(new.drop(columns="stars"))
+
+
+def test_going_on_begins_where_the_last_fit_ended(table):
+    """With hardly a step, weights of known users and items and the memory of known pairs are what they were."""
+    model = small(**NAMES).fit(table)
+    before = model._past
+    new = pd.DataFrame({"who": ["a first one"] * 3, "what": ["item 1", "0 new", "item 2"], "stars": 5, "when": 200})
+    model.set_params(learning_rate=1e-12).partial_fit(new, epochs=1)
+    after = model._past
+    users, items = after.query_ids.find(list(before.query_ids)), after.item_ids.find(list(before.item_ids))
+    for name, rows in (("query_product.weight", users), ("item_hidden.weight", items)):
+        assert torch.equal(after.weights[name][rows], before.weights[name])
+    key = users[before.pairs // len(items)] * len(after.item_ids) + items[before.pairs % len(items)]
+    assert torch.isin(key, after.pairs).all()
+    known = before.memory["u"].isfinite()
+    then, now = before.memory["u"][known], after.memory["u"][torch.searchsorted(after.pairs, key[known])]
+    assert torch.corrcoef(torch.stack([then, now]))[0, 1] > 0.5  # moved on by a visit, not begun anew
+    with pytest.raises(UserError, match="other sizes or parts"):
+        model.set_params(options={**SMALL, "model.dim": 8}).partial_fit(new)
+    with pytest.raises(UserError, match="other sizes or parts"):
+        model.set_params(options={"model.dim": 4}, model="matrix-factorisation").partial_fit(new)
+
+
+def test_a_save_that_is_cut_short_leaves_the_one_before(tmp_path, table, fitted, monkeypatch):
+    fitted.save(tmp_path / "model")
+    monkeypatch.setattr("songrank.estimators.saving.write_whole", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        small(**NAMES, random_state=7).fit(table).save(tmp_path / "model")
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(Recommender.load(tmp_path / "model").recommend(k=3), fitted.recommend(k=3))
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_without_its_data_a_saved_one_cannot_go_on(tmp_path, table, fitted):
+    fitted.save(tmp_path)
+    fitted.save(tmp_path, data=False)
+    assert not (tmp_path / "past.safetensors").exists()
+    again = Recommender.load(tmp_path)
+    assert len(again.recommend(k=2)) == 60
+    assert not any(b"user 1" in file.read_bytes() for file in tmp_path.glob("*.parquet"))
+    with pytest.raises(UserError, match="save with data=True"):
+        again.partial_fit(table)
+
+
+def test_nothing_is_left_behind_and_a_folder_is_one_fits_own(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = small(**NAMES).fit(table)
+    assert not list(tmp_path.iterdir())
+    assert len(model.recommend(k=1)) == 30
+
+    kept = tmp_path / "kept"
+
+    def meddle(line):
+        with pytest.raises(UserError, match="is being fitted by another process"), alone(kept / "fit.lock", "fitted"):
+            pass
+
+    small(**NAMES, folder=str(kept), callbacks=[meddle]).fit(table)
+    assert (kept / "run" / "model.json").exists()
