@@ -103,13 +103,24 @@ class Relevance:
         if num_queries * num_items >= 2**63 or num_items >= 2**31:
             fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
         keys, order = _sorted_keys(queries, items, num_items, "pair")
-        kept = labels[order] > 0
-        keys, labels = keys[kept], labels[order][kept]
+        barred_keys = None if barred is None else _sorted_keys(*barred, num_items, "excluded pair")[0]
+        return cls.from_keys(keys, labels if order is None else labels[order], num_queries, num_items, barred_keys)
+
+    @classmethod
+    def from_keys(
+        cls, keys: Tensor, labels: Tensor, num_queries: int, num_items: int, exclude: Tensor | None = None
+    ) -> Relevance:
+        """:meth:`from_pairs` of pairs named by query · ``num_items`` + item, in ascending order, each once.
+
+        >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
+        Relevance(catalogue, 2 queries, 5 items, 2 pairs)
+        """
+        kept = labels > 0
+        keys, labels = keys[kept], labels[kept]
         indptr, item_column = _table(keys, num_queries, num_items)
         taken_indptr, taken_column = indptr, item_column
-        if barred is not None:
-            barred_keys, _ = _sorted_keys(*barred, num_items, "excluded pair")
-            both = torch.cat([keys, barred_keys]).sort().values
+        if exclude is not None:
+            both = _merged(keys, exclude)
             _refuse_twice(both, num_items, "is both relevant and excluded; keep one of the two")
             taken_indptr, taken_column = _table(both, num_queries, num_items)
         return cls._build(
@@ -300,8 +311,12 @@ class Relevance:
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
 
 
-def _sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor]:
-    keys, order = (query * num_items + item).sort()
+def _sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor | None]:
+    """Keys in order, each once, and where they stood; None where they stood like that."""
+    keys = query * num_items + item
+    if bool((keys[1:] > keys[:-1]).all()):
+        return keys, None
+    keys, order = keys.sort()
     _refuse_twice(keys, num_items, f"stands twice; each {what} may be given once", order)
     return keys, order
 
@@ -313,6 +328,16 @@ def _refuse_twice(keys: Tensor, num_items: int, problem: str, order: Tensor | No
         query, item = divmod(int(keys[at]), num_items)
         where = "" if order is None else f", rows {sorted([int(order[at]), int(order[at + 1])])}"
         raise ValueError(f"pair (query={query}, item={item}{where}) {problem}")
+
+
+def _merged(few: Tensor, many: Tensor) -> Tensor:
+    """Two sorted tensors as one."""
+    place = torch.searchsorted(many, few) + torch.arange(few.shape[0], device=few.device)
+    rest = torch.ones(few.shape[0] + many.shape[0], dtype=torch.bool, device=few.device)
+    both = torch.empty_like(rest, dtype=few.dtype)
+    both[place], rest[place] = few, False
+    both[rest] = many
+    return both
 
 
 def _table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, Tensor]:

@@ -50,6 +50,8 @@ class Slate:
     """[B]: weight of each query in the batch's mean, 0 for rows that only fill up a batch."""
     gain: Gain = "exp2"
     """The gain that ``ideal_dcg`` was made with; losses use the same."""
+    complete: bool = False
+    """Whether ``column`` names every relevant item of the slate, so that a loss need not look elsewhere."""
 
     def rows(self, first: int, last: int) -> Slate:
         """The slate of the queries from ``first`` to ``last``, which is not included; a view.

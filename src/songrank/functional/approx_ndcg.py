@@ -5,7 +5,7 @@ from torch import Tensor
 
 from songrank._checks import check_int, check_number, fail
 from songrank.functional.gains import Gain, dcg, ideal_dcg
-from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
+from songrank.functional.lists import compare_with_rivals, prepare, reduce_lists, safe_divide, take_items
 
 
 def approx_ndcg_loss(
@@ -16,19 +16,19 @@ def approx_ndcg_loss(
     reduction: str = "mean",
     temperature: float = 1.0,
     gain: Gain = "exp2",
+    column: Tensor | None = None,
 ) -> Tensor:
     r"""−(1/Z) Σ_i gain_i / log₂(1 + r̂_i), with r̂_i = 1 + Σ_{j≠i} σ((s_j − s_i)/T) (Qin, Liu and Li 2010).
+
+    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
+    for entries to ignore. Only these items are then compared with the list.
 
     >>> approx_ndcg_loss(torch.tensor([[50.0, 0.0]]), torch.tensor([[1.0, 0.0]]))     # ranked perfectly
     tensor(-1.)
     """
     check_number("temperature", temperature, 0.0, low_open=True)
     scores, labels, mask = prepare(scores, labels, mask)
-    rivals = torch.sigmoid(-pairwise(scores) / temperature)
-    rivals = torch.where(mask.unsqueeze(-2), rivals, 0.0)
-    rank = 0.5 + rivals.sum(-1)  # an item's comparison with itself is the missing half
-    value = safe_divide(dcg(labels, rank, mask=mask, gain=gain), ideal_dcg(labels, gain=gain))
-    return reduce_lists(-value, mask, reduction)
+    return reduce_lists(-_approx_ndcg(scores, labels, mask, column, temperature, gain), mask, reduction)
 
 
 def gumbel_approx_ndcg_loss(
@@ -42,6 +42,7 @@ def gumbel_approx_ndcg_loss(
     samples: int = 8,
     scale: float = 1.0,
     noise: Tensor | None = None,
+    column: Tensor | None = None,
 ) -> Tensor:
     r"""ApproxNDCG averaged over score + β·Gumbel noise (Bruch et al. 2020).
 
@@ -55,24 +56,39 @@ def gumbel_approx_ndcg_loss(
         samples: how many draws of noise, where none is given.
         scale: β.
         noise: standard Gumbel noise [samples, ..., L]; drawn from torch's generator if not given.
+        column: as for :func:`approx_ndcg_loss`.
 
     >>> scores, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]])
     >>> gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(4, 1, 2)) == approx_ndcg_loss(scores, labels)
     tensor(True)
 
     """
+    check_number("temperature", temperature, 0.0, low_open=True)
     check_number("scale", scale, 0.0)
-    present = prepare(scores, labels, mask)[2]
+    scores, labels, mask = prepare(scores, labels, mask)
     if noise is None:
         noise = gumbel(torch.rand((check_int("samples", samples), *scores.shape), device=scores.device))
     elif noise.shape[1:] != scores.shape:
         fail("noise", f"of shape {list(noise.shape)}", f"[samples, …] with … the shape of scores, {list(scores.shape)}")
-    dtype = torch.promote_types(scores.dtype, torch.float32)
-    noisy = scores.to(dtype).unsqueeze(0) + scale * noise.to(dtype)
-    repeated = labels.unsqueeze(0).expand(noisy.shape)
-    there = present.unsqueeze(0).expand(noisy.shape)
-    values = approx_ndcg_loss(noisy, repeated, mask=there, reduction="none", temperature=temperature, gain=gain)
-    return reduce_lists(values.mean(0), present, reduction)
+    noisy = torch.where(mask, scores + scale * noise.to(scores.dtype), 0.0)
+    values = _approx_ndcg(noisy, labels, mask, column, temperature, gain)
+    return reduce_lists(-values.mean(0), mask, reduction)
+
+
+def _approx_ndcg(
+    scores: Tensor, labels: Tensor, mask: Tensor, column: Tensor | None, temperature: float, gain: Gain
+) -> Tensor:
+    """NDCG at the smooth ranks of scores [..., L], which may have more leading axes than the labels."""
+    scores = scores / temperature
+    label, score = take_items(column, labels, scores)
+    # The score comes negated, which saves the gradient a pass over pairs; an item's comparison with itself is the
+    # missing half of its rank.
+    rank = 0.5 + compare_with_rivals(_rivals_above, (-score,), (torch.where(mask, scores, -torch.inf),))
+    return safe_divide(dcg(label, rank, gain=gain), ideal_dcg(label, gain=gain))
+
+
+def _rivals_above(minus_score: Tensor, rival_score: Tensor) -> Tensor:
+    return torch.sigmoid(rival_score + minus_score).sum(-1)
 
 
 def gumbel(uniform: Tensor) -> Tensor:

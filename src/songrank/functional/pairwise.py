@@ -5,22 +5,32 @@ from torch import Tensor
 
 from songrank._checks import check_int, check_number
 from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
-from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
+from songrank.functional.lists import compare_with_rivals, prepare, reduce_lists, safe_divide, take_items
 
 
 def ranknet_loss(
-    scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean", sigma: float = 1.0
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduction: str = "mean",
+    sigma: float = 1.0,
+    column: Tensor | None = None,
 ) -> Tensor:
     r"""Mean over pairs with y_i > y_j of ln(1 + e^{−σ(s_i − s_j)}) (Burges et al. 2005).
+
+    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
+    for entries to ignore. Only these items are then compared with the list.
 
     >>> ranknet_loss(torch.zeros(1, 3), torch.tensor([[2.0, 1.0, 0.0]]))
     tensor(0.6931)
     """
     check_number("sigma", sigma, 0.0, low_open=True)
     scores, labels, mask = prepare(scores, labels, mask)
-    better = _better(labels, mask)
-    terms = _pair_terms(scores, better, sigma)
-    return reduce_lists(safe_divide(terms.sum((-1, -2)), better.sum((-1, -2)).to(terms.dtype)), mask, reduction)
+    scores = sigma * scores
+    label, score = take_items(column, labels, scores)
+    means = compare_with_rivals(_ranknet_mean, (label, -score), (_rival_labels(labels, mask), scores))
+    return reduce_lists(means, mask, reduction)
 
 
 def lambdarank_loss(
@@ -32,45 +42,75 @@ def lambdarank_loss(
     sigma: float = 1.0,
     k: int | None = None,
     gain: Gain = "exp2",
+    column: Tensor | None = None,
 ) -> Tensor:
     r"""Sum over pairs with y_i > y_j of |ΔNDCG_ij| ln(1 + e^{−σ(s_i − s_j)}) (Burges et al. 2006; Burges 2010).
 
     |ΔNDCG_ij| = |gain_i − gain_j| · |1/D(r_i) − 1/D(r_j)| / Z is what swapping i and j changes at the present ranks r,
     a constant for the gradient. Among equal scores the less relevant item ranks first, so that a constant scorer has a
     gradient; items equal in score and label share the mean of their ranks, so that their order in memory means
-    nothing. With ``k``, positions after k have no discount and Z is that of the top k.
+    nothing. With ``k``, positions after k have no discount and Z is that of the top k. ``column`` as for
+    :func:`ranknet_loss`.
 
     >>> lambdarank_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))            # (1 − 1/log₂3) ln(1 + e)
     tensor(0.4847)
     """
     check_number("sigma", sigma, 0.0, low_open=True)
     scores, labels, mask = prepare(scores, labels, mask)
+    rival_labels = _rival_labels(labels, mask)
     with torch.no_grad():
-        rank = _label_aware_ranks(scores, labels, mask)
+        rank = _label_aware_ranks(torch.where(mask, scores, -torch.inf), rival_labels)
         discount = discounts(rank)
         if k is not None:
             discount = torch.where(rank <= check_int("k", k), discount, 0.0)
-        swap = pairwise(gains(labels, gain)).abs() * pairwise(discount).abs()
-        delta = safe_divide(swap, ideal_dcg(labels, k=k, gain=gain)[..., None, None].expand(swap.shape))
-    terms = _pair_terms(scores, _better(labels, mask), sigma) * delta
-    return reduce_lists(terms.sum((-1, -2)), mask, reduction)
+    scores, worth = sigma * scores, gains(labels, gain)
+    label, score, *constants = take_items(column, labels, scores, worth, discount)
+    totals = compare_with_rivals(_lambdarank_sum, (label, -score, *constants), (rival_labels, scores, worth, discount))
+    return reduce_lists(safe_divide(totals, ideal_dcg(label, k=k, gain=gain)), mask, reduction)
 
 
-def _better(labels: Tensor, mask: Tensor) -> Tensor:
-    """[..., i, j]: both are there, and i is more relevant than j."""
-    return (labels.unsqueeze(-1) > labels.unsqueeze(-2)) & mask.unsqueeze(-1) & mask.unsqueeze(-2)
+def _rival_labels(labels: Tensor, mask: Tensor) -> Tensor:
+    """Labels with ∞ at padding: no item is more relevant than that."""
+    return torch.where(mask, labels, torch.inf)
 
 
-def _pair_terms(scores: Tensor, better: Tensor, sigma: float) -> Tensor:
-    terms = torch.nn.functional.softplus(-sigma * pairwise(scores), threshold=50.0)
-    return torch.where(better, terms, 0.0)
+def _pair_terms(better: Tensor, minus_score: Tensor, rival_score: Tensor) -> Tensor:
+    """softplus(s_j − s_i) where i is the better one; s_i comes negated, which saves the gradient a pass over pairs."""
+    return torch.where(better, torch.nn.functional.softplus(rival_score + minus_score, threshold=50.0), 0.0)
 
 
-def _label_aware_ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-    """1 + items above + tied and less relevant items + half of the other items tied in score and label."""
-    there = mask.unsqueeze(-2)
-    gap = pairwise(scores)
-    tied, lead = gap == 0, pairwise(labels)
-    above = ((gap < 0) | (tied & (lead > 0))) & there
-    equal = tied & (lead == 0) & there
-    return above.sum(-1).to(scores.dtype) + 0.5 * (equal.sum(-1).to(scores.dtype) + 1.0)
+def _ranknet_mean(label: Tensor, minus_score: Tensor, rival_label: Tensor, rival_score: Tensor) -> Tensor:
+    better = label > rival_label
+    terms = _pair_terms(better, minus_score, rival_score)
+    return safe_divide(terms.sum((-1, -2)), better.sum((-1, -2)).to(terms.dtype))
+
+
+def _lambdarank_sum(
+    label: Tensor,
+    minus_score: Tensor,
+    worth: Tensor,
+    discount: Tensor,
+    rival_label: Tensor,
+    rival_score: Tensor,
+    rival_worth: Tensor,
+    rival_discount: Tensor,
+) -> Tensor:
+    swap = ((worth - rival_worth) * (discount - rival_discount)).abs()
+    return (_pair_terms(label > rival_label, minus_score, rival_score) * swap).sum((-1, -2))
+
+
+def _label_aware_ranks(scores: Tensor, labels: Tensor) -> Tensor:
+    """Place in the order of falling score, then rising label; those equal in both share the mean of their places.
+
+    Padding, of score −∞ and label ∞, comes last.
+    """
+    label, by_label = labels.sort(dim=-1)
+    score, by_score = scores.gather(-1, by_label).sort(dim=-1, descending=True, stable=True)
+    label, order = label.gather(-1, by_score), by_label.gather(-1, by_score)
+    differs = (score[..., 1:] != score[..., :-1]) | (label[..., 1:] != label[..., :-1])
+    size = scores.shape[-1]
+    place = torch.arange(1, size + 1, device=scores.device)
+    begins, ends = (torch.nn.functional.pad(differs, side, value=True) for side in ((1, 0), (0, 1)))
+    first = torch.where(begins, place, 0).cummax(-1).values
+    last = torch.where(ends, place, size).flip(-1).cummin(-1).values.flip(-1)
+    return torch.empty_like(scores).scatter_(-1, order, (first + last).to(scores.dtype) / 2)

@@ -1,5 +1,6 @@
 """ApproxNDCG: NDCG with a smooth rank."""
 
+import torch
 from torch import Tensor
 
 from songrank._checks import check_number
@@ -30,6 +31,13 @@ class ApproxNDCG(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
+        column = torch.where(slate.active, slate.column, -1) if slate.complete else None
         return approx_ndcg_loss(
-            scores, slate.label, mask=mask, reduction="none", temperature=self.temperature, gain=slate.gain
+            scores,
+            slate.label,
+            mask=mask,
+            reduction="none",
+            temperature=self.temperature,
+            gain=slate.gain,
+            column=column,
         )

@@ -1,5 +1,6 @@
 """LambdaRank: RankNet with each pair weighed by what swapping it does to NDCG."""
 
+import torch
 from torch import Tensor
 
 from songrank._checks import check_int, check_number
@@ -32,6 +33,14 @@ class LambdaRank(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
+        column = torch.where(slate.active, slate.column, -1) if slate.complete else None
         return lambdarank_loss(
-            scores, slate.label, mask=mask, reduction="none", sigma=self.sigma, k=self.k, gain=slate.gain
+            scores,
+            slate.label,
+            mask=mask,
+            reduction="none",
+            sigma=self.sigma,
+            k=self.k,
+            gain=slate.gain,
+            column=column,
         )

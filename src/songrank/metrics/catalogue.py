@@ -89,15 +89,17 @@ def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
     """Places in the table of the queries to score, by number of targets, so that few columns are padding."""
     count, order = targets.num_relevant.sort(stable=True)
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
-    excluded = (targets.max_taken if _has_exclusions(targets) else 0) * _TAKEN_BYTES
+    excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
     for group, cell, widest in (
         (order[none:few], COUNT_BYTES, MANY),
         (order[few:], SORT_BYTES, targets.max_relevant),
     ):
-        bytes_a_query = targets.num_items * cell + widest * _TARGET_BYTES + excluded
-        step = max(1, memory // bytes_a_query)
-        for begin in range(0, group.shape[0], step):
-            yield group[begin : begin + step]
+        total = (excluded[group] + targets.num_items * cell + widest * _TARGET_BYTES).cumsum(0)
+        begin, used = 0, 0
+        while begin < group.shape[0]:
+            end = max(begin + 1, int(torch.searchsorted(total, used + memory, right=True)))
+            yield group[begin:end]
+            begin, used = end, int(total[end - 1])
 
 
 def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor, ties: str) -> Spans:

@@ -7,12 +7,14 @@ from torch import Tensor
 
 from songrank._checks import check_int, check_shape, fail
 from songrank.functional.gains import Gain
-from songrank.metrics.blocks import read_lists
 from songrank.metrics.evaluation import Evaluation
 from songrank.metrics.names import check_policies, parse_metrics
+from songrank.metrics.positions import positions
+from songrank.metrics.spans import Spans
 from songrank.metrics.tally import Tally
 from songrank.relevance import Relevance
 from songrank.sampling import SlateSampler
+from songrank.slate import Slate
 
 _CELLS = {"cpu": 2**18, "cuda": 2**22}
 
@@ -64,8 +66,19 @@ def evaluate_sampled(
             slate = sampler.draw(row + targets.query_range[0], epoch=0)
             scores = score(slate.query, slate.item)
             check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
-            lists = read_lists(scores.float(), slate.label, slate.mask)
-            for part, spans in lists.blocks(ties):
-                tally.add(row[part], spans)
+            tally.add(row, _spans(scores.float(), slate, ties))
     shape = (targets.num_relevant.shape[0],)
     return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=candidates)
+
+
+def _spans(scores: Tensor, slate: Slate, ties: str) -> Spans:
+    """Where the targets, which stand in the first columns, are placed among all columns."""
+    assert slate.pair is not None
+    if bool((slate.mask & scores.isnan()).any()):
+        row = (slate.mask & scores.isnan()).any(-1).nonzero()[0]
+        fail(f"score for query {int(slate.query[row])}", "NaN", "a number for each candidate")
+    size = slate.mask.sum(-1)
+    first, last = positions(torch.where(slate.mask, scores, torch.nan), slate.column, size, ties)
+    there = slate.active
+    label = slate.label.gather(1, slate.column).double()
+    return Spans(first=first, last=last, label=torch.where(there, label, 0.0), mask=there, list_size=size)

@@ -1,8 +1,10 @@
 """Scores of the items asked for, by the cheapest way that gives the same numbers. Shapes alone decide which."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from songrank._checks import fail
 
@@ -51,6 +53,33 @@ def table_scores(query: Tensor, table: Tensor, item: Tensor, bias: Tensor | None
         return F.linear(query, table, bias).gather(1, item)
     scores = row_scores(query, table_rows(table, item))
     return scores if bias is None else scores + table_rows(bias, item).to(scores.dtype)
+
+
+def item_scores(query: Tensor, embedding: nn.Embedding, item: Tensor, bias: Tensor | None = None) -> Tensor:
+    """:func:`table_scores` of an embedding's weight, or by its rows alone where their gradient is to be sparse."""
+    if not embedding.sparse:
+        return table_scores(query, embedding.weight, item, bias)
+    scores = row_scores(query, embedding(item))
+    return scores if bias is None else scores + table_rows(bias, item).to(scores.dtype)
+
+
+def item_rows(embedding: nn.Embedding, item: Tensor) -> Tensor:
+    """Rows of an embedding's weight, by :func:`table_rows` unless their gradient is to be sparse."""
+    rows: Tensor = embedding(item) if embedding.sparse else table_rows(embedding.weight, item)
+    return rows
+
+
+def few_rows(pairs: int, query: Sequence[nn.Module], item: Sequence[nn.Module]) -> dict[str, list[nn.Embedding]]:
+    """Embeddings of which a step over ``pairs`` pairs reads few rows, by whose rows they are.
+
+    Those of queries always; those of items where there are more items than pairs.
+
+    >>> [(name, len(found)) for name, found in few_rows(100, [nn.Embedding(9, 4)], [nn.Embedding(50, 4)]).items()]
+    [('query', 1)]
+    """
+    wide = [table for table in item if isinstance(table, nn.Embedding) and table.num_embeddings > pairs]
+    found = {"query": [table for table in query if isinstance(table, nn.Embedding)], "item": wide}
+    return {name: tables for name, tables in found.items() if tables}
 
 
 def row_scores(query: Tensor, rows: Tensor) -> Tensor:

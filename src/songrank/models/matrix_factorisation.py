@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank._checks import check_int
-from songrank.models._items import check_ids, table_scores
+from songrank.models._items import check_ids, few_rows, item_scores
 
 _STD = 0.1
 
@@ -48,7 +48,11 @@ class MatrixFactorisation(nn.Module):
     def forward(self, query: Tensor, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for the queries [B]."""
         check_ids(query)
-        return table_scores(self.query_factors(query), self.item_factors.weight, item, self.bias)
+        return item_scores(self.query_factors(query), self.item_factors, item, self.bias)
+
+    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
+        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
+        return few_rows(pairs, [self.query_factors], [self.item_factors])
 
     def score_all(self, query: Tensor) -> Tensor:
         """Scores [B, num_items] for the queries [B]: one product of matrices."""

@@ -7,9 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from songrank import kernels
 from songrank._checks import check_int
-from songrank.models._items import check_ids, check_item, table_rows, table_scores
-from songrank.models._layers import bend, check_sizes, hidden_layers
+from songrank.models._items import check_ids, check_item, few_rows, item_rows, item_scores, table_rows
+from songrank.models._layers import bend, check_dropout, check_sizes, hidden_layers
 
 CPU_TILE, GPU_TILE = 2**20, 2**28
 """Bytes of hidden cells that ``score_all`` makes at a time. What stays in a core's cache is added up three times as
@@ -56,6 +57,7 @@ class NeuMF(nn.Module):
         self.num_items = check_int("num_items", num_items)
         self.dim = check_int("dim", dim)
         self.widths = check_sizes("hidden", hidden, least=1)
+        self.dropout = check_dropout(dropout)
         self.query_product = nn.Embedding(num_queries, dim)
         self.item_product = nn.Embedding(num_items, dim)
         self.query_hidden = nn.Embedding(num_queries, dim)
@@ -75,19 +77,25 @@ class NeuMF(nn.Module):
         """Scores [B, L] of the items [B, L] or [1, L] for the queries [B]."""
         check_ids(query)
         check_item(item, query.shape[0])
-        factors, by_query = self._of_query(query)
-        product = table_scores(factors, self.item_product.weight, item)
-        return product + self._top(by_query.unsqueeze(1) + self._item_half(item))
+        factors, by_query, item_layer, head = self._begin(query)
+        if item.shape[0] == query.shape[0] and self._has_kernel(factors):
+            return self._by_kernel(factors, by_query, item_layer, head, item)
+        product = item_scores(factors, self.item_product, item)
+        return product + self._top(by_query.unsqueeze(1) + self._item_half(item, item_layer), head)
 
     def score_all(self, query: Tensor) -> Tensor:
         """Scores [B, num_items] for the queries [B], in tiles: hidden cells never take more than ``GPU_TILE`` bytes."""
         check_ids(query)
-        factors, by_query = self._of_query(query)
-        by_item = F.linear(self.item_hidden.weight, self._first_halves()[1])
+        factors, by_query, item_layer, head = self._begin(query)
+        by_item = F.linear(self.item_hidden.weight, item_layer)
         table = self.item_product.weight
+        if self._has_kernel(factors) and not (torch.is_grad_enabled() or self.training):
+            from songrank.kernels.all_scores import all_scores
+
+            return all_scores(factors, by_query, table, by_item, head)
 
         def tile(rows: slice, columns: slice) -> Tensor:
-            hidden = self._top(by_query[rows].unsqueeze(1) + by_item[columns])
+            hidden = self._top(by_query[rows].unsqueeze(1) + by_item[columns], head)
             return F.linear(factors[rows], table[columns]) + hidden
 
         height, width = self._tile_shape(query.shape[0], by_item)
@@ -98,23 +106,45 @@ class NeuMF(nn.Module):
             ]
         )
 
-    def _of_query(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The factors p, times their part of w, and the query's half of the first layer with its bias."""
-        factors = self.query_product(query) * self.head.weight[0, : self.dim]
-        return factors, F.linear(self.query_hidden(query), self._first_halves()[0], self.first.bias)
+    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
+        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
+        return few_rows(pairs, [self.query_product, self.query_hidden], [self.item_product, self.item_hidden])
 
-    def _item_half(self, item: Tensor) -> Tensor:
-        """The items' half of the first layer, [B, L, H] or [1, L, H]."""
-        weight = self._first_halves()[1]
+    def _has_kernel(self, factors: Tensor) -> bool:
+        """Whether a kernel gives these scores. It adds up in any order, which some ask torch not to do."""
+        simple = len(self.widths) == 1 and factors.dtype == torch.float32 and kernels.usable(factors)
+        ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
+        return simple and not ordered and not torch.is_autocast_enabled(factors.device.type)
+
+    def _by_kernel(self, factors: Tensor, by_query: Tensor, item_layer: Tensor, head: Tensor, item: Tensor) -> Tensor:
+        """The same scores, in one kernel forward and one backward."""
+        from songrank.kernels.pair_scores import pair_scores
+
+        table, hidden, place = self.item_product.weight, self.item_hidden.weight, item
         if item.numel() < self.num_items:
-            return F.linear(table_rows(self.item_hidden.weight, item), weight)
-        return table_rows(F.linear(self.item_hidden.weight, weight), item)
+            table, hidden = (item_rows(rows, item).flatten(0, 1) for rows in (self.item_product, self.item_hidden))
+            place = torch.arange(item.numel(), device=item.device).view(item.shape)
+        dropout = self.dropout if self.training else 0.0
+        return pair_scores(factors, by_query, table, F.linear(hidden, item_layer), head, place, dropout)
 
-    def _first_halves(self) -> tuple[Tensor, Tensor]:
-        return self.first.weight[:, : self.dim], self.first.weight[:, self.dim :]
+    def _begin(self, query: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The factors p times their part of w, the query's half of the first layer and its bias, W_item and w's rest.
 
-    def _top(self, hidden: Tensor) -> Tensor:
-        return torch.matmul(self.rest(hidden), self.head.weight[0, self.dim :])
+        Each weight is split once, so that its gradient is put together once.
+        """
+        query_layer, item_layer = torch.split(self.first.weight, self.dim, 1)
+        product, hidden = torch.split(self.head.weight.view(-1), [self.dim, self.widths[-1]])
+        by_query = F.linear(self.query_hidden(query), query_layer, self.first.bias)
+        return self.query_product(query) * product, by_query, item_layer, hidden
+
+    def _item_half(self, item: Tensor, layer: Tensor) -> Tensor:
+        """The items' half of the first layer, [B, L, H] or [1, L, H]."""
+        if item.numel() < self.num_items:
+            return F.linear(item_rows(self.item_hidden, item), layer)
+        return table_rows(F.linear(self.item_hidden.weight, layer), item)
+
+    def _top(self, hidden: Tensor, head: Tensor) -> Tensor:
+        return torch.matmul(self.rest(hidden), head)
 
     def _tile_shape(self, rows: int, by_item: Tensor) -> tuple[int, int]:
         budget = CPU_TILE if by_item.device.type == "cpu" else GPU_TILE

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank._checks import check_choice, check_int, check_number, fail
-from songrank.models._items import check_ids, check_item, row_scores, table_rows, table_scores
+from songrank.models._items import check_ids, check_item, few_rows, item_rows, row_scores, table_rows, table_scores
 
 SIMILARITIES = ("dot", "cosine")
 _STD = 0.1
@@ -67,7 +67,8 @@ class TwoTower(nn.Module):
             fail("item_features", getattr(item_features, "shape", item_features), "a tensor of shape [num_items, F]")
         self.register_buffer("item_features", item_features)
         self.embeds_queries = query_encoder is None
-        self.num_items = int(self._item_source().shape[0])
+        items = self.item_encoder.get_parameter("weight") if item_features is None else item_features
+        self.num_items = int(items.shape[0])
         self.cosine = check_choice("similarity", similarity, SIMILARITIES) == "cosine"
         self._start = math.log(check_number("temperature", temperature, 0.0, low_open=True))
         self.log_temperature = nn.Parameter(torch.tensor(self._start))
@@ -89,6 +90,11 @@ class TwoTower(nn.Module):
         """Scores [B, num_items] for B queries: one product of matrices."""
         return F.linear(self._query_vectors(query), self._item_vectors())
 
+    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
+        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
+        queries = [self.query_encoder] if self.embeds_queries else []
+        return few_rows(pairs, queries, [self.item_encoder] if self.item_features is None else [])
+
     def _query_vectors(self, query: Any) -> Tensor:
         """[B, D], divided by τ here, where there are fewest numbers to divide."""
         if self.embeds_queries:
@@ -98,15 +104,11 @@ class TwoTower(nn.Module):
 
     def _item_vectors(self, item: Tensor | None = None) -> Tensor:
         """[..., D] of the items asked for, or [num_items, D] of all."""
-        rows = self._item_source() if item is None else table_rows(self._item_source(), item)
-        return self._scaled(rows if self.item_features is None else self.item_encoder(rows))
-
-    def _item_source(self) -> Tensor:
-        """[num_items, ...]: what the item tower starts from."""
-        if self.item_features is not None:
-            return self.item_features
-        table: Tensor = self.item_encoder.get_parameter("weight")
-        return table
+        if self.item_features is None:
+            assert isinstance(self.item_encoder, nn.Embedding)
+            return self._scaled(self.item_encoder.weight if item is None else item_rows(self.item_encoder, item))
+        rows = self.item_features if item is None else table_rows(self.item_features, item)
+        return self._scaled(self.item_encoder(rows))
 
     def _scaled(self, vectors: Tensor) -> Tensor:
         return F.normalize(vectors, dim=-1) if self.cosine else vectors

@@ -12,6 +12,7 @@ from songrank._checks import check_choice, check_int, fail
 from songrank.functional.gains import Gain
 from songrank.functional.hashing import derive_key, random_bits
 from songrank.relevance import Relevance
+from songrank.sampling import drawing
 from songrank.sampling.irrelevant import Spread, irrelevant_items
 from songrank.sampling.relevant import draw_distinct
 from songrank.slate import Slate
@@ -80,10 +81,10 @@ class SlateSampler:
         self.partial = check_choice("partial", partial, ("short", "pad", "drop"))
         self.epoch = 0
         self.position = 0
-        self._num_relevant = relevance.num_relevant
-        self._list_size = relevance.list_size
-        self._ideal_dcg = relevance.ideal_dcg(self.k, gain)
-        self._queries = torch.nonzero(self._num_relevant > 0).squeeze(-1) + relevance.query_range[0]
+        self.num_relevant = relevance.num_relevant
+        self.list_size = relevance.list_size
+        self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
+        self._queries = torch.nonzero(self.num_relevant > 0).squeeze(-1) + relevance.query_range[0]
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
@@ -133,10 +134,29 @@ class SlateSampler:
         """How many batches are drawn together: what is drawn does not depend on it, but a GPU wants much at a time."""
         if self.relevance.device.type != "cuda":
             return 1
-        columns = self.length or self.relevance.max_span
-        if self.length is None and self.irrelevant != "all":
-            columns = self._allocate(self._num_relevant[:1], self._num_relevant[:1])[1]
-        return max(1, _CELLS_AT_ONCE // (columns * self.queries_per_batch))
+        return max(1, _CELLS_AT_ONCE // (self.columns * self.queries_per_batch))
+
+    @property
+    def columns(self) -> int:
+        """L of the slates."""
+        if self.length is None and self.irrelevant == "all":
+            return self.relevance.max_span
+        return self._allocate(self.num_relevant[:1], self.num_relevant[:1])[1]
+
+    @property
+    def batches_left(self) -> int:
+        """Slates that are left of the current epoch."""
+        return len(self) - self.position // self.queries_per_batch
+
+    def advance(self) -> None:
+        """Move on by one batch that somebody else has drawn."""
+        self._iteration += 1
+        place = self.position + self.queries_per_batch
+        self.epoch, self.position = (self.epoch, place) if place < self.num_queries else (self.epoch + 1, 0)
+
+    def keys(self, epoch: int) -> tuple[int, int]:
+        """Where an epoch's relevant and irrelevant items come from: the hash of a query under each is a row's key."""
+        return derive_key(self.seed, epoch, _RELEVANT), derive_key(self.seed, epoch, _IRRELEVANT)
 
     def order(self, epoch: int) -> Tensor:
         """The queries of an epoch, in the order in which they are visited."""
@@ -177,12 +197,14 @@ class SlateSampler:
         local = query - first
         if self.irrelevant == "all" and self.length is None:
             return self._whole_lists(query, local, epoch)
+        if drawing.serves(self):
+            return drawing.draw(self, query, epoch)
         relevance = self.relevance
-        total, size = self._num_relevant[local], self._list_size[local]
+        total, size = self.num_relevant[local], self.list_size[local]
         width, columns, kept, others = self._allocate(total, size - total)
         chosen = self._choose(query, total, kept, width, epoch)
         row, active = _entries(relevance.indptr[local], kept, chosen, relevance.item)
-        key = random_bits(derive_key(self.seed, epoch, _IRRELEVANT), query)
+        key = random_bits(self.keys(epoch)[1], query)
         spread = Spread.draw(key, kept, others, size - total, columns)
         item = irrelevant_items(relevance, local, spread)
         if relevance.list_start is not None:
@@ -195,7 +217,7 @@ class SlateSampler:
         label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
         label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
         pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
-        return self._slate(query, local, item=item, label=label, mask=mask, pair=pair)
+        return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
     def _allocate(self, total: Tensor, rest: Tensor) -> tuple[int, int, Tensor, Tensor]:
         """Pair columns, all columns, and how many relevant and irrelevant items each row gets."""
@@ -215,7 +237,7 @@ class SlateSampler:
     def _choose(self, query: Tensor, total: Tensor, kept: Tensor, width: int, epoch: int) -> Tensor:
         if self.relevant == "all" and self.length is None:
             return torch.arange(width, device=query.device).expand(query.shape[0], width)
-        return draw_distinct(random_bits(derive_key(self.seed, epoch, _RELEVANT), query), total, kept, width)
+        return draw_distinct(random_bits(self.keys(epoch)[0], query), total, kept, width)
 
     def _whole_lists(self, query: Tensor, local: Tensor, epoch: int) -> Slate:
         relevance = self.relevance
@@ -226,7 +248,7 @@ class SlateSampler:
         item = place if relevance.is_catalogue else torch.where(mask, place + first, torch.zeros_like(place))
         label = torch.zeros(rows, columns + 1, dtype=relevance.label.dtype, device=query.device)
         everything = torch.arange(relevance.max_relevant, device=query.device)
-        start, total = relevance.indptr[local], self._num_relevant[local]
+        start, total = relevance.indptr[local], self.num_relevant[local]
         at, there = _entries(start, total, everything, relevance.item)
         label.scatter_(1, torch.where(there, relevance.item[at] - first, columns), relevance.label[at])
         if relevance.taken_item is not relevance.item:
@@ -236,7 +258,16 @@ class SlateSampler:
         row, active = _entries(start, kept, self._choose(query, total, kept, width, epoch), relevance.item)
         column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
         pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
-        return self._slate(query, local, item=item, label=label[:, :columns], mask=mask, pair=pair, column=column)
+        return self._slate(
+            query,
+            local,
+            complete=width >= relevance.max_relevant,
+            item=item,
+            label=label[:, :columns],
+            mask=mask,
+            pair=pair,
+            column=column,
+        )
 
     def _excluded(self, local: Tensor, label: Tensor) -> Tensor:
         """[B, items]: taken but not relevant. Only a catalogue has exclusions."""
@@ -248,15 +279,16 @@ class SlateSampler:
         taken.scatter_(1, torch.where(there, relevance.taken_item[at].long(), label.shape[1]), True)
         return taken[:, :-1] & (label == 0)
 
-    def _slate(self, query: Tensor, local: Tensor, **parts: Tensor) -> Slate:
+    def _slate(self, query: Tensor, local: Tensor, *, complete: bool, **parts: Tensor) -> Slate:
         return Slate(
             query=query,
-            list_size=self._list_size[local],
-            num_relevant=self._num_relevant[local],
-            ideal_dcg=self._ideal_dcg[local],
+            list_size=self.list_size[local],
+            num_relevant=self.num_relevant[local],
+            ideal_dcg=self.ideal_dcg[local],
             k=self.k,
             gain=self.gain,
             row_weight=None if self.query_weight is None else self.query_weight[local],
+            complete=complete,
             **parts,
         )
 
@@ -282,6 +314,7 @@ class SlateSampler:
             k=slate.k,
             row_weight=weight if slate.row_weight is None else weight * slate.row_weight,
             gain=slate.gain,
+            complete=slate.complete,
         )
 
 

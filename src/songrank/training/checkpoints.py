@@ -15,7 +15,7 @@ from songrank.data.storage import read_arrays, read_json, staged_directory, writ
 from songrank.errors import UserError
 from songrank.training.state_tree import flatten, unflatten
 
-VERSION = 2
+VERSION = 3
 _NAME = re.compile(r"step-([0-9]{9,})")
 _FIX = "use another checkpoint, or start again"
 

@@ -16,7 +16,7 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.relevance import Relevance
 from songrank.slate import Slate
 
-_MEMORY = {"cpu": 2**28}  # bytes for the scores of one chunk of queries
+_MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes for the scores of one chunk of queries
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
@@ -61,7 +61,7 @@ class CatalogueFeed:
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
-        self.relevance = dataset.relevance("train").to(self.device)
+        self.relevance = dataset.relevance("train", device=self.device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
         self._targets: dict[str, Relevance] = {}
 
@@ -94,14 +94,14 @@ class CatalogueFeed:
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
         if split not in self._targets:
-            self._targets[split] = self.dataset.relevance(split).to(self.device)
+            self._targets[split] = self.dataset.relevance(split, device=self.device)
         targets = self._targets[split]
         with torch.no_grad():
             if candidates != "all":
                 return evaluate_sampled(
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
-            memory = _MEMORY.get(self.device.type, 2**31)
+            memory = _MEMORY[self.device.type]
             step = max(1, memory // max(1, self._bytes_a_query(split)))
 
             def score_all(query: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class ListFeed:
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
-        self.relevance = dataset.relevance("train").to(self.device)
+        self.relevance = dataset.relevance("train", device=self.device)
         self._train = self._split("train").features.to(self.device)
 
     def _split(self, name: str) -> ListSplit:

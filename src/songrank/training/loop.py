@@ -8,14 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank import kernels
 from songrank._checks import check_choice, check_int
 from songrank.errors import UserError
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
+from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.state_tree import random_state, set_random_state
-from songrank.training.step import NEVER, Counters, PlainStep, make_step
+from songrank.training.step import PlainStep, Values, make_step
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
@@ -97,7 +99,8 @@ class Trainer:
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
         self.device = feed.relevance.device
-        self._counters = Counters(self.device)
+        longest = max((len(stage.sampler) for stage in self.stages), default=0)
+        self._values = Values(self.device, longest)
         self.stopped = False
         self._restored = False
         self._optimiser: torch.optim.Optimizer | None = None
@@ -122,7 +125,8 @@ class Trainer:
         if not self._restored:
             self.restore()
         while self.at.stage < len(self.stages) and not self.stopped:
-            self._run_stage(self.stages[self.at.stage])
+            with kernels.plain(self.speed == "plain"):
+                self._run_stage(self.stages[self.at.stage])
         if self.stopped:
             self._save()
         elif self._best is not None:
@@ -145,9 +149,9 @@ class Trainer:
         if self._optimiser is None:
             if stage.reset_head:
                 self.model.reset_head()  # type: ignore[operator]
-            self._optimiser = stage.make_optimiser(self.model)
+            self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
-        parts = (self.model, self.feed, stage, self._optimiser, self._counters, self.mixed)
+        parts = (self.model, self.feed, stage, self._optimiser, self._values, self.mixed)
         step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)
@@ -160,6 +164,8 @@ class Trainer:
                 return
             if time.monotonic() - self._saved >= self.save_every:
                 self._save()
+        if isinstance(self._optimiser, RowAdam):
+            self._optimiser.close()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()
 
@@ -169,16 +175,19 @@ class Trainer:
         stage.loss.train()
         for group in optimiser.param_groups:
             group["lr"] = stage.rate(self.at.epoch)
-        self._counters.begin(self.at.step, new_epoch=stage.sampler.position == 0)
-        for slate in stage.sampler:
-            step(slate)
+        begun = self.at.step - stage.sampler.position // stage.sampler.queries_per_batch
+        if stage.sampler.position == 0:
+            self._values.begin()
+        for _ in step.epoch():
             self.at.step += 1
             self.tick()
             if self.stopped:
                 break
-        first_bad = int(self._counters.first_bad)
-        if first_bad < NEVER:
-            raise self._diverged(stage, first_bad)
+        if isinstance(optimiser, RowAdam):
+            optimiser.flush()
+        first_bad = self._values.first_bad()
+        if first_bad is not None:
+            raise self._diverged(stage, begun + first_bad)
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
         if weights and not bool(torch.stack(weights).all()):
             raise self._diverged(stage, self.at.step - 1, "weights are")
@@ -198,7 +207,7 @@ class Trainer:
             "epoch": self.at.epoch,
             "step": self.at.step,
             "learning_rate": stage.rate(self.at.epoch - 1),
-            "loss": float(self._counters.total) / len(stage.sampler),
+            "loss": self._values.total() / len(stage.sampler),
             "objective": objective,
         }
         self.at.history.append(line)
@@ -213,7 +222,8 @@ class Trainer:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
         self.model.eval()
         try:
-            return self.feed.evaluate(self.model, split, **{**self.policies, **options})
+            with kernels.plain(self.speed == "plain"):
+                return self.feed.evaluate(self.model, split, **{**self.policies, **options})
         except ValueError as error:
             if "NaN" not in str(error):
                 raise
@@ -240,7 +250,7 @@ class Trainer:
             "at": vars(self.at),
             "model": self.model.state_dict(),
             "best": self._best,
-            "total": self._counters.total,
+            "values": self._values.kept[: int(self._values.count)],
             "optimiser": None if self._optimiser is None else self._optimiser.state_dict(),
             "losses": [stage.loss.state_dict() for stage in self.stages],
             "samplers": [stage.sampler.state_dict() for stage in self.stages],
@@ -256,12 +266,12 @@ class Trainer:
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
-        self._counters.total.copy_(state["total"])
+        self._values.begin(state["values"])
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
             stage.sampler.load_state_dict(sampler)
         self._optimiser = None
         if state["optimiser"] is not None:
-            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model)
+            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, speed=self.speed)
             self.stages[self.at.stage].load_optimiser(self._optimiser, state["optimiser"])
         set_random_state(state["random"])

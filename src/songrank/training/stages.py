@@ -7,10 +7,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from songrank._checks import check_choice, check_int, check_number
+from songrank import kernels
+from songrank._checks import check_choice, check_int, check_number, fail
 from songrank.losses.base import RankingLoss
 from songrank.sampling import SlateSampler
+from songrank.training.row_adam import RowAdam
 
+OPTIMISERS = ("adam", "lazy-adam", "sgd")
+_LARGE = 2**22
+"""Numbers of a table from which on a GPU updates rows by themselves: below, reading it all is cheaper than not to."""
 _OF_THE_DEVICE = ("fused", "capturable", "foreach")
 
 
@@ -27,7 +32,9 @@ class Stage:
         decay: factors by which the learning rate is multiplied after so many epochs: ``{60: 0.25}`` is the paper's for
             recommendation.
         weight_decay: of weights; biases and norms are left alone.
-        optimiser: ``"adam"``, or ``"sgd"`` for the paper's momentum m = β₁m + (1 − β₁)G.
+        optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
+            algorithm, see :mod:`songrank.training.row_adam`); or ``"sgd"`` for the paper's momentum
+            m = β₁m + (1 − β₁)G.
         momentum: β₁ of ``"sgd"``.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
@@ -57,13 +64,15 @@ class Stage:
         check_int("epochs", self.epochs, 0)
         check_number("learning_rate", self.learning_rate, 0, low_open=True)
         check_number("weight_decay", self.weight_decay, 0)
-        check_choice("optimiser", self.optimiser, ("adam", "sgd"))
+        check_choice("optimiser", self.optimiser, OPTIMISERS)
         check_number("momentum", self.momentum, 0, 1, high_open=True)
         for epoch, factor in self.decay.items():
             check_int("decay", epoch)
             check_number(f"decay[{epoch}]", factor, 0, low_open=True)
         if self.clip is not None:
             check_number("clip", self.clip, 0, low_open=True)
+            if self.optimiser == "lazy-adam":
+                fail("clip", self.clip, "none with optimiser='lazy-adam', which never has the whole gradient")
 
     def rate(self, epoch: int) -> float:
         """The learning rate in an epoch, counted from 0."""
@@ -72,7 +81,7 @@ class Stage:
             rate *= factor if epoch >= start else 1.0
         return rate
 
-    def make_optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+    def make_optimiser(self, model: nn.Module, speed: str = "auto") -> torch.optim.Optimizer:
         """A new optimiser, without weight decay for biases and norms."""
         groups: list[dict[str, Any]] = [
             {"params": list(parameters), "weight_decay": decay}
@@ -88,7 +97,23 @@ class Stage:
         fused = all(
             parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters
         )
-        return torch.optim.Adam(groups, self.learning_rate, fused=fused, capturable=on_gpu)
+        options: dict[str, Any] = {"fused": fused, "capturable": on_gpu}
+        tables = self._row_tables(model, waiting=speed != "plain" and on_gpu and kernels.installed())
+        if not tables:
+            return torch.optim.Adam(groups, self.learning_rate, **options)
+        missed = "lazy" if self.optimiser == "lazy-adam" else "exact"
+        return RowAdam(groups, self.learning_rate, tables, missed=missed, **options)
+
+    def _row_tables(self, model: nn.Module, *, waiting: bool) -> dict[str, list[nn.Embedding]]:
+        """Embeddings whose rows are updated by themselves."""
+        pairs = self.sampler.queries_per_batch * self.sampler.columns
+        found: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(pairs)
+        if self.optimiser == "lazy-adam":
+            return found
+        if not waiting or self.clip is not None:
+            return {}
+        large = {kind: [table for table in some if table.weight.numel() >= _LARGE] for kind, some in found.items()}
+        return {kind: some for kind, some in large.items() if some}
 
     @staticmethod
     def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:

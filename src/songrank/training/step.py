@@ -1,10 +1,11 @@
-"""One step of training: scores, loss, gradient, update. Plain, or recorded once as a CUDA graph and replayed.
+"""One step of training: draw, scores, loss, gradient, update. Plain, or recorded once as a CUDA graph and replayed.
 
 A recorded step does the same work in the same order, without Python in between, which is most of a small step's time on
-a GPU. What must not be recorded is kept outside: drawing slates, evaluation, checkpoints. When the learning rate
-changes, the step is recorded anew.
+a GPU. Slates of a catalogue are drawn within it; those of lists are copied into it. Evaluation and checkpoints stay
+outside. When the learning rate changes, the step is recorded anew.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -13,35 +14,47 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank import kernels
+from songrank.losses.base import RankingLoss
+from songrank.sampling import drawing
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
+from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 
-NEVER = 2**62
 _EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
+_WORTH_COMPILING = 20_000
+"""Steps of a stage from which on the loss is compiled: that takes seconds, and spares a fifth of a millisecond each."""
 
 
-class Counters:
-    """What is known of an epoch without asking the device: the sum of the losses, steps, and the first bad step."""
+class Values:
+    """The losses of an epoch's steps, kept on the device until somebody asks."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.total = torch.zeros((), dtype=torch.float64, device=device)
-        self.steps = torch.zeros((), dtype=torch.int64, device=device)
-        self.first_bad = torch.full((), NEVER, dtype=torch.int64, device=device)
+    def __init__(self, device: torch.device, steps: int) -> None:
+        self.kept = torch.zeros(steps, device=device)
+        self.count = torch.zeros(1, dtype=torch.int64, device=device)
 
-    def begin(self, step: int, *, new_epoch: bool) -> None:
-        """Start at this step; the sum goes on in an epoch that was interrupted."""
-        self.steps.fill_(step)
-        self.first_bad.fill_(NEVER)
-        if new_epoch:
-            self.total.zero_()
+    def begin(self, kept: Tensor | None = None) -> None:
+        """Start an epoch, or go on with one whose first losses are given."""
+        self.kept.zero_()
+        self.count.zero_()
+        if kept is not None:
+            self.kept[: kept.shape[0]] = kept
+            self.count.fill_(kept.shape[0])
 
     def add(self, value: Tensor) -> None:
-        """Count one step."""
-        self.total.add_(value)
-        bad = torch.where(value.isfinite(), self.first_bad, torch.minimum(self.first_bad, self.steps))
-        self.first_bad.copy_(bad)
-        self.steps.add_(1)
+        """Keep the loss of one step."""
+        self.kept.index_copy_(0, self.count, value.view(1).to(self.kept.dtype))
+        self.count.add_(1)
+
+    def total(self) -> float:
+        """The sum over the epoch."""
+        return float(self.kept.sum(dtype=torch.float64))
+
+    def first_bad(self) -> int | None:
+        """The first step of the epoch whose loss was no finite number; None if there was none."""
+        bad = (~self.kept.isfinite()).nonzero()
+        return int(bad[0]) if bad.numel() else None
 
 
 class PlainStep:
@@ -53,12 +66,19 @@ class PlainStep:
         feed: Feed,
         stage: Stage,
         optimiser: torch.optim.Optimizer,
-        counters: Counters,
+        values: Values,
         mixed: bool,
     ) -> None:
         self.model, self.feed, self.stage, self.optimiser = model, feed, stage, optimiser
-        self.counters, self.mixed = counters, mixed
+        self.values, self.mixed = values, mixed
+        self.loss: Callable[[Tensor, Slate], Tensor] = stage.loss
         self.last: tuple[Tensor, Slate] | None = None
+
+    def epoch(self) -> Iterator[None]:
+        """Do the steps that are left of the sampler's epoch, one at a time."""
+        for slate in self.stage.sampler:
+            self(slate)
+            yield
 
     def __call__(self, slate: Slate) -> None:
         """Do one step."""
@@ -68,13 +88,15 @@ class PlainStep:
     def compute(self, slate: Slate) -> Tensor:
         """Scores, loss, gradient and update; the scores are returned."""
         device = self.feed.relevance.device.type
+        if isinstance(self.optimiser, RowAdam):
+            self.optimiser.catch_up(query=slate.query, item=slate.item)
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
             scores = self.feed.scores(self.model, slate)
-        value = self.stage.loss(scores, slate)
-        value.backward()
+        value = self.loss(scores, slate)
+        value.backward()  # type: ignore[no-untyped-call]
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
-        self.counters.add(value.detach())
+        self.values.add(value.detach())
         self.optimiser.step()
         return scores.detach()
 
@@ -96,43 +118,63 @@ class CapturedStep(PlainStep):
         self.slate: Slate | None = None
         self.rate = 0.0
         self.possible = True
+        sampler = self.stage.sampler
+        self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
+        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed():
+            self.loss = _compiled(self.stage.loss, warn)
+
+    def epoch(self) -> Iterator[None]:
+        """Do the steps that are left of the sampler's epoch, one at a time."""
+        sampler = self.stage.sampler
+        if self.drawing is None:
+            yield from super().epoch()
+            return
+        self.drawing.begin()
+        for _ in range(sampler.batches_left):
+            self._step(self.drawing.next)
+            sampler.advance()
+            yield
 
     def __call__(self, slate: Slate) -> None:
         """Do one step."""
-        if not self.possible or self.plain_steps < _EAGER_STEPS:
-            self.plain_steps += 1
-            with _side_stream():
-                super().__call__(slate)
-            return
         if self.slate is not None and _shapes(slate) != _shapes(self.slate):
             super().__call__(slate)
             return
-        rate = self.optimiser.param_groups[0]["lr"]
-        if self.graph is None or rate != self.rate:
-            self._record(slate)
-            self.rate = rate
-        if self.graph is None:  # it could not be recorded
-            super().__call__(slate)
-            return
-        assert self.slate is not None
-        for name, value in _tensors(slate).items():
-            getattr(self.slate, name).copy_(value)
-        self.graph.replay()
-        self.last = self.scores, slate
+        if self.slate is None:
+            copies: dict[str, Any] = {name: value.clone() for name, value in _tensors(slate).items()}
+            self.slate = replace(slate, **copies)
+        else:
+            for name, value in _tensors(slate).items():
+                getattr(self.slate, name).copy_(value)
+        held = self.slate
+        self._step(lambda: replace(held))  # what a slate derives from its tensors is made, and recorded, each time
 
-    def _record(self, slate: Slate) -> None:
-        """Record the step on a copy of this slate; nothing is computed yet."""
-        copies: dict[str, Any] = {name: value.clone() for name, value in _tensors(slate).items()}
-        self.graph, self.slate = None, replace(slate, **copies)
+    def _step(self, draw: Callable[[], Slate]) -> None:
+        """Do one step on what ``draw`` gives: eagerly at first, then by the graph."""
+        rate = self.optimiser.param_groups[0]["lr"]
+        if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
+            self._record(draw)
+            self.rate = rate
+        if self.graph is not None:
+            self.graph.replay()
+            return
+        self.plain_steps += 1
+        with _side_stream():
+            super().__call__(draw())
+
+    def _record(self, draw: Callable[[], Slate]) -> None:
+        """Record the step; nothing is computed yet."""
+        self.graph = None
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph):
-                self.scores = self.compute(replace(self.slate))  # what a slate derives from its tensors is recorded too
+                slate = draw()
+                self.last = self.compute(slate), slate
         except RuntimeError as error:
             torch.cuda.synchronize()
-            self.possible, self.slate = False, None
+            self.possible = False
             reason = str(error).splitlines()[0]
             self.warn(f"the step of {self.stage.name} cannot be recorded as a graph ({reason}): going the plain way")
             return
@@ -145,6 +187,27 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
     if speed == "plain" or feed.relevance.device.type != "cuda":
         return PlainStep(*parts)
     return CapturedStep(*parts, warn=warn)
+
+
+def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[[Tensor, Slate], Tensor]:
+    """The loss compiled, or as it is where that fails, as it does without a C compiler."""
+    call: Callable[[Tensor, Slate], Tensor] = torch.compile(loss, dynamic=False)
+
+    def compute(scores: Tensor, slate: Slate) -> Tensor:
+        nonlocal call
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # advice to a person who would compile by hand
+                return call(scores, slate)
+        except Exception as error:
+            if call is loss:
+                raise
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            warn(f"{type(loss).__name__} cannot be compiled ({reason}): going on without")
+            call = loss
+            return loss(scores, slate)  # type: ignore[no-any-return]
+
+    return compute
 
 
 @contextmanager

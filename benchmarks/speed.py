@@ -1,0 +1,102 @@
+"""One table of what songrank costs on this machine: measured, target, floor by counted bytes and operations, peers.
+
+    python benchmarks/speed.py [--device cuda] [--only step losses …] [--json FILE]
+
+Targets are those for an H200, and shown only on a GPU. On a CPU some rows are smaller, and say so; read the ratios.
+Peers that are not installed are named and left out: pip install --no-deps libauc==2.0.1, pip install torchmetrics.
+
+    step        a whole training step of NeuMF with SONG, MovieLens-20M's shape, 256 × (10 + 300), and its GPU memory
+    losses      the same step with every loss
+    evaluation  ranking all items for all users, seen items excluded
+    train       `songrank train` end to end by the recipe movielens-20m, final test included
+    lists       the Context-Aware Ranker, MSLR-WEB30K's shape
+    labels      heads over 31,000 labels, all of them in every step
+    growth      what must not grow with items or pairs, and what an optimiser adds
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import growth_models
+import growth_tables
+import torch
+from floors import Ceilings
+from speed_evaluation import evaluation_rows
+from speed_labels import labels_rows
+from speed_lists import lists_rows
+from speed_machine import PAIRS, Machine
+from speed_step import loss_rows, step_rows
+from speed_table import Row, Table
+from speed_train import train_rows
+
+from songrank import __version__
+
+
+def growth_rows(machine: Machine) -> Iterator[Row]:
+    """All that is measured against size."""
+    for part in (growth_tables.by_items, growth_tables.by_state, growth_models.by_items, growth_models.by_scores):
+        yield from part(machine)
+
+
+SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
+    "step": step_rows,
+    "losses": loss_rows,
+    "evaluation": evaluation_rows,
+    "train": train_rows,
+    "lists": lists_rows,
+    "labels": labels_rows,
+    "growth": growth_rows,
+}
+
+
+def describe(machine: Machine) -> dict[str, Any]:
+    """What the figures depend on."""
+    name = torch.cuda.get_device_name() if machine.gpu else f"CPU, {torch.get_num_threads()} threads"
+    ceilings = machine.ceilings
+    return {
+        "device": name,
+        "versions": f"songrank {__version__}, torch {torch.__version__}, Python {platform.python_version()}",
+        "ceilings": f"{ceilings.bytes / 1e9:,.0f} GB/s by a copy, {ceilings.operations / 1e9:,.0f} GFLOP/s "
+        f"by a float32 product (precision {torch.get_float32_matmul_precision()})",
+        "medians of": f"{machine.rounds} steps, 3 to 5 evaluations",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
+    parser.add_argument("--only", nargs="+", default=list(SECTIONS), choices=list(SECTIONS), metavar="SECTION")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs of the data of MovieLens-20M's shape")
+    parser.add_argument("--rounds", type=int, help="steps to time; 200 on a GPU, 20 on a CPU")
+    parser.add_argument("--epochs", type=int, nargs=2, default=(20, 120), metavar=("WARM_UP", "FINE_TUNING"))
+    parser.add_argument("--data", type=Path, help="folder of the prepared data of train; kept, and used again")
+    parser.add_argument("--json", type=Path, help="write the same as JSON")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    device = torch.device(options.device)
+    rounds = options.rounds or (200 if device.type == "cuda" else 20)
+    sizes = {"pairs": options.pairs, "epochs": tuple(options.epochs), "data": options.data}
+    machine = Machine(device, Ceilings.measure(device), rounds, **sizes)
+    table = Table(describe(machine), targets=machine.gpu, file=options.json)
+    failed = False
+    for name in options.only:
+        try:
+            table.section(name, SECTIONS[name](machine))
+        except Exception:  # the other sections are worth having
+            failed = True
+            traceback.print_exc()
+        gc.collect()
+        if machine.gpu:
+            torch.cuda.empty_cache()
+    raise SystemExit(int(failed))
+
+
+if __name__ == "__main__":
+    main()

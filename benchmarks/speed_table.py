@@ -1,0 +1,84 @@
+"""The table of speed.py: rows as they are measured, in text of fixed width and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+_WIDTHS = (44, 12, 12, 12, 9)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure and what it is to be compared with.
+
+    Args:
+        name: what was measured.
+        value: the figure; None where there is none, then a note says why.
+        unit: of the figure, its target, its floor and its peers.
+        target: what the issue asks for on an H200: at most so much.
+        floor: what the counted bytes and operations would take at this machine's ceilings.
+        peers: the same by others, or by a plainer way.
+        notes: what else a reader must know, in lines.
+
+    """
+
+    name: str
+    value: float | None
+    unit: str = "ms"
+    target: float | None = None
+    floor: float | None = None
+    peers: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+class Table:
+    """Prints rows as they come, and writes all of them as JSON after each."""
+
+    def __init__(self, machine: Mapping[str, Any], *, targets: bool, file: Path | None) -> None:
+        self.machine, self.targets, self.file = machine, targets, file
+        self.rows: list[dict[str, Any]] = []
+        for name, value in machine.items():
+            print(f"{name}: {value}")
+
+    def section(self, title: str, rows: Iterable[Row]) -> None:
+        """Show the rows of a section."""
+        heads = (title, "measured", "target", "floor", "× floor")
+        print("\n" + _line(heads) + "  peers (their time / ours)")
+        for row in rows:
+            self._show(row)
+            entry = {"section": title, **asdict(row)}
+            self.rows.append(entry if self.targets else {**entry, "target": None})
+            if self.file is not None:
+                self.file.write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1) + "\n")
+
+    def _show(self, row: Row) -> None:
+        target = f"≤ {_number(row.target)}" if self.targets and row.target is not None else ""
+        floor = _number(row.floor) if row.floor is not None else ""
+        above = f"{row.value / row.floor:.1f}" if row.value is not None and row.floor else ""
+        value = "–" if row.value is None else f"{_number(row.value)} {row.unit}"
+        peers = ", ".join(_peer(name, figure, row.value) for name, figure in row.peers.items())
+        print((_line((row.name, value, target, floor, above)) + "  " + peers).rstrip(), flush=True)
+        for note in row.notes:
+            print(f"    {note}", flush=True)
+
+
+def _line(cells: Sequence[str]) -> str:
+    first, *rest = (f"{cell:<{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
+    return first + "".join(f"{cell.strip():>{width}}" for cell, width in zip(rest, _WIDTHS[1:], strict=True))
+
+
+def _peer(name: str, figure: float, value: float | None) -> str:
+    return f"{name} {_number(figure)}" + (f" ({figure / value:.1f} ×)" if value else "")
+
+
+def _number(value: float) -> str:
+    """Four figures, without an exponent where people read none.
+
+    >>> _number(0.39421), _number(12345.6)
+    ('0.3942', '12,346')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

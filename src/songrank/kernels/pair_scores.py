@@ -1,0 +1,142 @@
+"""NeuMF's scores of pairs, and their gradient, without a tensor of hidden cells.
+
+Plain torch makes [B, L, H] hidden cells, their mask and their gradient, some 20 MB each and a pass apiece. Here a
+block of pairs is scored in registers and, backward, worked out again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_COLUMNS = 32
+
+
+@triton.jit
+def _kept(cell, seed, share):
+    """Which cells dropout keeps: a hash of the cell's number and the seed, below ``share`` of all numbers."""
+    x = cell.to(tl.uint32) * 0x9E3779B1 + seed.to(tl.uint32)
+    x = (x ^ (x >> 16)) * 0x21F0AAAD
+    x = (x ^ (x >> 15)) * 0x735A2D97
+    x = x ^ (x >> 15)
+    return (x >> 8).to(tl.float32) * (1.0 / 16777216.0) < share
+
+
+@triton.jit
+def _forward(
+    factors, by_query, table, by_item, head, item, seed, scores,
+    L, D: tl.constexpr, H: tl.constexpr, share, DROP: tl.constexpr,
+    BL: tl.constexpr, BD: tl.constexpr, BH: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(1)
+    column = tl.program_id(0) * BL + tl.arange(0, BL)
+    inside = column < L
+    at = tl.load(item + b * L + column, mask=inside, other=0)
+    d = tl.arange(0, BD)
+    here = inside[:, None] & (d < D)[None, :]
+    rows = tl.load(table + at[:, None] * D + d[None, :], mask=here, other=0.0)
+    f = tl.load(factors + b * D + d, mask=d < D, other=0.0)
+    total = tl.sum(rows * f[None, :], 1)
+    h = tl.arange(0, BH)
+    here = inside[:, None] & (h < H)[None, :]
+    hidden = tl.load(by_item + at[:, None] * H + h[None, :], mask=here, other=0.0)
+    hidden += tl.load(by_query + b * H + h, mask=h < H, other=0.0)[None, :]
+    w = tl.load(head + h, mask=h < H, other=0.0)
+    hidden = tl.maximum(hidden, 0.0)
+    if DROP:
+        cell = (b * L + column)[:, None] * H + h[None, :]
+        hidden = tl.where(_kept(cell, tl.load(seed), share), hidden / share, 0.0)
+    total += tl.sum(hidden * w[None, :], 1)
+    tl.store(scores + b * L + column, total, mask=inside)
+
+
+@triton.jit
+def _backward(
+    gradient, factors, by_query, table, by_item, head, item, seed,
+    d_factors, d_by_query, d_table, d_by_item, d_head,
+    L, D: tl.constexpr, H: tl.constexpr, share, DROP: tl.constexpr,
+    BL: tl.constexpr, BD: tl.constexpr, BH: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(1)
+    column = tl.program_id(0) * BL + tl.arange(0, BL)
+    inside = column < L
+    g = tl.load(gradient + b * L + column, mask=inside, other=0.0)
+    inside &= g != 0.0
+    at = tl.load(item + b * L + column, mask=inside, other=0)
+    d = tl.arange(0, BD)
+    here = inside[:, None] & (d < D)[None, :]
+    rows = tl.load(table + at[:, None] * D + d[None, :], mask=here, other=0.0)
+    f = tl.load(factors + b * D + d, mask=d < D, other=0.0)
+    tl.atomic_add(d_factors + b * D + d, tl.sum(g[:, None] * rows, 0), mask=d < D, sem="relaxed")
+    tl.atomic_add(d_table + at[:, None] * D + d[None, :], g[:, None] * f[None, :], mask=here, sem="relaxed")
+    h = tl.arange(0, BH)
+    here = inside[:, None] & (h < H)[None, :]
+    hidden = tl.load(by_item + at[:, None] * H + h[None, :], mask=here, other=0.0)
+    hidden += tl.load(by_query + b * H + h, mask=h < H, other=0.0)[None, :]
+    w = tl.load(head + h, mask=h < H, other=0.0)
+    slope = tl.where(hidden > 0.0, g[:, None], 0.0)
+    if DROP:
+        cell = (b * L + column)[:, None] * H + h[None, :]
+        slope = tl.where(_kept(cell, tl.load(seed), share), slope / share, 0.0)
+    tl.atomic_add(d_head + h, tl.sum(hidden * slope, 0), mask=h < H, sem="relaxed")
+    slope *= w[None, :]
+    tl.atomic_add(d_by_query + b * H + h, tl.sum(slope, 0), mask=h < H, sem="relaxed")
+    tl.atomic_add(d_by_item + at[:, None] * H + h[None, :], slope, mask=here, sem="relaxed")
+
+
+class _PairScores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        *tensors, dropout = given
+        factors, by_query, _, _, _, item, _ = tensors
+        rows, columns = item.shape
+        scores = torch.empty(rows, columns, dtype=factors.dtype, device=factors.device)
+        ctx.save_for_backward(*tensors)
+        sizes = {"D": factors.shape[1], "H": by_query.shape[1], "share": 1.0 - dropout, "DROP": dropout > 0.0}
+        sizes |= {"BL": _COLUMNS, "BD": triton.next_power_of_2(sizes["D"]), "BH": triton.next_power_of_2(sizes["H"])}
+        ctx.sizes = sizes
+        _forward[(triton.cdiv(columns, _COLUMNS), rows)](*tensors, scores, columns, **sizes)
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        tensors = ctx.saved_tensors
+        factors, by_query, table, by_item, head, item = tensors[:6]
+        rows, columns = item.shape
+        found = [torch.zeros_like(part) for part in (factors, by_query, table, by_item, head)]
+        grid = (triton.cdiv(columns, _COLUMNS), rows)
+        _backward[grid](gradient.contiguous(), *tensors, *found, columns, **ctx.sizes)
+        return *found, None, None, None
+
+
+def pair_scores(
+    factors: Tensor,
+    by_query: Tensor,
+    table: Tensor,
+    by_item: Tensor,
+    head: Tensor,
+    item: Tensor,
+    dropout: float = 0.0,
+) -> Tensor:
+    """[B, L]: factors_b · table_i + head · drop(relu(by_query_b + by_item_i)) with i = item[b, l].
+
+    The torch twin is :meth:`songrank.models.NeuMF.forward`. Dropout keeps other cells than torch's does, as many.
+
+    Args:
+        factors: [B, D].
+        by_query: [B, H].
+        table: [N, D].
+        by_item: [N, H].
+        head: [H].
+        item: [B, L] rows of ``table`` and ``by_item``.
+        dropout: share of hidden cells that are dropped.
+
+    """
+    seed = torch.randint(2**31, (1,), device=item.device) if dropout else item.new_zeros(1)
+    parts = (part.contiguous() for part in (factors, by_query, table, by_item, head, item))
+    scores: Tensor = _PairScores.apply(*parts, seed, dropout)
+    return scores
