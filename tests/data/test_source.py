@@ -8,7 +8,7 @@ import os
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from songrank.data import DataError
@@ -38,6 +38,7 @@ def test_packed_files_give_the_same_lines_and_the_checksum_of_what_is_inside(suf
     assert source.file_name == "text.txt"
 
 
+@example(b'"\n', 1, True)  # a quote that never closes
 @given(st.binary(min_size=1, max_size=60).filter(lambda data: b"\0" not in data), st.integers(1, 20), st.booleans())
 def test_blocks_join_to_the_file_however_they_are_cut(tmp_path_factory, data, size, quotes):
     file = tmp_path_factory.mktemp("cut") / "file"

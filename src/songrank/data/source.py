@@ -168,7 +168,7 @@ class Source:
                     )
                 job.report(what, done, total)
         if rest:
-            yield self._clean(rest + b"\n", line)
+            yield self._clean(rest.removesuffix(b"\n") + b"\n", line)
         elif line == 1:
             raise DataError("is empty", "expected at least one line of data", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
