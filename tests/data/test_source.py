@@ -49,7 +49,8 @@ def test_blocks_join_to_the_file_however_they_are_cut(tmp_path_factory, data, si
     whole = data if data.endswith(b"\n") else data + b"\n"
     assert b"".join(block.data for block in blocks) == whole.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     if quotes:
-        assert all(block.data.count(b'"') % 2 == 0 for block in blocks[:-1])
+        # A quote that does not close within a block's size is given up on, lest a stray one swallow the file.
+        assert all(block.data.count(b'"') % 2 == 0 or len(block.data) >= max(size, 3) for block in blocks[:-1])
 
 
 def test_progress_goes_up_to_the_size_of_the_file(tmp_path):

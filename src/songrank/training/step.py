@@ -191,7 +191,9 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
 
 def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[[Tensor, Slate], Tensor]:
     """The loss compiled, or as it is where that fails, as it does without a C compiler."""
-    call: Callable[[Tensor, Slate], Tensor] = torch.compile(loss, dynamic=False)
+    # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
+    options = {"triton.persistent_reductions": False}
+    call: Callable[[Tensor, Slate], Tensor] = torch.compile(loss, dynamic=False, options=options)
 
     def compute(scores: Tensor, slate: Slate) -> Tensor:
         nonlocal call
