@@ -27,10 +27,32 @@ def check_dropout(dropout: float) -> float:
     return check_number("dropout", dropout, 0.0, 1.0, high_open=True)
 
 
+class Dropout(nn.Dropout):
+    """``nn.Dropout`` that draws a CPU's random numbers four at a time, in a quarter of the time.
+
+    Cells are kept with a probability that is a multiple of 2⁻¹⁶, and those that are kept are divided by it.
+
+    >>> layer = Dropout(0.25)
+    >>> sorted(set(layer(torch.ones(1000)).tolist()))
+    [0.0, 1.3333333730697632]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop cells in training mode."""
+        kept = round((1.0 - self.p) * 2**16)
+        if not self.training or self.inplace or input.device.type != "cpu" or not 0 < kept < 2**16:
+            return super().forward(input)
+        if torch.compiler.is_compiling():
+            return super().forward(input)
+        words = torch.empty((input.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        quarters = words.view(torch.int16)[: input.numel()].view(input.shape)
+        return input * (quarters < kept - 2**15).to(input.dtype).mul_(2**16 / kept)
+
+
 def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
     """What follows a linear layer: the activation, then dropout."""
     made = nn.ReLU(inplace) if inplace else ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]()
-    return nn.Sequential(made, nn.Dropout(check_dropout(dropout)))
+    return nn.Sequential(made, Dropout(check_dropout(dropout)))
 
 
 def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: str = "relu") -> nn.Sequential:

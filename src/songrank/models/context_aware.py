@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank._checks import check_int, fail
-from songrank.models._layers import check_dropout
+from songrank.models._layers import Dropout, check_dropout
 from songrank.models._lists import read_lists
 
 
@@ -84,7 +84,7 @@ class _Block(nn.Module):
         self.attention_norm, self.feed_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         # Queries, keys and values are three layers in one: each starts as a square one would.
         for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
             nn.init.xavier_uniform_(weight)

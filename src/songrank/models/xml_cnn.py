@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from songrank._checks import check_int, check_shape, fail
 from songrank.models._items import table_scores
-from songrank.models._layers import check_dropout, check_sizes
+from songrank.models._layers import Dropout, check_dropout, check_sizes
 
 _EMBEDDING_BOUND = 0.25  # word vectors that are trained elsewhere have entries of about this size
 
@@ -100,7 +100,7 @@ class XMLCNN(nn.Module):
         self.convolutions = nn.ModuleList(nn.Conv1d(dim, filters, size, padding=size - 1) for size in self.windows)
         pooled = len(self.windows) * filters * self.pools
         self.bottleneck = nn.Linear(pooled, check_int("bottleneck", bottleneck))
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout = Dropout(check_dropout(dropout))
         self.head = nn.Linear(bottleneck, num_labels)
 
     @torch.no_grad()

@@ -192,7 +192,7 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
 def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[[Tensor, Slate], Tensor]:
     """The loss compiled, or as it is where that fails, as it does without a C compiler."""
     # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
-    options = {"triton.persistent_reductions": False}
+    options: dict[str, Any] = {"triton.persistent_reductions": False}
     call: Callable[[Tensor, Slate], Tensor] = torch.compile(loss, dynamic=False, options=options)
 
     def compute(scores: Tensor, slate: Slate) -> Tensor:
