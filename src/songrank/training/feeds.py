@@ -13,10 +13,10 @@ from torch import Tensor
 from songrank.data import CatalogueSplit, Dataset, ListSplit
 from songrank.errors import UserError
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
+from songrank.metrics.catalogue import MEMORY
 from songrank.relevance import Relevance
 from songrank.slate import Slate
 
-_MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes for the scores of one chunk of queries
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
@@ -101,7 +101,7 @@ class CatalogueFeed:
                 return evaluate_sampled(
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
-            memory = _MEMORY[self.device.type]
+            memory = MEMORY[self.device.type]
             step = max(1, memory // max(1, self._bytes_a_query(split)))
 
             def score_all(query: Tensor) -> Tensor:

@@ -64,7 +64,10 @@ class _Stage(_Section):
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
     decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
     weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
-    optimiser: Literal["adam", "sgd"] = Field("adam", description="sgd is momentum as the paper writes it")
+    optimiser: Literal["adam", "lazy-adam", "sgd"] = Field(
+        "adam",
+        description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
+    )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd")
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 

@@ -23,8 +23,9 @@ from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 
 _EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
-_WORTH_COMPILING = 20_000
-"""Steps of a stage from which on the loss is compiled: that takes seconds, and spares a fifth of a millisecond each."""
+_WORTH_COMPILING = 50_000
+"""Steps of a stage from which on the loss is compiled: that takes 5 to 15 seconds, and spares a fifth of a millisecond
+each time."""
 
 
 class Values:
