@@ -99,9 +99,7 @@ class Relevance:
         all_items = [items] if barred is None else [items, barred[1]]
         num_queries = check_count("num_queries", num_queries, "query", all_queries)
         num_items = check_count("num_items", num_items, "item", all_items)
-
-        if num_queries * num_items >= 2**63 or num_items >= 2**31:
-            fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
+        _check_size(num_queries, num_items)
         keys, order = _sorted_keys(queries, items, num_items, "pair")
         barred_keys = None if barred is None else _sorted_keys(*barred, num_items, "excluded pair")[0]
         return cls.from_keys(keys, labels if order is None else labels[order], num_queries, num_items, barred_keys)
@@ -115,6 +113,11 @@ class Relevance:
         >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
         Relevance(catalogue, 2 queries, 5 items, 2 pairs)
         """
+        _check_size(num_queries, num_items)
+        labels = read_labels("labels", labels)
+        check_same_length("labels", labels, "keys", keys)
+        for name, some in (("keys", keys), ("exclude", exclude)):
+            _check_keys(name, some, num_queries * num_items)
         kept = labels > 0
         keys, labels = keys[kept], labels[kept]
         indptr, item_column = _table(keys, num_queries, num_items)
@@ -328,6 +331,21 @@ def _refuse_twice(keys: Tensor, num_items: int, problem: str, order: Tensor | No
         query, item = divmod(int(keys[at]), num_items)
         where = "" if order is None else f", rows {sorted([int(order[at]), int(order[at + 1])])}"
         raise ValueError(f"pair (query={query}, item={item}{where}) {problem}")
+
+
+def _check_size(num_queries: int, num_items: int) -> None:
+    if num_queries * num_items >= 2**63 or num_items >= 2**31:
+        fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
+
+
+def _check_keys(argument: str, keys: Tensor | None, most: int) -> None:
+    """Raise unless these are keys below ``most``, ascending, each once."""
+    if keys is None or keys.numel() == 0:
+        return
+    if keys.dtype != torch.int64 or not bool((keys[1:] > keys[:-1]).all()):
+        fail(argument, "not ascending", "int64 keys in ascending order, each once")
+    if int(keys[0]) < 0 or int(keys[-1]) >= most:
+        fail(argument, (int(keys[0]), int(keys[-1])), f"keys from 0 to {most - 1}, num_queries · num_items of them")
 
 
 def _merged(few: Tensor, many: Tensor) -> Tensor:

@@ -51,7 +51,8 @@ class Slate:
     gain: Gain = "exp2"
     """The gain that ``ideal_dcg`` was made with; losses use the same."""
     complete: bool = False
-    """Whether ``column`` names every relevant item of the slate, so that a loss need not look elsewhere."""
+    """Whether ``column`` names every relevant item of the slate, so that a loss need not look elsewhere; False if you
+    replace the labels by others."""
 
     def rows(self, first: int, last: int) -> Slate:
         """The slate of the queries from ``first`` to ``last``, which is not included; a view.
@@ -182,6 +183,11 @@ class Slate:
             return self.pair >= 0
         there = self.mask.expand(self.label.shape) & (self.label > 0)
         return there.gather(1, self.column)
+
+    @property
+    def relevant_columns(self) -> Tensor | None:
+        """[B, P]: the columns of all relevant items, −1 for entries without one; None where that is not known."""
+        return torch.where(self.active, self.column, -1) if self.complete else None
 
     def to(self, device: torch.device | str) -> Slate:
         """The same slate on another device."""

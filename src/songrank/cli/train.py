@@ -23,7 +23,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs no recipe.")] = None,
     data: Annotated[Path | None, typer.Option(help="With --resume: where the data set is now.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Start again where a run is there already.")] = False,
-    speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph.")] = "auto",
+    speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph, kernels or compiler.")] = "auto",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object an epoch and one at the end.")] = False,
 ) -> None:

@@ -99,6 +99,8 @@ class CatalogueSplit:
 
     def keys(self) -> Tensor:
         """Query · num_items + item of each entry, as they stand: repeated pairs are there as often as they occur."""
+        if self.item.numel() and not 0 <= int(self.item.min()) <= int(self.item.max()) < self.num_items:
+            fail(f"items of {self.name}", "outside the catalogue", f"numbers from 0 to {self.num_items - 1}")
         rows = torch.arange(self.num_queries, device=self.offsets.device)
         query = torch.repeat_interleave(rows, self.offsets.diff())
         return query * self.num_items + self.item
@@ -322,6 +324,12 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             check_choice("exclude", name, tuple(self))
         if exclude and not self.info["shared_queries"]:
             fail("exclude", exclude, "nothing: the splits of this data set have no query in common")
+        try:
+            return self._catalogue_relevance(part, exclude, torch.device(device))
+        except torch.OutOfMemoryError:  # sorting takes six times what is kept
+            return self._catalogue_relevance(part, exclude, torch.device("cpu")).to(device)
+
+    def _catalogue_relevance(self, part: CatalogueSplit, exclude: tuple[str, ...], device: torch.device) -> Relevance:
         part = part.to(device)
         key, label = part.unique_keys()
         barred = None

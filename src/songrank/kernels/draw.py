@@ -33,7 +33,7 @@ def draw_rows(
     BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """One row of a batch; entries of ``order`` below 0 are padding, drawn as their complement and then masked."""
-    b = tl.program_id(0)
+    b = tl.program_id(0).to(tl.int64)
     named = tl.load(order + tl.load(at) + b)
     real = named >= 0
     q = tl.where(real, named, -1 - named)
@@ -79,7 +79,6 @@ def draw_rows(
     present = c < kept + others
     begin = b * columns
     relevant = j < kept
-    begin = begin.to(tl.int64)
     tl.store(item + begin + c, tl.where(present, found, 0), mask=inside & (c >= kept))
     tl.store(label + begin + c, tl.zeros((BC,), tl.float32), mask=inside & (c >= kept))
     tl.store(mask + begin + c, present & real, mask=inside)

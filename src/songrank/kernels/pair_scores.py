@@ -12,6 +12,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from songrank.kernels import on_device_of
 
 _COLUMNS = 32
 
@@ -32,8 +35,8 @@ def _forward(
     L, D: tl.constexpr, H: tl.constexpr, share, DROP: tl.constexpr,
     BL: tl.constexpr, BD: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
-    b = tl.program_id(1)
-    column = tl.program_id(0) * BL + tl.arange(0, BL)
+    b = tl.program_id(0).to(tl.int64)  # rows first: the second axis of a grid ends at 65,535
+    column = tl.program_id(1) * BL + tl.arange(0, BL)
     inside = column < L
     at = tl.load(item + b * L + column, mask=inside, other=0)
     d = tl.arange(0, BD)
@@ -46,7 +49,7 @@ def _forward(
     hidden = tl.load(by_item + at[:, None] * H + h[None, :], mask=here, other=0.0)
     hidden += tl.load(by_query + b * H + h, mask=h < H, other=0.0)[None, :]
     w = tl.load(head + h, mask=h < H, other=0.0)
-    hidden = tl.maximum(hidden, 0.0)
+    hidden = tl.maximum(hidden, 0.0, propagate_nan=tl.PropagateNan.ALL)
     if DROP:
         cell = (b * L + column)[:, None] * H + h[None, :]
         hidden = tl.where(_kept(cell, tl.load(seed), share), hidden / share, 0.0)
@@ -61,8 +64,8 @@ def _backward(
     L, D: tl.constexpr, H: tl.constexpr, share, DROP: tl.constexpr,
     BL: tl.constexpr, BD: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
-    b = tl.program_id(1)
-    column = tl.program_id(0) * BL + tl.arange(0, BL)
+    b = tl.program_id(0).to(tl.int64)  # rows first: the second axis of a grid ends at 65,535
+    column = tl.program_id(1) * BL + tl.arange(0, BL)
     inside = column < L
     g = tl.load(gradient + b * L + column, mask=inside, other=0.0)
     inside &= g != 0.0
@@ -99,17 +102,20 @@ class _PairScores(torch.autograd.Function):
         sizes = {"D": factors.shape[1], "H": by_query.shape[1], "share": 1.0 - dropout, "DROP": dropout > 0.0}
         sizes |= {"BL": _COLUMNS, "BD": triton.next_power_of_2(sizes["D"]), "BH": triton.next_power_of_2(sizes["H"])}
         ctx.sizes = sizes
-        _forward[(triton.cdiv(columns, _COLUMNS), rows)](*tensors, scores, columns, **sizes)
+        with on_device_of(scores):
+            _forward[(rows, triton.cdiv(columns, _COLUMNS))](*tensors, scores, columns, **sizes)
         return scores
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         tensors = ctx.saved_tensors
         factors, by_query, table, by_item, head, item = tensors[:6]
         rows, columns = item.shape
         found = [torch.zeros_like(part) for part in (factors, by_query, table, by_item, head)]
-        grid = (triton.cdiv(columns, _COLUMNS), rows)
-        _backward[grid](gradient.contiguous(), *tensors, *found, columns, **ctx.sizes)
+        with on_device_of(gradient):
+            grid = (rows, triton.cdiv(columns, _COLUMNS))
+            _backward[grid](gradient.contiguous(), *tensors, *found, columns, **ctx.sizes)
         return *found, None, None, None
 
 

@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from songrank.kernels import on_device_of
+
 _BLOCK = 1024
 
 
@@ -96,10 +98,11 @@ def whole_step(
 ) -> None:
     """One step of Adam for a whole tensor; torch's own kernel leaves half of a GPU idle below 10⁷ numbers."""
     size = weight.numel()
-    _whole_step[(triton.cdiv(size, _BLOCK),)](
-        weight, *moments, gradient, step, corrections, corrections.shape[1],
-        rate, *betas, epsilon, decay, size, BLOCK=_BLOCK,
-    )  # fmt: skip
+    with on_device_of(weight):
+        _whole_step[(triton.cdiv(size, _BLOCK),)](
+            weight, *moments, gradient, step, corrections, corrections.shape[1],
+            rate, *betas, epsilon, decay, size, BLOCK=_BLOCK,
+        )  # fmt: skip
 
 
 def take_steps(
@@ -125,7 +128,7 @@ def take_steps(
         addresses: [T, 5] int64: where each table's weights, two moments, gradients and last steps begin.
         width: numbers in a row, the same for all tables.
         rows: [n] int64, maybe repeated; a number for all rows up to it.
-        step: the number of the step, a float.
+        step: the number of the step.
         corrections: [2, entries]: Adam's factors 1/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ) of each step t, 1 from the last on.
         rate: learning rate.
         betas: β₁, β₂.
@@ -138,8 +141,9 @@ def take_steps(
     """
     count = rows if isinstance(rows, int) else rows.numel()
     block = triton.next_power_of_2(width)
-    _take_steps[(count, addresses.shape[0])](
-        addresses, step if isinstance(rows, int) else rows, step, corrections, corrections.shape[1],
-        rate, *betas, epsilon, decay, limit,
-        D=width, BD=block, ALL=isinstance(rows, int), APPLY=apply, LAZY=lazy, num_warps=max(1, min(4, block // 32)),
-    )  # fmt: skip
+    with on_device_of(addresses):
+        _take_steps[(count, addresses.shape[0])](
+            addresses, step if isinstance(rows, int) else rows, step, corrections, corrections.shape[1],
+            rate, *betas, epsilon, decay, limit,
+            D=width, BD=block, ALL=isinstance(rows, int), APPLY=apply, LAZY=lazy, num_warps=max(1, min(4, block // 32)),
+        )  # fmt: skip

@@ -1,6 +1,5 @@
 """ApproxNDCG: NDCG with a smooth rank."""
 
-import torch
 from torch import Tensor
 
 from songrank._checks import check_number
@@ -31,7 +30,7 @@ class ApproxNDCG(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
-        column = torch.where(slate.active, slate.column, -1) if slate.complete else None
+        column = slate.relevant_columns
         return approx_ndcg_loss(
             scores,
             slate.label,

@@ -71,7 +71,7 @@ class GumbelApproxNDCG(ListLoss):
             gain=slate.gain,
             scale=self.scale,
             noise=self._noise(slate),
-            column=torch.where(slate.active, slate.column, -1) if slate.complete else None,
+            column=slate.relevant_columns,
         )
 
     def _noise(self, slate: Slate) -> Tensor:

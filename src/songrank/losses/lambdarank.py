@@ -1,6 +1,5 @@
 """LambdaRank: RankNet with each pair weighed by what swapping it does to NDCG."""
 
-import torch
 from torch import Tensor
 
 from songrank._checks import check_int, check_number
@@ -33,7 +32,7 @@ class LambdaRank(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
-        column = torch.where(slate.active, slate.column, -1) if slate.complete else None
+        column = slate.relevant_columns
         return lambdarank_loss(
             scores,
             slate.label,

@@ -1,6 +1,5 @@
 """RankNet: cross-entropy over pairs of items."""
 
-import torch
 from torch import Tensor
 
 from songrank._checks import check_number
@@ -31,5 +30,5 @@ class RankNet(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
-        column = torch.where(slate.active, slate.column, -1) if slate.complete else None
+        column = slate.relevant_columns
         return ranknet_loss(scores, slate.label, mask=mask, reduction="none", sigma=self.sigma, column=column)

@@ -42,7 +42,7 @@ class Dropout(nn.Dropout):
         kept = round((1.0 - self.p) * 2**16)
         if not self.training or self.inplace or input.device.type != "cpu" or not 0 < kept < 2**16:
             return super().forward(input)
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return super().forward(input)
         words = torch.empty((input.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         quarters = words.view(torch.int16)[: input.numel()].view(input.shape)

@@ -14,13 +14,13 @@ from songrank.slate import Slate
 if TYPE_CHECKING:
     from songrank.sampling.slate_sampler import SlateSampler
 
-_WIDEST = 1024  # relevant items of a row that one kernel keeps in registers
+_WIDEST = 4096  # columns that one row of the kernel keeps in registers
 
 
 def serves(sampler: SlateSampler) -> bool:
     """Whether the kernel draws what this sampler draws, here."""
     relevance = sampler.relevance
-    columns = sampler.irrelevant != "all" and sampler.length is None and _relevant(sampler) <= _WIDEST
+    columns = sampler.irrelevant != "all" and sampler.length is None and sampler.columns <= _WIDEST
     return (
         columns and relevance.is_catalogue and relevance.label.dtype == torch.float32 and kernels.usable(relevance.item)
     )
@@ -100,30 +100,31 @@ def _launch(sampler: SlateSampler, order: Tensor, at: Tensor, keys: Tensor, part
         sampler.columns,
         _relevant(sampler),
     )
-    draw_rows[(parts["query"].shape[0],)](
-        order,
-        at,
-        keys,
-        relevance.query_range[0],
-        relevance.pair_range[0],
-        sampler.num_relevant,
-        sampler.list_size,
-        sampler.ideal_dcg,
-        sampler.ideal_dcg if weight is None else weight,
-        relevance.indptr,
-        relevance.item,
-        relevance.label,
-        relevance.taken_indptr,
-        relevance.taken_item,
-        *parts.values(),
-        R=relevant,
-        columns=columns,
-        DEPTH=search_depth(relevance.max_taken),
-        WEIGHTED=weight is not None,
-        ALL=sampler.relevant == "all",
-        BR=_power_of_2(relevant),
-        BC=_power_of_2(columns),
-    )
+    with kernels.on_device_of(order):
+        draw_rows[(parts["query"].shape[0],)](
+            order,
+            at,
+            keys,
+            relevance.query_range[0],
+            relevance.pair_range[0],
+            sampler.num_relevant,
+            sampler.list_size,
+            sampler.ideal_dcg,
+            sampler.ideal_dcg if weight is None else weight,
+            relevance.indptr,
+            relevance.item,
+            relevance.label,
+            relevance.taken_indptr,
+            relevance.taken_item,
+            *parts.values(),
+            R=relevant,
+            columns=columns,
+            DEPTH=search_depth(relevance.max_taken),
+            WEIGHTED=weight is not None,
+            ALL=sampler.relevant == "all",
+            BR=_power_of_2(relevant),
+            BC=_power_of_2(columns),
+        )
 
 
 def _slate(sampler: SlateSampler, parts: dict[str, Any]) -> Slate:

@@ -80,6 +80,9 @@ def make_trainer(
     torch.manual_seed(recipe.seed)
     with _within_bounds():
         model = make_model(recipe.model, dataset).to(device)
+        lazy = "lazy-adam" in (recipe.warm_up.optimiser, recipe.fine_tuning.optimiser)
+        if lazy and not hasattr(model, "row_tables"):
+            raise UserError(f"optimiser is lazy-adam, and {recipe.model['name']} has no tables of ids: say adam")
         feed = make_feed(dataset, device)
         return Trainer(
             model,

@@ -101,7 +101,7 @@ class CatalogueFeed:
                 return evaluate_sampled(
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
-            memory = MEMORY[self.device.type]
+            memory = MEMORY.get(self.device.type, MEMORY["cpu"])
             step = max(1, memory // max(1, self._bytes_a_query(split)))
 
             def score_all(query: Tensor) -> Tensor:

@@ -63,9 +63,10 @@ class Trainer:
         save_every: least seconds between checkpoints within a stage; they are taken between epochs.
         seed: of everything random in the model: dropout, and the new head.
         precision: ``"float32"``, or ``"bfloat16"`` for the model's matrix products; losses and weights stay in float32.
-        speed: ``"auto"`` records the step as a graph where there is a GPU; ``"plain"`` does not.
+        speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
+            stages a compiled loss; ``"plain"`` none of these.
         observe: called with each line of the history as it is written: one an epoch.
-        tick: called after each step.
+        tick: called after each step; rows of large tables may then still wait for some of theirs.
         warn: told in one line what could not be done as was meant.
 
     """
@@ -124,9 +125,12 @@ class Trainer:
         """Train to the end, or until stopped; go on from the last checkpoint if there is one."""
         if not self._restored:
             self.restore()
-        while self.at.stage < len(self.stages) and not self.stopped:
-            with kernels.plain(self.speed == "plain"):
-                self._run_stage(self.stages[self.at.stage])
+        try:
+            with kernels.plain(self.speed == "plain"), kernels.on_device_of(self._values.kept):
+                while self.at.stage < len(self.stages) and not self.stopped:
+                    self._run_stage(self.stages[self.at.stage])
+        finally:
+            self._close_optimiser()
         if self.stopped:
             self._save()
         elif self._best is not None:
@@ -164,10 +168,14 @@ class Trainer:
                 return
             if time.monotonic() - self._saved >= self.save_every:
                 self._save()
-        if isinstance(self._optimiser, RowAdam):
-            self._optimiser.close()
+        self._close_optimiser()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()
+
+    def _close_optimiser(self) -> None:
+        """Leave the model as if there had been no rows that wait."""
+        if isinstance(self._optimiser, RowAdam):
+            self._optimiser.close()
 
     def _run_epoch(self, stage: Stage, optimiser: torch.optim.Optimizer, step: PlainStep) -> None:
         """What is left of an epoch; values stay on the device until its end."""
@@ -178,13 +186,15 @@ class Trainer:
         begun = self.at.step - stage.sampler.position // stage.sampler.queries_per_batch
         if stage.sampler.position == 0:
             self._values.begin()
-        for _ in step.epoch():
-            self.at.step += 1
-            self.tick()
-            if self.stopped:
-                break
-        if isinstance(optimiser, RowAdam):
-            optimiser.flush()
+        try:
+            for _ in step.epoch():
+                self.at.step += 1
+                self.tick()
+                if self.stopped:
+                    break
+        finally:
+            if isinstance(optimiser, RowAdam):
+                optimiser.flush()
         first_bad = self._values.first_bad()
         if first_bad is not None:
             raise self._diverged(stage, begun + first_bad)
@@ -222,7 +232,7 @@ class Trainer:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
         self.model.eval()
         try:
-            with kernels.plain(self.speed == "plain"):
+            with kernels.plain(self.speed == "plain"), kernels.on_device_of(self._values.kept):
                 return self.feed.evaluate(self.model, split, **{**self.policies, **options})
         except ValueError as error:
             if "NaN" not in str(error):
@@ -270,6 +280,7 @@ class Trainer:
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
             stage.sampler.load_state_dict(sampler)
+        self._close_optimiser()
         self._optimiser = None
         if state["optimiser"] is not None:
             self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, speed=self.speed)

@@ -71,6 +71,12 @@ class _Stage(_Section):
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd")
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 
+    @model_validator(mode="after")
+    def _lazy_or_clipped(self) -> Self:
+        if self.clip is not None and self.optimiser == "lazy-adam":
+            raise ValueError("clip goes with adam or sgd: lazy-adam never has the whole gradient")
+        return self
+
 
 def _component(section: str, default: str | None = None) -> Any:
     """A model or a loss; without a name it is the default one."""

@@ -13,7 +13,7 @@ what is left of m. Two ways to spare that work:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,26 +21,25 @@ import torch
 from torch import Tensor, nn
 
 from songrank import kernels
-from songrank._checks import check_choice
+from songrank._checks import check_choice, fail
 
 _NOTHING = 1e-9  # of the first missed step: what later ones may add to the weights without being seen in float32
 
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Tables of one width whose rows are named by the same ids."""
+    """Tables of one width, in one group of parameters, whose rows are named by the same ids."""
 
+    group: int
     weights: list[Tensor]
     moments: list[tuple[Tensor, Tensor]]
     gradients: list[Tensor]
     last: list[Tensor]
-    group: dict[str, Any]
 
     def addresses(self) -> Tensor:
+        """[T, 5]: where each table's parts begin."""
         columns = zip(self.weights, self.moments, self.gradients, self.last, strict=True)
-        found = [
-            [w.data_ptr(), m.data_ptr(), v.data_ptr(), g.data_ptr(), at.data_ptr()] for w, (m, v), g, at in columns
-        ]
+        found = [[part.data_ptr() for part in (weight, *moments, *rest)] for weight, moments, *rest in columns]
         return torch.tensor(found, device=self.weights[0].device)
 
 
@@ -53,9 +52,9 @@ class RowAdam(torch.optim.Adam):
     Args:
         groups: parameters in groups, as for ``torch.optim.Adam``; the tables' weights among them.
         rate: the learning rate; call :meth:`flush` before it is changed.
-        tables: embeddings by what their rows are, such as ``{"query": [...]}``.
+        tables: embeddings by what their rows are, such as ``{"query": [...]}``; a model must read them by calling them.
         missed: ``"exact"`` or ``"lazy"``, see above.
-        options: of ``torch.optim.Adam``.
+        options: of ``torch.optim.Adam``, but for ``amsgrad`` and ``maximize``.
 
     >>> table = nn.Embedding(1000, 4)
     >>> optimiser = RowAdam([{"params": [table.weight]}], 0.1, {"query": [table]})
@@ -80,17 +79,21 @@ class RowAdam(torch.optim.Adam):
     ) -> None:
         super().__init__(groups, rate, **options)
         self.missed = check_choice("missed", missed, ("exact", "lazy"))
+        betas = self.param_groups[0]["betas"]
+        if not 0.0 < betas[0] ** 2 < betas[1] < 1.0:
+            fail("betas", betas, "0 < β₁² < β₂ < 1, so that m fades before v does")
+        for name in ("amsgrad", "maximize"):
+            if self.param_groups[0][name]:
+                fail(name, True, "False")
+        parameters = [weight for group in self.param_groups for weight in group["params"]]
+        self._simple = all(weight.dtype == torch.float32 and weight.is_contiguous() for weight in parameters)
+        self._now = torch.zeros((), dtype=torch.int64, device=parameters[0].device)
+        self._corrections = _corrections(betas).to(parameters[0].device)
+        self._limit = math.ceil(math.log(_NOTHING) / math.log(betas[0] / math.sqrt(betas[1])))
         self._embeddings = [table for some in tables.values() for table in some]
-        device = self.param_groups[0]["params"][0].device
-        self._step = torch.zeros((), device=device)
         self._tables = {kind: self._gather(some) for kind, some in tables.items()}
         self._addresses = {kind: [part.addresses() for part in parts] for kind, parts in self._tables.items()}
-        self._rows: dict[str, Tensor] = {}
-        betas = self.param_groups[0]["betas"]
-        self._corrections = _corrections(betas).to(device)
-        self._limit = math.ceil(math.log(_NOTHING) / math.log(betas[0] / math.sqrt(betas[1])))
-        for embedding in self._embeddings:
-            embedding.sparse = True
+        self._rows: dict[str, list[Tensor]] = {}
 
     def _gather(self, embeddings: Sequence[nn.Embedding]) -> list[_Tables]:
         """The embeddings of one kind in sets of one width and one group of parameters."""
@@ -98,41 +101,48 @@ class RowAdam(torch.optim.Adam):
         for embedding in embeddings:
             weight = embedding.weight
             number = next(at for at, group in enumerate(self.param_groups) if any(p is weight for p in group["params"]))
-            key = number, weight.shape[1]
-            if key not in sets:
-                sets[key] = _Tables([], [], [], [], self.param_groups[number])
+            found = sets.setdefault((number, weight.shape[1]), _Tables(number, [], [], [], []))
             moments = torch.zeros_like(weight), torch.zeros_like(weight)
-            self.state[weight] = {"step": self._step, "exp_avg": moments[0], "exp_avg_sq": moments[1]}
-            found = sets[key]
+            self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
             found.weights.append(weight)
             found.moments.append(moments)
             found.gradients.append(torch.zeros_like(weight))
             found.last.append(torch.zeros(weight.shape[0], dtype=torch.int32, device=weight.device))
         return list(sets.values())
 
-    @torch.no_grad()
-    def catch_up(self, **rows: Tensor) -> None:
-        """Take the steps that these rows have missed; they are the ones that the next :meth:`step` changes."""
-        self._rows = {kind: rows[kind].reshape(-1) for kind in self._tables}
-        if self.missed == "exact":
-            self._take_steps(self._rows, apply=False)
+    def _by_kernel(self) -> bool:
+        return self._simple and kernels.usable(self._now)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def catch_up(self, **rows: Tensor) -> None:
+        """Take the steps that these rows have missed; they are among those that the next :meth:`step` changes."""
+        for embedding in self._embeddings:
+            embedding.sparse = True
+        given = {kind: rows[kind].reshape(-1) for kind in self._tables}
+        for kind, some in given.items():
+            self._rows.setdefault(kind, []).append(some)
+        if self.missed == "exact":
+            self._take_steps(given, apply=False)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One step for the rows that were caught up, and for all other parameters."""
-        for parts in self._tables.values():
-            for tables in parts:
-                for weight, buffer in zip(tables.weights, tables.gradients, strict=True):
+        if closure is not None:
+            fail("closure", "given", "none: rows are caught up before a step is computed")
+        for tables in self._all_tables():
+            for weight, buffer in zip(tables.weights, tables.gradients, strict=True):
+                _keep(weight, buffer)
+        self._now.add_(1)
+        if self._by_kernel():
+            for group in self.param_groups:
+                for weight in group["params"]:
                     if weight.grad is not None:
-                        buffer.index_add_(0, weight.grad._indices()[0], weight.grad._values())
-                        weight.grad = None
-        self._step.add_(1)
-        for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None and kernels.usable(weight):
-                    self._whole_step(weight, group)
-        super().step(closure)
-        self._take_steps(self._rows, apply=True)
+                        self._whole_step(weight, group)
+        else:
+            self._tell_steps(before=1)
+            super().step()
+        self._take_steps({kind: torch.cat(some) for kind, some in self._rows.items()}, apply=True)
+        self._rows = {}
 
     def _whole_step(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
         """A step for all of a tensor, by a kernel that does what torch's does."""
@@ -141,10 +151,10 @@ class RowAdam(torch.optim.Adam):
         state = self.state[weight]
         if not state:
             state |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-        state["step"] = self._step
+        state.pop("step", None)  # counted for all of them at once
         moments, options = (state["exp_avg"], state["exp_avg_sq"]), _options(group)
-        whole_step(weight, moments, weight.grad, self._step, self._corrections, **options)  # type: ignore[arg-type]
-        weight.grad = None
+        assert weight.grad is not None
+        whole_step(weight, moments, weight.grad.contiguous(), self._now, self._corrections, **options)
 
     @torch.no_grad()
     def flush(self) -> None:
@@ -155,44 +165,70 @@ class RowAdam(torch.optim.Adam):
     def _take_steps(self, rows: Mapping[str, Tensor | None], *, apply: bool) -> None:
         for kind, some in rows.items():
             for tables, addresses in zip(self._tables[kind], self._addresses[kind], strict=True):
-                group = tables.group
+                group = self.param_groups[tables.group]
                 options = _options(group) | {
                     "limit": 2**30 if group["weight_decay"] else self._limit,
                     "apply": apply,
                     "lazy": self.missed == "lazy",
                 }
                 height, width = tables.weights[0].shape
-                if kernels.usable(tables.weights[0]):
+                if self._by_kernel():
                     from songrank.kernels.row_steps import take_steps as launch
 
-                    launch(addresses, width, height if some is None else some, self._step, self._corrections, **options)
+                    launch(addresses, width, height if some is None else some, self._now, self._corrections, **options)
                 else:
                     for parts in zip(tables.weights, tables.moments, tables.gradients, tables.last, strict=True):
-                        take_steps(*parts, some, self._step, self._corrections, **options)
+                        take_steps(*parts, some, self._now, self._corrections, **options)
+
+    def _all_tables(self) -> Iterator[_Tables]:
+        for parts in self._tables.values():
+            yield from parts
+
+    def _tell_steps(self, before: int = 0) -> None:
+        """Write into the state of each parameter how many steps it has taken, as torch's Adam does."""
+        for state in self.state.values():
+            if "step" not in state:
+                state["step"] = (self._now - before).float()
 
     def state_dict(self) -> dict[str, Any]:
         """Adam's, after a flush."""
         self.flush()
+        for tables in self._all_tables():
+            for weight in tables.weights:
+                self.state[weight].pop("step", None)
+        self._tell_steps()
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from Adam's state."""
         super().load_state_dict(state_dict)
-        for parts in self._tables.values():
-            for tables in parts:
-                for weight, moments, last in zip(tables.weights, tables.moments, tables.last, strict=True):
-                    loaded = self.state[weight]
-                    self._step.copy_(loaded["step"])
-                    moments[0].copy_(loaded["exp_avg"])
-                    moments[1].copy_(loaded["exp_avg_sq"])
-                    last.fill_(int(self._step))
-                    self.state[weight] = {"step": self._step, "exp_avg": moments[0], "exp_avg_sq": moments[1]}
+        for tables in self._all_tables():
+            for weight, moments, last in zip(tables.weights, tables.moments, tables.last, strict=True):
+                loaded = self.state[weight]
+                for name, moment in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
+                    moment.copy_(loaded[name]) if name in loaded else moment.zero_()
+                self._now.copy_(loaded.get("step", torch.zeros(())))
+                last.fill_(int(self._now))
+                self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
 
     def close(self) -> None:
-        """Leave all rows up to date and the embeddings as they were."""
+        """Leave all rows up to date and the embeddings as they were; :meth:`catch_up` begins anew."""
         self.flush()
         for embedding in self._embeddings:
             embedding.sparse = False
+
+
+def _keep(weight: Tensor, buffer: Tensor) -> None:
+    """Add a table's gradient, which names its rows, to what waits for them."""
+    if weight.grad is None:
+        return
+    if not weight.grad.is_sparse:
+        raise RuntimeError(
+            f"a table of shape {list(weight.shape)} has a dense gradient; expected it to be read only by calling its "
+            "embedding: leave it out of the model's row_tables()"
+        )
+    buffer.index_add_(0, weight.grad._indices()[0], weight.grad._values())
+    weight.grad = None
 
 
 def take_steps(

@@ -33,7 +33,7 @@ class Run:
         observe: called with each line of the history.
         tick: called after each step.
         warn: told in one line about checkpoints that could not be read.
-        speed: ``"auto"`` or ``"plain"``: whether the step is recorded as a graph on a GPU.
+        speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
         save_every: least seconds between checkpoints.
         splits: what is evaluated at the end, on whole lists; those that the data set has.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from songrank import kernels
 from songrank._checks import check_choice, check_int, check_number, fail
@@ -107,13 +107,17 @@ class Stage:
     def _row_tables(self, model: nn.Module, *, waiting: bool) -> dict[str, list[nn.Embedding]]:
         """Embeddings whose rows are updated by themselves."""
         pairs = self.sampler.queries_per_batch * self.sampler.columns
-        found: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(pairs)
-        if self.optimiser == "lazy-adam":
-            return found
-        if not waiting or self.clip is not None:
+        named: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(pairs)
+        lazy = self.optimiser == "lazy-adam"
+        if not lazy and (not waiting or self.clip is not None):
             return {}
-        large = {kind: [table for table in some if table.weight.numel() >= _LARGE] for kind, some in found.items()}
-        return {kind: some for kind, some in large.items() if some}
+
+        def chosen(weight: Tensor) -> bool:
+            large = weight.numel() >= _LARGE and weight.dtype == torch.float32
+            return weight.requires_grad and (lazy or large)
+
+        found = {kind: [table for table in some if chosen(table.weight)] for kind, some in named.items()}
+        return {kind: some for kind, some in found.items() if some}
 
     @staticmethod
     def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
