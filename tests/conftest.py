@@ -12,6 +12,9 @@ os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx would compile for a minu
 
 import torch
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels run on a CPU too; read when triton is first imported
+
 # One thread a worker: two workers with two threads each on two cores only wait for one another.
 torch.set_num_threads(1)
 

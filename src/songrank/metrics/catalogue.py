@@ -55,9 +55,9 @@ def evaluate_catalogue(
         ties: ``"pessimistic"``, ``"average"`` or ``"stable"`` (by item id).
         empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
-        memory: bytes that a chunk may take, its scores in float64 and what is made from them; at least one query is scored
-            at a time. What ``score_all`` needs to compute them is its own affair. By default ``MEMORY`` of the device:
-            256 MB on a CPU; 4 GB on a GPU, of which float32 scores take less than half.
+        memory: bytes that a chunk may take: its scores, in float64, and what is made from them; at least one query is
+            scored at a time. What ``score_all`` needs to compute them is its own affair. By default ``MEMORY`` of the
+            device: 256 MB on a CPU; 4 GB on a GPU, of which float32 scores take less than half.
         progress: called after each chunk with the number of queries done and of queries to score.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4, exclude=([0], [3]))
