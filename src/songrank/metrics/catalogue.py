@@ -121,12 +121,18 @@ def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor,
 
     # amax passes a NaN on and needs no second tensor of this size, so the search for the culprit is rarely made.
     suspect = bool(scores.amax(-1).isnan().any())
-    if _has_exclusions(targets):
-        scores = _strike_out(scores, targets, query, item, mask)
-    if suspect:
-        _refuse_nan(scores, targets, query)
     size = targets.list_size[query]
-    first, last = positions(scores, item, size, ties)
+    if not _has_exclusions(targets) or (item.shape[-1] <= MANY and ties != "stable" and not suspect):
+        if suspect:
+            _refuse_nan(scores, targets, query)
+        first, last = positions(scores, item, size, ties)
+        if _has_exclusions(targets):
+            first, last = _less_excluded(first, last, scores, targets, query, item, mask)
+    else:
+        scores = _strike_out(scores, targets, query, item, mask)
+        if suspect:
+            _refuse_nan(scores, targets, query)
+        first, last = positions(scores, item, size, ties)
     return Spans(first=first, last=last, label=label, mask=mask, list_size=size)
 
 
@@ -134,13 +140,39 @@ def _has_exclusions(targets: Relevance) -> bool:
     return targets.taken_item.shape[0] > targets.item.shape[0]
 
 
-def _strike_out(scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor) -> Tensor:
-    """Scores with NaN for what is excluded: NaN is at least as high as nothing, so it competes with nothing."""
+def _taken(targets: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
+    """(row, item) of all that these queries have taken: their targets, and what is excluded."""
     start = targets.taken_indptr[query]
     length = targets.taken_indptr[query + 1] - start
     row = segment_rows(length)
     at = torch.arange(row.shape[0], device=row.device) + (start - offsets(length)[:-1])[row]
-    struck = scores.index_put((row, targets.taken_item[at].long()), scores.new_tensor(torch.nan))
+    return row, targets.taken_item[at].long()
+
+
+def _less_excluded(
+    first: Tensor, last: Tensor, scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Positions among all items, less the excluded ones that were counted: no second copy of the scores is made.
+
+    What is excluded is what is taken and no target; both are counted as the positions were.
+    """
+    row, column = _taken(targets, query)
+    taken, target = scores[row, column], scores.gather(-1, item)
+
+    def counted(reaches: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        found = torch.zeros(target.shape, dtype=torch.int64, device=scores.device)
+        for j in range(target.shape[-1]):
+            found[:, j].index_add_(0, row, reaches(taken, target[row, j]).long())
+        own = reaches(target.unsqueeze(-2), target.unsqueeze(-1)) & mask.unsqueeze(-2)
+        return found - own.sum(-1)
+
+    behind = last - counted(torch.ge)
+    return behind if first is last else first - counted(torch.gt), behind
+
+
+def _strike_out(scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor) -> Tensor:
+    """Scores with NaN for what is excluded: NaN is at least as high as nothing, so it competes with nothing."""
+    struck = scores.index_put(_taken(targets, query), scores.new_tensor(torch.nan))
     row, column = mask.nonzero(as_tuple=True)
     held_out = item[row, column]
     return struck.index_put_((row, held_out), scores[row, held_out])
