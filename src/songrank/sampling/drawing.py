@@ -58,7 +58,7 @@ class Drawing:
         sampler = self.sampler
         order = sampler.order(sampler.epoch)
         self.order[: order.shape[0]] = order
-        self.order[order.shape[0] :] = -1 - order[0]  # padding
+        self.order[order.shape[0] :] = -1 - order[(len(sampler) - 1) * sampler.queries_per_batch]  # padding
         self.keys.copy_(torch.tensor(sampler.keys(sampler.epoch)))
         self.at.fill_(sampler.position)
 

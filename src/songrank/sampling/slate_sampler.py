@@ -296,7 +296,8 @@ class SlateSampler:
         missing = -query.shape[0] % self.queries_per_batch
         weight = torch.ones(query.shape[0] + missing, device=query.device)
         if missing:
-            query = torch.cat([query, query[:1].expand(missing)])
+            begin = query.shape[0] + missing - self.queries_per_batch  # of the last batch
+            query = torch.cat([query, query[begin : begin + 1].expand(missing)])
             weight[-missing:] = 0.0
         slate = self.draw(query, epoch)
         real = (weight > 0).unsqueeze(1)

@@ -159,6 +159,7 @@ class RowAdam(torch.optim.Adam):
     @torch.no_grad()
     def flush(self) -> None:
         """Take all steps that any row has missed."""
+        self._rows = {}
         if self.missed == "exact":
             self._take_steps(dict.fromkeys(self._tables), apply=False)
 
