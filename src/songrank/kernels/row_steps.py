@@ -5,6 +5,8 @@ A row takes all the steps that it has missed one after the other, in registers.
 
 from __future__ import annotations
 
+import math
+
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -15,19 +17,19 @@ _BLOCK = 1024
 
 
 @triton.jit
-def _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, epsilon, decay):
-    """(w, m, v) after step t."""
+def _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay):
+    """(w, m, v) after step t; 1 − β comes from the host, since in float32 it would be off in its fifth digit."""
     at = tl.minimum(t, entries - 1)
     g += decay * w
-    m = beta1 * m + (1.0 - beta1) * g
-    v = beta2 * v + (1.0 - beta2) * g * g
+    m = beta1 * m + new1 * g
+    v = beta2 * v + new2 * g * g
     w -= rate * tl.load(corrections + at) * m / (tl.sqrt(v) * tl.load(corrections + entries + at) + epsilon)
     return w, m, v
 
 
 @triton.jit
 def _take_steps(
-    addresses, rows, step, corrections, entries, rate, beta1, beta2, epsilon, decay, limit,
+    addresses, rows, step, corrections, entries, rate, beta1, beta2, new1, new2, fade1, fade2, epsilon, decay, limit,
     D: tl.constexpr, BD: tl.constexpr, ALL: tl.constexpr, APPLY: tl.constexpr, LAZY: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -52,15 +54,15 @@ def _take_steps(
         end = now - 1 if APPLY else now
         stop = tl.minimum(end, before + limit)
         for t in range(before + 1, stop + 1):
-            w, m, v = _adam(w, m, v, 0.0, t, corrections, entries, rate, beta1, beta2, epsilon, decay)
+            w, m, v = _adam(w, m, v, 0.0, t, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay)
         rest = (end - stop).to(tl.float32)
-        m *= tl.exp2(rest * tl.log2(beta1))
-        v *= tl.exp2(rest * tl.log2(beta2))
+        m *= tl.exp2(rest * fade1)
+        v *= tl.exp2(rest * fade2)
         if APPLY:
             gradient = tl.load(where + 3).to(tl.pointer_type(tl.float32)) + place
             g = tl.load(gradient, mask=inside, other=0.0)
             tl.store(gradient, tl.zeros_like(g), mask=inside)
-            w, m, v = _adam(w, m, v, g, now, corrections, entries, rate, beta1, beta2, epsilon, decay)
+            w, m, v = _adam(w, m, v, g, now, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay)
         tl.store(weight, w, mask=inside)
         tl.store(first, m, mask=inside)
         tl.store(second, v, mask=inside)
@@ -68,7 +70,7 @@ def _take_steps(
 
 @triton.jit
 def _whole_step(
-    weight, first, second, gradient, step, corrections, entries, rate, beta1, beta2, epsilon, decay, size,
+    weight, first, second, gradient, step, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay, size,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -78,7 +80,7 @@ def _whole_step(
     v = tl.load(second + place, mask=inside, other=0.0)
     g = tl.load(gradient + place, mask=inside, other=0.0)
     t = tl.load(step).to(tl.int32)
-    w, m, v = _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, epsilon, decay)
+    w, m, v = _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay)
     tl.store(weight + place, w, mask=inside)
     tl.store(first + place, m, mask=inside)
     tl.store(second + place, v, mask=inside)
@@ -101,7 +103,7 @@ def whole_step(
     with on_device_of(weight):
         _whole_step[(triton.cdiv(size, _BLOCK),)](
             weight, *moments, gradient, step, corrections, corrections.shape[1],
-            rate, *betas, epsilon, decay, size, BLOCK=_BLOCK,
+            rate, *betas, *(1.0 - beta for beta in betas), epsilon, decay, size, BLOCK=_BLOCK,
         )  # fmt: skip
 
 
@@ -144,6 +146,6 @@ def take_steps(
     with on_device_of(addresses):
         _take_steps[(count, addresses.shape[0])](
             addresses, step if isinstance(rows, int) else rows, step, corrections, corrections.shape[1],
-            rate, *betas, epsilon, decay, limit,
+            rate, *betas, *(1.0 - beta for beta in betas), *(math.log2(beta) for beta in betas), epsilon, decay, limit,
             D=width, BD=block, ALL=isinstance(rows, int), APPLY=apply, LAZY=lazy, num_warps=max(1, min(4, block // 32)),
         )  # fmt: skip

@@ -169,12 +169,15 @@ class CapturedStep(PlainStep):
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        numbers = generator.clone_state()
         try:
             with torch.cuda.graph(graph):
                 slate = draw()
                 self.last = self.compute(slate), slate
         except RuntimeError as error:
             torch.cuda.synchronize()
+            generator.graphsafe_set_state(numbers)  # the old one still waits for the recording's end
             self.possible = False
             reason = str(error).splitlines()[0]
             self.warn(f"the step of {self.stage.name} cannot be recorded as a graph ({reason}): going the plain way")
