@@ -354,8 +354,13 @@ def test_a_compiled_loss_trains_as_it_does_uncompiled(loss, dataset, monkeypatch
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     monkeypatch.setattr(steps, "_WORTH_COMPILING", 1)
-    compiled = trained(what, dataset)
+    warnings = []
+    compiled = make_trainer(what, dataset, warn=warnings.append)
+    compiled.run()
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    if loss == "gumbel-approx-ndcg":  # torch 2.11 writes a kernel for it that Triton refuses
+        warnings = [line for line in warnings if "cannot be compiled" not in line]
+    assert not warnings
     assert_alike(plain, compiled)
 
 

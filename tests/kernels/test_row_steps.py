@@ -14,6 +14,10 @@ from songrank.training.row_adam import RowAdam
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BETAS, LIMIT = (0.9, 0.999), 198
 ROUNDING = {"rtol": 2e-6, "atol": 1e-6}
+MANY_ROUNDINGS = {
+    "rtol": 3e-5,
+    "atol": 1e-5,
+}  # 210 steps, each off by half a last digit, where one path fuses and one not
 
 
 def some_tables(count, rows, width, now):
@@ -41,9 +45,10 @@ def test_rows_take_the_steps_that_their_twin_takes(apply, lazy, decay, rows):
         row_adam.take_steps(weight, (first, second), gradient, last, some, step, corrections, **options)
     addresses = torch.tensor([[part.data_ptr() for part in table] for table in there], device=DEVICE)
     row_steps.take_steps(addresses, 3, 5 if some is None else some, step, corrections, **options)
+    allowed = MANY_ROUNDINGS if decay and DEVICE == "cuda" else ROUNDING
     for one, other in zip(here, there, strict=True):
         for name, wanted, found in zip(("weight", "m", "v", "gradient", "last"), one, other, strict=True):
-            torch.testing.assert_close(found, wanted, **ROUNDING, msg=lambda text, name=name: f"{name}: {text}")
+            torch.testing.assert_close(found, wanted, **allowed, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.mark.parametrize("size", [1, 1025])

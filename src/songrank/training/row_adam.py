@@ -139,7 +139,8 @@ class RowAdam(torch.optim.Adam):
                     if weight.grad is not None:
                         self._whole_step(weight, group)
         else:
-            self._tell_steps(before=1)
+            for state in self.state.values():
+                state.setdefault("step", (self._now - 1).float())
             super().step()
         self._take_steps({kind: torch.cat(some) for kind, some in self._rows.items()}, apply=True)
         self._rows = {}
@@ -185,19 +186,11 @@ class RowAdam(torch.optim.Adam):
         for parts in self._tables.values():
             yield from parts
 
-    def _tell_steps(self, before: int = 0) -> None:
-        """Write into the state of each parameter how many steps it has taken, as torch's Adam does."""
-        for state in self.state.values():
-            if "step" not in state:
-                state["step"] = (self._now - before).float()
-
     def state_dict(self) -> dict[str, Any]:
         """Adam's, after a flush."""
         self.flush()
-        for tables in self._all_tables():
-            for weight in tables.weights:
-                self.state[weight].pop("step", None)
-        self._tell_steps()
+        for state in self.state.values():  # replayed steps are counted in one place, and told here
+            state["step"] = self._now.float()
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
