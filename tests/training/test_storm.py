@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from songrank.losses import Schedule
+from songrank.losses.schedules import Schedule
 from songrank.training.storm import Storm
 
 
@@ -43,8 +43,9 @@ def test_it_is_the_formula_step_by_step(decay, scheduled, adam):
         gamma = min(0.5, 0.4 * eta**2) if scheduled else 0.2
         m = now if t == 1 else (1 - gamma) * (m - then) + now
         v = 0.9 * v + 0.1 * now**2
-        scale = (v / (1 - 0.9**t)).sqrt() + 1e-8 if adam else 1.0
-        at, behind = at - 0.01 * eta * m / scale, at
+        root = (v / (1 - 0.9**t)).sqrt()
+        move = m.clamp(-root, root) / (root + 1e-8) if adam else m
+        at, behind = at - 0.01 * eta * move, at
         torch.testing.assert_close(optimiser.state[w]["momentum"], m, rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(optimiser.state[w]["previous"].detach(), behind, rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(w.detach(), at, rtol=1e-9, atol=1e-12)
@@ -60,6 +61,20 @@ def test_with_gamma_one_it_is_sgd():
         value(twin).backward()
         sgd.step()
     torch.testing.assert_close(w, twin)
+
+
+def test_the_adam_form_moves_no_weight_by_more_than_the_learning_rate():
+    """After one large gradient and many small ones m is larger than √v̂, which forgets sooner here."""
+    w = parameter()
+    optimiser = Storm([w], lr=0.1, gamma=0.1, adam=True, beta2=0.5)
+    ratios = []
+    for t in range(12):
+        before = w.detach().clone()
+        take(optimiser, w, lambda x, slope=10.0 if t == 0 else 0.01: slope * x.sum())
+        state = optimiser.state[w]
+        ratios.append(float((state["momentum"] / (state["square"] / (1 - 0.5 ** (t + 1))).sqrt()).max()))
+        assert float((w.detach() - before).abs().max()) <= 0.1
+    assert max(ratios) > 3.0
 
 
 def test_the_momentum_is_nearer_to_the_true_gradient_than_a_draw_is():

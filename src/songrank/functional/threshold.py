@@ -96,6 +96,21 @@ class ThresholdProblem:
         level = (self.k + self.epsilon) / list_size + self.tau2 * (threshold - centre)
         return level - (weights * slope).sum(-1), weights * bend / self.tau1
 
+    def directional(
+        self, threshold: Tensor, scores: Tensor, weights: Tensor, threshold_change: Tensor, score_change: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(∇_λ L_q, ∇²_λ L_q) differentiated along (dλ, dh), for a fixed centre.
+
+        τ₂ dλ − Σ_j w_j φ″(h_j − λ)(dh_j − dλ), and Σ_j w_j φ‴(h_j − λ)(dh_j − dλ); κ‴ is 0 but for its two kinks.
+        """
+        _, cross = self.derivatives(threshold, scores, weights, torch.ones_like(threshold))
+        bent = cross * (score_change - threshold_change.unsqueeze(-1))
+        slope_change = self.tau2 * threshold_change - bent.sum(-1)
+        if self.smoothing == "hinge":
+            return slope_change, torch.zeros_like(slope_change)
+        turn = 1.0 - 2.0 * torch.sigmoid((scores - threshold.unsqueeze(-1)) / self.tau1)
+        return slope_change, (bent * turn).sum(-1) / self.tau1
+
 
 def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Tensor:
     """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ where a list has no more than K items.

@@ -76,7 +76,7 @@ class KSONG(SONG):
 
     """
 
-    by_query = ("threshold", "curvature", "centre")
+    by_query: tuple[str, ...] = ("threshold", "curvature", "centre")
 
     def __init__(
         self,
@@ -170,20 +170,37 @@ class KSONG(SONG):
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> _Selection:
         """ψ and ψ′ for the slate's relevant items, with the threshold moved on for the next visit."""
         size, _ = list_counts(slate, h.dtype)
-        everything = (self.problem.k >= size).unsqueeze(1)
         if self.form == "rank":
-            psi, slope = select(self.problem.k - size.unsqueeze(1) * u, self.selector, self.selector_scale)
-            cross, divisor, moved = None, None, {name: rows[name] for name in self.by_query}
-        else:
-            threshold, cross, divisor, moved = self._track(h, size, slate, rows)
-            relevant = h.gather(1, slate.column)
-            psi, slope = select(relevant - threshold.unsqueeze(1), self.selector, self.selector_scale)
+            kept = {name: rows[name] for name in self.by_query}
+            return self._selection(self.problem.k - size.unsqueeze(1) * u, size, None, None, kept)
+        threshold, cross, divisor, moved = self._track(h, size, slate, rows)
+        return self._selection(h.gather(1, slate.column) - threshold.unsqueeze(1), size, cross, divisor, moved)
+
+    def _selection(
+        self, lead: Tensor, size: Tensor, cross: Tensor | None, divisor: Tensor | None, rows: Rows
+    ) -> _Selection:
+        """ψ and ψ′ of how far each relevant item leads; 1 and 0 where K ≥ N."""
+        psi, slope = select(lead, self.selector, self.selector_scale)
+        everything = (self.problem.k >= size).unsqueeze(1)
         psi = torch.where(everything, torch.ones_like(psi), psi)
         slope = torch.where(everything, torch.zeros_like(slope), slope)
-        return _Selection(psi, slope, cross, divisor, moved)
+        return _Selection(psi, slope, cross, divisor, rows)
 
     def _track(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Rows]:
         """The λ to use now, ∇λ as a quotient [B, L] / [B], and the rows after this visit."""
+        visit = self._visit(h, size, slate, rows)
+        slope, cross = self.problem.derivatives(visit.threshold, h, visit.weight, size, visit.centre)
+        bend = self.problem.tau2 + cross.sum(-1)
+        curvature = moving_average(rows["curvature"].to(h.dtype), bend, self.threshold_gamma)
+        smallest = torch.finfo(h.dtype).tiny
+        step = self.threshold_rate * slope
+        if self.threshold_step == "newton":
+            step = visit.within_reach(step / curvature.clamp_min(smallest))
+        moved = {"threshold": visit.threshold - step, "curvature": curvature, "centre": visit.centre}
+        divisor = bend if self.implicit == "slate" else curvature
+        return visit.threshold, cross, divisor.clamp_min(smallest), self._after(moved, size, slate, rows)
+
+    def _visit(self, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> _Visit:
         given, counts = own_weights(slate, h.dtype), list_counts(slate, h.dtype)
         weight = list_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
         stored = rows["threshold"].to(h.dtype)
@@ -195,21 +212,12 @@ class KSONG(SONG):
             centre = torch.where(seen(kept), kept, threshold)
         else:
             centre = torch.zeros_like(threshold)
-        slope, cross = self.problem.derivatives(threshold, h, weight, size, centre)
-        bend = self.problem.tau2 + cross.sum(-1)
-        curvature = moving_average(rows["curvature"].to(h.dtype), bend, self.threshold_gamma)
-        smallest = torch.finfo(h.dtype).tiny
-        step = self.threshold_rate * slope
-        if self.threshold_step == "newton":
-            step = step / curvature.clamp_min(smallest)
-            far = step.abs() > self.problem.tau1
-            reach = (own.where(far, threshold) - threshold).abs() + self.problem.tau1
-            step = torch.maximum(torch.minimum(step, reach), -reach)
-        moved = {"threshold": threshold - step, "curvature": curvature, "centre": centre}
+        return _Visit(weight, threshold, centre, own)
+
+    def _after(self, moved: Rows, size: Tensor, slate: Slate, rows: Rows) -> Rows:
+        """The rows moved on, but for queries with nothing to select and where the new λ is not finite."""
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
-        after = {name: torch.where(chosen, value, rows[name].to(h.dtype)) for name, value in moved.items()}
-        divisor = bend if self.implicit == "slate" else curvature
-        return threshold, cross, divisor.clamp_min(smallest), after
+        return {name: torch.where(chosen, value, rows[name].to(value.dtype)) for name, value in moved.items()}
 
 
 class _SlateThreshold:
@@ -234,3 +242,20 @@ class _SlateThreshold:
 
     def _of(self, h: Tensor, weight: Tensor, size: Tensor) -> Tensor:
         return weighted_threshold(h, weight * size.unsqueeze(1), self.problem.k, self.problem.epsilon)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """Where a step finds its queries: weights over the slate [B, L], λ to use, the centre, and the slate's own λ."""
+
+    weight: Tensor
+    threshold: Tensor
+    centre: Tensor
+    own: _SlateThreshold
+
+    def within_reach(self, step: Tensor) -> Tensor:
+        """The step, cut to at most τ₁ more than the way to the slate's own λ."""
+        tau1 = self.own.problem.tau1
+        far = step.abs() > tau1
+        reach = (self.own.where(far, self.threshold) - self.threshold).abs() + tau1
+        return torch.maximum(torch.minimum(step, reach), -reach)

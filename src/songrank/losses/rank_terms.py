@@ -23,7 +23,8 @@ class RankTerms:
     """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time.
 
     On a CPU they are made in two buffers, again for the gradient: fresh memory costs more than the arithmetic.
-    Elsewhere the slopes are kept if one part holds them all.
+    Elsewhere the slopes are kept if one part holds them all. ``moved`` [B, P] is ĝ's derivative along a change of the
+    scores, Σ_j w_j ℓ′(h_j − h_i)(dh_j − dh_i), where one was given.
     """
 
     estimate: Tensor
@@ -35,9 +36,12 @@ class RankTerms:
     parts: list[slice]
     buffers: tuple[Tensor, Tensor] | None
     slope: Tensor | None
+    moved: Tensor | None = None
 
     @classmethod
-    def of(cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str) -> RankTerms:
+    def of(
+        cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str, change: Tensor | None = None
+    ) -> RankTerms:
         """Compare each relevant item with every column, weighed as the slate stands for its list."""
         given = own_weights(slate, scores.dtype)
         counts = list_counts(slate, scores.dtype)
@@ -45,15 +49,29 @@ class RankTerms:
         relevant = scores.gather(1, slate.column)
         parts, buffers = _plan(scores, slate.column.shape[1])
         sums: list[Tensor] = []
+        moves: list[Tensor] = []
         slope = None
         for part in parts:
             difference = _differences(scores, relevant, part, buffers)
             out = None if buffers is None else buffers[1][: difference.shape[0]]
             value, slope = surrogate.value_and_slope_(difference, out)
             sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
+            if change is not None:
+                moves.append(_moved(slope, weight[part], change[part], slate.column[part]))
         kept = slope if buffers is None and len(parts) == 1 else None
         estimate = _join(sums) + own * surrogate.at_zero
-        return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, buffers, kept)
+        return cls(
+            estimate,
+            scores,
+            relevant,
+            weight,
+            slate.column,
+            surrogate,
+            parts,
+            buffers,
+            kept,
+            _join(moves) if moves else None,
+        )
 
     def gradient(self, coefficient: Tensor) -> Tensor:
         """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
@@ -74,6 +92,12 @@ def _differences(scores: Tensor, relevant: Tensor, part: slice, buffers: tuple[T
     if buffers is None:
         return rivals - items
     return torch.sub(rivals, items, out=buffers[0][: part.stop - part.start])
+
+
+def _moved(slope: Tensor, weight: Tensor, change: Tensor, column: Tensor) -> Tensor:
+    """Σ_j weight_j slope_ij (change_j − change_i), [rows, P]."""
+    pushed, pulled = torch.bmm(slope, torch.stack((weight * change, weight), 2)).unbind(2)
+    return pushed - pulled * change.gather(1, column)
 
 
 def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:

@@ -1,4 +1,4 @@
-"""STORM: a momentum that takes the gradient at two points (Cutkosky & Orabona, NeurIPS 2019; the paper's last section)."""
+"""STORM: a momentum made of the gradients at two points (Cutkosky & Orabona, NeurIPS 2019; the paper's last part)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class Storm(torch.optim.Optimizer):
         params: parameters, or groups of them.
         lr: learning rate (the theorem's α, with a schedule).
         gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is taken as it is.
-        adam: divide the step by √v̂ + eps, with v the moving average of G(w_t)² and v̂ its bias-corrected value, as Adam
-            does; m stands for Adam's first moment and needs no correction, since it starts from G(w_1). For practice: no
-            theorem covers it.
+        adam: divide m by √v̂ + eps, with v the moving average of G(w_t)² and v̂ its bias-corrected value, as Adam does; m
+            stands for Adam's first moment and needs no correction, since it starts from G(w_1). Unlike Adam's it is no
+            average of gradients and can outgrow √v̂, each step then making the next one larger: it is cut to ±√v̂, so
+            that no weight moves by more than lr. For practice: no theorem covers it.
         beta2: β₂ of v.
         eps: added to √v̂.
         weight_decay: λ.
@@ -121,18 +122,20 @@ class Storm(torch.optim.Optimizer):
             now = now.add(weight, alpha=group["weight_decay"])
             then = then.add(state["previous"], alpha=group["weight_decay"])
         state["step"].add_(1.0)
+        t = state["step"].to(torch.promote_types(weight.dtype, torch.float32))
         rate, gamma = group["lr"], group["gamma"]
         if self.schedule is not None:
-            rate, gamma = rate * self.schedule.eta(state["step"]), self.schedule.gamma(state["step"])
-        kept = (1.0 - gamma) * (state["step"] > 1.0)
-        momentum = state["momentum"].sub_(then).mul_(kept.to(weight.dtype)).add_(now)
+            rate, gamma = rate * self.schedule.eta(t), self.schedule.gamma(t)
+        kept = (1.0 - gamma) * (t > 1.0).to(t.dtype)
+        momentum = state["momentum"].sub_(then).mul_(kept).add_(now)
         state["previous"].copy_(weight)
         if not group["adam"]:
             weight.sub_(momentum * rate)
             return
         state["square"].mul_(group["beta2"]).addcmul_(now, now, value=1.0 - group["beta2"])
-        corrected = state["square"] / (1.0 - group["beta2"] ** state["step"]).to(weight.dtype)
-        weight.sub_(momentum * rate / corrected.sqrt_().add_(group["eps"]))
+        root = (state["square"] / (1.0 - group["beta2"] ** t)).sqrt_()
+        cut = torch.minimum(momentum, root).clamp_(min=-root)
+        weight.addcdiv_(cut, root.add_(group["eps"]).div_(-rate))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a saved state; the tensors that :meth:`previous` gave stay the same ones, with new values."""

@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp
+from torch.autograd import forward_ad
+from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -69,49 +70,47 @@ def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -
     derivative is evaluated at w_t − direction instead, which agrees to first order, and a warning says so once.
 
     >>> model = nn.Linear(2, 1, bias=False)
-    >>> scores, change = directional(model, {"weight": torch.tensor([[1.0, 3.0]])}, lambda model: model(torch.ones(1, 2)))
+    >>> step, features = {"weight": torch.tensor([[1.0, 3.0]])}, torch.ones(1, 2)
+    >>> scores, change = directional(model, step, lambda model: model(features))
     >>> change, scores.requires_grad, change.requires_grad
     (tensor([[4.]]), True, False)
     """
     _check_names(model, direction, "direction")
-    known = _forward_mode.get(model)
-    if known is not False:
-        states = _random_states(model) if known is None else []
+    able = _forward_mode.get(model)
+    if able:
+        return _along(model, direction, call)
+    reason = None
+    if able is None:
+        undo = _undo(model)
         try:
             found = _along(model, direction, call)
-        except (RuntimeError, NotImplementedError) as error:
-            if known or not _lacks_forward_mode(error):
-                raise
-            for restore, state in states:
-                restore(state)
+        except RuntimeError as error:  # NotImplementedError is one
+            undo()
             reason = str(error).splitlines()[0]
-            warnings.warn(f"{type(model).__name__} has no forward-mode derivative, going by two points: {reason}", stacklevel=2)
         else:
             _forward_mode[model] = True
             return found
-        _forward_mode[model] = False
     parameters = dict(model.named_parameters())
     previous = {name: (parameters[name] - step).detach() for name, step in direction.items()}
     now, before = forward_both(model, previous, call)
+    if reason is not None:
+        _forward_mode[model] = False
+        name = type(model).__name__
+        warnings.warn(f"{name} has no forward-mode derivative, going by two points: {reason}", stacklevel=2)
     return now, (now - before).detach()
 
 
 def _along(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
-    own = dict(model.named_buffers())
-    buffers = {name: buffer.clone() for name, buffer in own.items()}
-    versions = {name: buffer._version for name, buffer in buffers.items()}
     parameters = dict(model.named_parameters())
+    with sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
+        duals = {name: _dual(parameters[name], step) for name, step in direction.items()}
+        now, change = forward_ad.unpack_dual(_at(model, duals, call))  # type: ignore[no-untyped-call]
+        return now, torch.zeros_like(now) if change is None else change.detach()
 
-    def scores(weights: dict[str, Tensor]) -> Tensor:
-        return _at(model, {**weights, **buffers}, call)
 
-    with sdpa_kernel(SDPBackend.MATH):
-        now, change = jvp(scores, ({name: parameters[name] for name in direction},), (dict(direction),))
-    with torch.no_grad():
-        for name, buffer in buffers.items():
-            if buffer._version != versions[name]:
-                own[name].copy_(buffer)
-    return now, change.detach()
+def _dual(weight: Tensor, step: Tensor) -> Tensor:
+    made: Tensor = forward_ad.make_dual(weight, step)  # type: ignore[no-untyped-call]
+    return made
 
 
 def _at(model: nn.Module, values: Mapping[str, Tensor], call: Call) -> Tensor:
@@ -131,11 +130,11 @@ class _Asked(nn.Module):
         return self.call(self.model)
 
 
-class _Repeated(TorchDispatchMode):
+class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps the random numbers that are drawn under it, and after :meth:`again` hands them out once more."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kept: list[tuple[Any, torch.Size, Tensor]] = []
         self.next: int | None = None
 
@@ -205,17 +204,22 @@ def _differs(how: str) -> str:
     return f"the model asks for other random numbers at the second point: it {how}; expected the same draws"
 
 
-def _lacks_forward_mode(error: Exception) -> bool:
-    text = str(error)
-    return any(words in text for words in ("forward AD", "forward-mode", "forward mode", "jvp"))
+def _undo(model: nn.Module) -> Callable[[], None]:
+    """What sets the random generators and the model's buffers back to where they are now."""
+    devices = {weight.device for weight in model.parameters() if weight.is_cuda}
+    states = {device: torch.cuda.get_rng_state(device) for device in devices}
+    state = torch.get_rng_state()
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
 
+    def undo() -> None:
+        torch.set_rng_state(state)
+        for device, own in states.items():
+            torch.cuda.set_rng_state(own, device)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
 
-def _random_states(model: nn.Module) -> list[tuple[Callable[[Tensor], None], Tensor]]:
-    """The generators' states and how to set them back, so that an attempt that fails has drawn nothing."""
-    states: list[tuple[Callable[[Tensor], None], Tensor]] = [(torch.set_rng_state, torch.get_rng_state())]
-    for device in {weight.device for weight in model.parameters() if weight.is_cuda}:
-        states.append((lambda state, at=device: torch.cuda.set_rng_state(state, at), torch.cuda.get_rng_state(device)))  # type: ignore[misc]
-    return states
+    return undo
 
 
 def _check_names(model: nn.Module, given: Mapping[str, Tensor], argument: str) -> None:

@@ -1,0 +1,243 @@
+"""Faster SONG: SONG whose memory is variance-reduced, with the gradient at two points (the paper's last section)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_choice, check_int, check_number, check_same_shape, fail
+from songrank.losses.base import Rows, attach_gradient, list_counts, present_scores
+from songrank.losses.rank_terms import RankTerms
+from songrank.losses.schedules import Schedule
+from songrank.losses.song import SONG
+from songrank.memory import msvr, msvr_beta, seen
+from songrank.slate import Slate
+
+MEMORIES = ("msvr", "storm", "moving_average")
+_ROUNDING = 1e-3  # of a guard's floor: what rounding may take away is lifted too, but not counted
+
+
+class VarianceReduced(SONG):
+    """What Faster SONG and Faster K-SONG share: the call with a previous point, γ and β, the guards' count.
+
+    >>> issubclass(FasterSONG, VarianceReduced)
+    True
+    """
+
+    steps: Tensor
+    """int64: steps taken in training mode."""
+    guarded: Tensor
+    """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂, to be possible values at all."""
+
+    def _set_up(
+        self, num_queries: int, queries_per_batch: int, gamma: float | Schedule, memory: str, guards: int
+    ) -> None:
+        self.memory = check_choice("memory", memory, MEMORIES)
+        self.queries_per_batch = check_int("queries_per_batch", queries_per_batch)
+        self.query_share = min(1.0, self.queries_per_batch / check_int("num_queries", num_queries))
+        self.schedule = gamma if isinstance(gamma, Schedule) else None
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("guarded", torch.zeros(guards, dtype=torch.int64))
+
+    def check(self, scores: Tensor, slate: Slate) -> None:
+        """Raise unless scores, slate and this loss fit together."""
+        super().check(scores, slate)
+        if slate.query.shape[0] > self.queries_per_batch:
+            fail("slate.query", slate.query.shape, f"at most queries_per_batch={self.queries_per_batch} rows")
+
+    def forward(
+        self, scores: Tensor, slate: Slate, before: Tensor | None = None, change: Tensor | None = None
+    ) -> Tensor:
+        """The loss, with the memory brought up to date if this module is in training mode.
+
+        Args:
+            scores: [B, L], h(w_t).
+            slate: what they are scores of.
+            before: [B, L], h(w_{t−1}) for the same slate, with the same dropout: two points. The value's gradient in
+                ``scores`` is then G(w_t), and in ``before`` G(w_{t−1}).
+            change: [B, L], ∇h(w_t)·(w_t − w_{t−1}), in place of ``before``: the single point.
+
+        """
+        self.check(scores, slate)
+        if before is not None and change is not None:
+            fail("before and change", "both given", "one of them, or neither")
+        for name, other in (("before", before), ("change", change)):
+            if other is not None:
+                check_same_shape(name, other, "scores", scores)
+        with torch.autocast(scores.device.type, enabled=False):
+            value, rows = self.step(scores, slate, self.gather(slate), before, change)
+        if self.training:
+            self.scatter(slate, rows)
+        return value
+
+    def step(
+        self, scores: Tensor, slate: Slate, rows: Rows, before: Tensor | None = None, change: Tensor | None = None
+    ) -> tuple[Tensor, Rows]:
+        """Pure: the loss and the new rows of this slate, with how often the guards acted as ``guarded``."""
+        kind = self._working_type(scores)
+        h = present_scores(scores, slate, kind)
+        past = None if before is None else present_scores(before, slate, kind)
+        with torch.no_grad():
+            moved = None if change is None else present_scores(change, slate, kind)
+            points = (h.detach(), None if past is None else past.detach(), moved)
+            now, then, new, old, lifted = self._both_ranks(*points, slate, rows)
+            selected, selected_before, others, also_lifted = self._both_selections(*points, slate, rows)
+            total, gradient = self._evaluate(now, new, selected, slate)
+        after = {**others, "u": new, "guarded": torch.stack([lifted, *also_lifted])}
+        value = attach_gradient(total, h, gradient)
+        if past is not None and past.requires_grad:
+            assert then is not None
+            with torch.no_grad():
+                _, gradient = self._evaluate(then, old, selected_before, slate)
+            value = value + attach_gradient(torch.zeros_like(total), past, gradient)
+        return value, after
+
+    def scatter(self, slate: Slate, rows: Rows) -> None:
+        """Write the rows of this slate, and count."""
+        super().scatter(slate, rows)
+        self.steps.add_(1)
+        self.guarded.add_(rows["guarded"])
+
+    def reset(self) -> None:
+        """Forget everything: every next visit is a first one, and the next step the first."""
+        super().reset()
+        self.steps.zero_()
+        self.guarded.zero_()
+
+    # ---- for the two losses
+
+    def _both_ranks(
+        self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
+    ) -> tuple[RankTerms, RankTerms | None, Tensor, Tensor, Tensor]:
+        """The terms of ĝ at both points, u after and before, and how often u was lifted."""
+        now = RankTerms.of(h, slate, self.surrogate, self.estimator, moved)
+        then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.estimator)
+        old = rows["u"].to(h.dtype)
+        difference: Tensor | float = 0.0 if now.moved is None else now.moved
+        if then is not None:
+            difference = now.estimate - then.estimate
+        size, relevant = list_counts(slate, h.dtype)
+        sampled = slate.active.sum(-1).to(h.dtype)
+        share = self.query_share * (sampled.clamp_min(1.0) / relevant.clamp_min(1.0)).clamp_max(1.0)
+        rates = self._rates(self.gamma, share.unsqueeze(1), h.dtype)
+        new = msvr(old, now.estimate, difference, *rates)
+        new, lifted = lift(new, self.surrogate.at_zero / size.unsqueeze(1), slate.active)
+        first = now.estimate if then is None else then.estimate
+        return now, then, new, torch.where(seen(old), old, first), lifted
+
+    def _both_selections(
+        self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
+    ) -> tuple[Any, Any, Rows, list[Tensor]]:
+        """What selects the top K at both points, the rows after, and how often a guard acted: nothing here."""
+        return None, None, {}, []
+
+    def _evaluate(self, terms: RankTerms, u: Tensor, selected: Any, slate: Slate) -> tuple[Tensor, Tensor]:
+        """The objective and G at one point."""
+        share = self._pair_share(slate, u.dtype)
+        value, slope = self._ndcg(u, slate, u.dtype)
+        return (share * value).sum(), terms.gradient(share * slope)
+
+    def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
+        now, _, new, old, _ = self._both_ranks(h, None, None, slate, rows)
+        return now, old, new
+
+    def _rates(self, gamma: float, share: Tensor | float, dtype: torch.dtype) -> tuple[Tensor | float, Tensor | float]:
+        """(γ, β) of rows that a step draws with probability ``share``."""
+        chosen = gamma if self.schedule is None else self.schedule.gamma(self._time(dtype), share)
+        if self.memory == "moving_average":
+            return chosen, 0.0
+        return chosen, msvr_beta(chosen, share) if self.memory == "msvr" else 1.0 - chosen
+
+    def _time(self, dtype: torch.dtype) -> Tensor:
+        """The number t of the step at hand, from 1."""
+        return (self.steps + 1).to(dtype)
+
+
+class FasterSONG(VarianceReduced):
+    r"""SONG with u tracked by MSVR: the paper's Faster K-SONG without its top-K selection.
+
+    With ĝ(w_t) and ĝ(w_{t−1}) from the same slate, and π the probability that a step draws the pair,
+
+        u_t      = (1 − γ) u_{t−1} + γ ĝ(w_t) + β (ĝ(w_t) − ĝ(w_{t−1})),     β = 1 − γ + (1 − π) / (π (1 − γ))
+        G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
+        G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
+
+    ``loss(scores, slate, before=scores_at_previous_weights)`` has G(w_t) for its gradient in ``scores`` and G(w_{t−1})
+    for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.storm.Storm`. With
+    ``change=directional_derivative_of_scores`` it is MSVR-SP, ∇ĝ(w_t)·(w_t − w_{t−1}) in place of the difference, for
+    an ordinary optimiser; no theorem covers that. With neither, u is the plain moving average of :class:`SONG`.
+
+    A first visit sets u to ĝ(w_t), and the u before it to ĝ(w_{t−1}). MSVR can leave the range of its estimates: u is
+    kept at ℓ(0)/N or above, which an item's own comparison puts into every rank, and ``guarded`` counts how often.
+
+    Args:
+        num_pairs: relevant pairs of the task.
+        num_queries: how many queries steps draw from, for π = (B/num_queries)·min(1, sampled/N⁺).
+        queries_per_batch: B, the most queries that a step may have.
+        gamma: γ in (0, 1), or a :class:`Schedule` of it.
+        memory: β: ``"msvr"``, ``"storm"`` (1 − γ) or ``"moving_average"`` (0; γ may be 1).
+        surrogate, margin, rank_offset, estimator, pair_range, dtype, validate: as for :class:`SONG`.
+
+    >>> from songrank import Slate
+    >>> from songrank.losses.faster_song import FasterSONG
+    >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]))
+    >>> before = torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True)
+    >>> scores = torch.tensor([[0.2, 0.9, -3.0]], requires_grad=True)
+    >>> loss = FasterSONG(num_pairs=1, num_queries=10, queries_per_batch=1)
+    >>> loss(scores, slate, before=before).backward()
+    >>> scores.grad[0, 0] < 0, before.grad[0, 0] < 0
+    (tensor(True), tensor(True))
+
+    """
+
+    def __init__(
+        self,
+        num_pairs: int,
+        num_queries: int,
+        queries_per_batch: int,
+        gamma: float | Schedule = 0.1,
+        memory: str = "msvr",
+        *,
+        surrogate: str = "squared_hinge",
+        margin: float = 1.0,
+        rank_offset: float | None = None,
+        estimator: str = "strata",
+        pair_range: tuple[int, int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(
+            num_pairs,
+            fixed_gamma(gamma, memory),
+            surrogate,
+            margin,
+            rank_offset,
+            estimator=estimator,
+            pair_range=pair_range,
+            dtype=dtype,
+            validate=validate,
+        )
+        self._set_up(num_queries, queries_per_batch, gamma, memory, guards=1)
+
+
+def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> float:
+    """γ if it is a number that this memory can have; a schedule's largest, ½.
+
+    >>> fixed_gamma(0.3, "msvr"), fixed_gamma(Schedule(), "storm")
+    (0.3, 0.5)
+    """
+    if isinstance(gamma, Schedule):
+        return 0.5
+    return check_number(name, gamma, 0.0, 1.0, low_open=True, high_open=memory == "msvr")
+
+
+def lift(values: Tensor, floor: Tensor | float, where: Tensor) -> tuple[Tensor, Tensor]:
+    """The values, no lower than ``floor``, and how many of those ``where`` lay below it by more than rounding.
+
+    >>> lift(torch.tensor([0.5, 2.0, -1.0]), 1.0, torch.tensor([True, True, False]))
+    (tensor([1., 2., 1.]), tensor(1))
+    """
+    low = where & (values < floor * (1.0 - _ROUNDING))
+    return torch.where(values < floor, floor, values), low.sum()

@@ -1,0 +1,50 @@
+"""Schedules of the faster forms: η_t and γ_t as the paper's last theorem couples them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from songrank._checks import check_number
+
+
+@dataclass(frozen=True)
+class Schedule:
+    r"""η_t = c / (c₀ + t)^{1/3} for step sizes, and γ_t = min(½, a·η_t²/π) for what is remembered.
+
+    The theorem takes the model's step as α·η_t, the threshold's as τ·η_t, and each γ as a multiple of η² over the
+    probability π that a row is drawn (1 for the momentum). Its multiples are made of constants that nobody knows for a
+    real model, so one a stands for all of them. (It writes γ_{t+1} for what η_t gives; c₀ takes up that step.)
+
+    Args:
+        c0: c₀ > 0, after how many steps η begins to fall in earnest.
+        a: a > 0, how fast what is remembered is renewed; the γ of the momentum at first, where c is not given.
+        c: c > 0; by default c₀^{1/3}, so that η starts at 1 and a learning rate means what it says.
+
+    >>> schedule = Schedule(c0=1000.0, a=0.1)
+    >>> t = torch.tensor([0.0, 7000.0])
+    >>> schedule.eta(t)
+    tensor([1.0000, 0.5000])
+    >>> schedule.gamma(t), schedule.gamma(t, share=0.1)
+    (tensor([0.1000, 0.0250]), tensor([0.5000, 0.2500]))
+
+    """
+
+    c0: float = 1000.0
+    a: float = 0.1
+    c: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("c0", self.c0, 0.0, low_open=True)
+        check_number("a", self.a, 0.0, low_open=True)
+        if self.c is not None:
+            check_number("c", self.c, 0.0, low_open=True)
+
+    def eta(self, t: Tensor) -> Tensor:
+        """η_t for the step t = 1, 2, …, a floating point tensor."""
+        c = self.c0 ** (1 / 3) if self.c is None else self.c
+        return c * (self.c0 + t).pow(-1 / 3)
+
+    def gamma(self, t: Tensor, share: Tensor | float = 1.0) -> Tensor:
+        """γ_t of rows that a step draws with probability ``share`` = π."""
+        return torch.clamp(self.a * self.eta(t).square() / share, max=0.5)
