@@ -14,10 +14,8 @@ from songrank.training.row_adam import RowAdam
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BETAS, LIMIT = (0.9, 0.999), 198
 ROUNDING = {"rtol": 2e-6, "atol": 1e-6}
-MANY_ROUNDINGS = {"rtol": 3e-5, "atol": 1e-5}  # 210 steps, each half a digit off: one path fuses products and sums
-    "rtol": 3e-5,
-    "atol": 1e-5,
-}  # 210 steps, each off by half a last digit, where one path fuses and one not
+# 210 steps, each off by half a last digit, since one path fuses products and sums and the other does not.
+MANY_ROUNDINGS = {"rtol": 3e-5, "atol": 1e-5}
 
 
 def some_tables(count, rows, width, now):
