@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from songrank import kernels
 from songrank._checks import check_choice, check_int, check_number, fail
 from songrank.losses.base import RankingLoss
+from songrank.losses.faster_song import VarianceReduced
 from songrank.sampling import SlateSampler
 from songrank.training.row_adam import RowAdam
+from songrank.training.storm import Storm
 
 OPTIMISERS = ("adam", "lazy-adam", "sgd")
 _LARGE = 2**22
@@ -34,8 +36,9 @@ class Stage:
         weight_decay: of weights; biases and norms are left alone.
         optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
             algorithm, see :mod:`songrank.training.row_adam`); or ``"sgd"`` for the paper's momentum
-            m = β₁m + (1 − β₁)G.
-        momentum: β₁ of ``"sgd"``.
+            m = β₁m + (1 − β₁)G. A loss of two points (``FasterSONG``, ``FasterKSONG``) takes ``training.storm.Storm``
+            instead: its Adam form for ``"adam"``, its plain one for ``"sgd"``.
+        momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
 
@@ -73,6 +76,11 @@ class Stage:
             check_number("clip", self.clip, 0, low_open=True)
             if self.optimiser == "lazy-adam":
                 fail("clip", self.clip, "none with optimiser='lazy-adam', which never has the whole gradient")
+        if isinstance(self.loss, VarianceReduced):
+            if self.optimiser == "lazy-adam":
+                fail("optimiser", self.optimiser, f"adam or sgd with {type(self.loss).__name__}")
+            if self.clip is not None:
+                fail("clip", self.clip, f"none with {type(self.loss).__name__}, whose two gradients belong together")
 
     def rate(self, epoch: int) -> float:
         """The learning rate in an epoch, counted from 0."""
@@ -88,6 +96,8 @@ class Stage:
             for parameters, decay in zip(_by_decay(model), (self.weight_decay, 0.0), strict=True)
         ]
         groups = [group for group in groups if group["params"]]
+        if isinstance(self.loss, VarianceReduced):
+            return Storm(groups, self.learning_rate, 1.0 - self.momentum, adam=self.optimiser == "adam")
         if self.optimiser == "sgd":
             return torch.optim.SGD(groups, self.learning_rate, momentum=self.momentum, dampening=self.momentum)
         parameters = [parameter for group in groups for parameter in group["params"]]

@@ -21,6 +21,8 @@ from songrank.slate import Slate
 from songrank.training.feeds import Feed
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
+from songrank.training.storm import Storm
+from songrank.training.two_points import forward_both
 
 _EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
 _WORTH_COMPILING = 50_000
@@ -72,7 +74,7 @@ class PlainStep:
     ) -> None:
         self.model, self.feed, self.stage, self.optimiser = model, feed, stage, optimiser
         self.values, self.mixed = values, mixed
-        self.loss: Callable[[Tensor, Slate], Tensor] = stage.loss
+        self.loss: Callable[..., Tensor] = stage.loss
         self.last: tuple[Tensor, Slate] | None = None
 
     def epoch(self) -> Iterator[None]:
@@ -92,14 +94,22 @@ class PlainStep:
         if isinstance(self.optimiser, RowAdam):
             self.optimiser.catch_up(query=slate.query, item=slate.item)
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
-            scores = self.feed.scores(self.model, slate)
-        value = self.loss(scores, slate)
+            scores, before = self._scores(slate)
+        value = self.loss(scores, slate) if before is None else self.loss(scores, slate, before)
         value.backward()  # type: ignore[no-untyped-call]
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
         self.values.add(value.detach())
         self.optimiser.step()
         return scores.detach()
+
+    def _scores(self, slate: Slate) -> tuple[Tensor, Tensor | None]:
+        """Scores at these weights, and for a loss of two points at those of the step before."""
+        if not isinstance(self.optimiser, Storm):
+            return self.feed.scores(self.model, slate), None
+        return forward_both(
+            self.model, self.optimiser.previous(self.model), lambda model: self.feed.scores(model, slate)
+        )
 
     def objective(self) -> float:
         """The readable value of the loss for the last slate."""
@@ -121,7 +131,8 @@ class CapturedStep(PlainStep):
         self.possible = True
         sampler = self.stage.sampler
         self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
-        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed():
+        two_points = isinstance(self.optimiser, Storm)
+        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed() and not two_points:
             self.loss = _compiled(self.stage.loss, warn)
 
     def epoch(self) -> Iterator[None]:
