@@ -142,7 +142,8 @@ class RowAdam(torch.optim.Adam):
             for state in self.state.values():
                 state.setdefault("step", (self._now - 1).float())
             super().step()
-        self._take_steps({kind: torch.cat(some) for kind, some in self._rows.items()}, apply=True)
+        rows = {kind: some[0] if len(some) == 1 else torch.cat(some) for kind, some in self._rows.items()}
+        self._take_steps(rows, apply=True)
         self._rows = {}
 
     def _whole_step(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
