@@ -257,7 +257,7 @@ def test_lazy_adam_is_chosen_by_a_recipe_and_learns(dataset):
 
 
 def test_lazy_adam_refuses_clipping_in_one_line():
-    with pytest.raises(UserError, match="clip goes with adam or sgd: lazy-adam never has the whole gradient") as error:
+    with pytest.raises(UserError, match="is clipped, and lazy-adam never has the whole gradient") as error:
         recipe("lazy-adam", clip=1.0)
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="clip is 1.0; expected none with optimiser='lazy-adam'"):
