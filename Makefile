@@ -37,6 +37,7 @@ bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps libauc==2.0.1
 	$(BIN)/python benchmarks/loss_step.py
 	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/speed.py --only step evaluation lists
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps xgboost==3.2.0
 	$(BIN)/python benchmarks/parse_letor.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/prepare_data.py $(if $(DATA),--data $(DATA))

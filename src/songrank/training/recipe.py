@@ -74,7 +74,7 @@ class _Stage(_Section):
     @model_validator(mode="after")
     def _lazy_or_clipped(self) -> Self:
         if self.clip is not None and self.optimiser == "lazy-adam":
-            raise ValueError("clip goes with adam or sgd: lazy-adam never has the whole gradient")
+            raise ValueError("clipped, and lazy-adam never has the whole gradient; expected no clip, or adam or sgd")
         return self
 
 
