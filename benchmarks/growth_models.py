@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
 
 import torch
@@ -31,19 +32,22 @@ _OPTIMISERS = {
 def by_items(machine: Machine) -> list[Row]:
     """Forward and backward without an optimiser, and what optimisers add to that, by the size of the item table."""
     passes: dict[int, float] = {}
+    by_pair: dict[int, float] = {}
     added: dict[str, dict[int, float]] = {name: {} for name in _OPTIMISERS}
     for items in ITEM_SIZES:
         if _COPIES * 4 * 2 * DIM * (items + QUERIES) > room(machine.device):
             print(f"{items:,} items: not enough memory for the model and its optimiser")
             break
         passes[items], _ = _pass(machine, items, "adam", "auto", update=False)
+        by_pair[items], _ = _pass(machine, items, "adam", "auto", update=False, once_per_pair=True)
         kinds = {}
         for name, (optimiser, speed) in _OPTIMISERS.items():
             taken, kinds[name] = _pass(machine, items, optimiser, speed, update=True)
             added[name][items] = taken - passes[items]
     largest = max(passes)
     work = neumf_pairs(ROWS * COLUMNS, min(largest, ROWS * COLUMNS), DIM)
-    rows = flat_rows(machine, "forward and backward by items", passes, work.times(BACKWARD))
+    rows = flat_rows(machine, "forward and backward, items once per pair, by items", by_pair, work.times(BACKWARD))
+    rows.append(size_row(machine, "forward and backward as trained, by items", passes, work.times(BACKWARD)))
     adam = dense_adam(2 * DIM * (largest + QUERIES))
     for name, found in added.items():
         row = size_row(machine, name, found, adam if name.startswith("dense") else None)
@@ -51,8 +55,14 @@ def by_items(machine: Machine) -> list[Row]:
     return rows
 
 
-def _pass(machine: Machine, items: int, optimiser: str, speed: str, *, update: bool) -> tuple[float, str]:
-    """Milliseconds of forward and backward, with or without the update, and the optimiser's name."""
+def _pass(
+    machine: Machine, items: int, optimiser: str, speed: str, *, update: bool, once_per_pair: bool = False
+) -> tuple[float, str]:
+    """Milliseconds of forward and backward, with or without the update, and the optimiser's name.
+
+    Where items are fewer than pairs, NeuMF works out an item's half of its first layer once for each item. That is a
+    shortcut for small catalogues; ``once_per_pair`` goes without it, as large ones must.
+    """
     relevance = even_relevance(QUERIES, 1_000, FEWEST, MOST).to(machine.device)
     sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
     with machine.device:
@@ -60,7 +70,13 @@ def _pass(machine: Machine, items: int, optimiser: str, speed: str, *, update: b
         pool = torch.randint(items, (_POOL[machine.device.type], ROWS, COLUMNS))
         query = torch.randperm(QUERIES)[:ROWS]
     made = make_stage(make_loss("song", relevance), sampler, optimiser=optimiser).make_optimiser(model, speed=speed)
+    assert isinstance(model, models.NeuMF)
     item = pool[0].clone()
+    if once_per_pair:
+        model.num_items = sys.maxsize
+    if once_per_pair or (not update and isinstance(made, RowAdam)):  # as RowAdam has them for a step
+        for table in itertools.chain(*model.row_tables(0 if once_per_pair else item.numel()).values()):
+            table.sparse = True
 
     def work() -> None:
         made.zero_grad(set_to_none=True)
@@ -88,6 +104,6 @@ def by_scores(machine: Machine) -> list[Row]:
     each = [1e9 * value / (users * catalogue) for (users, catalogue), value in seconds.items()]
     shown = ", ".join(f"{users:,} × {catalogue:,} {value:.4g} s" for (users, catalogue), value in seconds.items())
     return [
-        Row("evaluation, time a score, most", max(each), "ns", notes=[shown]),
-        Row("  largest / smallest", max(each) / min(each), "×", SPREAD_TARGET),
+        Row("evaluation, time a score, largest", each[-1], "ns", notes=[shown]),
+        Row("  a score of the largest / of the smallest", each[-1] / each[0], "×", SPREAD_TARGET),
     ]

@@ -20,6 +20,7 @@ SHAPE = (ROWS, RELEVANT, IRRELEVANT)
 SOFT_SORTS = ("neural-ndcg", "pirank")
 OUTSIDE_TARGET = (*SOFT_SORTS, "gumbel-approx-ndcg")
 STEP_TARGET, LOSS_TARGET, MEMORY_TARGET = 0.40, 1.3, 2.0
+TWO_POINTS_TARGET = 2.0  # of SONG's: two plain steps
 
 
 def neumf_training_step(machine: Machine, loss: str = "song", speed: str = "auto") -> TrainingStep:
@@ -79,6 +80,8 @@ def loss_rows(machine: Machine) -> Iterator[Row]:
         taken = milliseconds({name: step}, machine.device, machine.rounds, warm_up)[name]
         song = song or taken
         target = None if name in OUTSIDE_TARGET else STEP_TARGET if name == "song" else LOSS_TARGET * song
+        if name.startswith("faster"):
+            target = TWO_POINTS_TARGET * song
         notes = [] if name == "song" else [f"{taken / song:.2f} × SONG's"]
         yield Row(f"a training step, {name}", taken, "ms", target, _floor(machine), notes=notes)
         del step

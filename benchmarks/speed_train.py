@@ -16,12 +16,21 @@ from typing import Any
 
 from floors import Work, catalogue_evaluation, neumf_pairs, neumf_step
 from speed_machine import DIM, IRRELEVANT, PAIRS, QUERIES, RELEVANT, ROWS, Machine
+from speed_step import MEMORY_TARGET
 from speed_table import Row
 
 from songrank.data import Dataset, open_dataset, prepare
 
 RECIPE, EVERY, CANDIDATES, SECONDS_TARGET = "movielens-20m", 5, 1000, 60.0
 
+_COMMAND = """
+import json, torch
+from songrank.cli import main
+try:
+    main()
+finally:
+    print(json.dumps({"peak": torch.cuda.max_memory_allocated(), "held": torch.cuda.max_memory_reserved()}), flush=True)
+"""
 _WITHOUT_COMMAND = """
 import json, sys
 from songrank.training.recipe_files import load_recipe
@@ -32,16 +41,22 @@ Run.begin(load_recipe(recipe, changes), folder, observe=lambda line: print(json.
 
 
 def train_rows(machine: Machine) -> list[Row]:
-    """Wall seconds, where they go, and the floor of all steps and evaluations."""
+    """Wall seconds, where they go, the floor of all steps and evaluations, and the memory of the GPU."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         dataset = _data(machine, machine.data or scratch / "data")
         seconds, lines, notes = _train(machine, dataset, scratch / "run")
     warm_up, fine_tuning = machine.epochs
+    memory = [line for _, line in lines if "peak" in line]
+    lines = [(second, line) for second, line in lines if "stage" in line]
     name = f"songrank train, {warm_up} + {fine_tuning} epochs, and test"
     target = SECONDS_TARGET if machine.epochs == (20, 120) and machine.pairs == PAIRS else None
     notes = [_where(lines, seconds), f"{dataset.num_queries:,} users, {dataset.num_pairs:,} pairs", *notes]
-    return [Row(name, seconds, "s", target, machine.floor(_work(machine, dataset)) / 1e3, notes=notes)]
+    rows = [Row(name, seconds, "s", target, machine.floor(_work(machine, dataset)) / 1e3, notes=notes)]
+    if machine.gpu and memory:
+        held = f"torch held {memory[0]['held'] / 1e9:.2f} GB at most"
+        rows.append(Row("  peak GPU memory", memory[0]["peak"] / 1e9, "GB", MEMORY_TARGET, notes=[held]))
+    return rows
 
 
 def _data(machine: Machine, folder: Path) -> Dataset:
@@ -56,10 +71,10 @@ def _data(machine: Machine, folder: Path) -> Dataset:
 def _train(
     machine: Machine, dataset: Dataset, run: Path
 ) -> tuple[float, list[tuple[float, dict[str, Any]]], list[str]]:
-    """Wall seconds, and each line of the history with the second at which it came."""
+    """Wall seconds, each line of the history with the second at which it came, and what is to be said."""
     changes = [f"data={dataset.path}", f"device={machine.device.type}", f"validation.every={EVERY}"]
     changes += [f"warm_up.epochs={machine.epochs[0]}", f"fine_tuning.epochs={machine.epochs[1]}"]
-    command = [sys.executable, "-m", "songrank.cli", "train", RECIPE, *changes, "-o", str(run), "--json"]
+    command = [sys.executable, "-c", _COMMAND, "train", RECIPE, *changes, "-o", str(run), "--json"]
     notes = []
     if importlib.util.find_spec("typer") is None:
         command = [sys.executable, "-c", _WITHOUT_COMMAND, RECIPE, str(run), *changes]
@@ -69,7 +84,7 @@ def _train(
         assert process.stdout is not None
         for text in process.stdout:
             line = json.loads(text)
-            if "stage" in line:
+            if "stage" in line or "peak" in line:
                 lines.append((time.perf_counter() - begun, line))
     seconds = time.perf_counter() - begun
     if process.returncode:

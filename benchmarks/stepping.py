@@ -41,8 +41,13 @@ class MemoryFeed:
 
 def make_loss(name: str, relevance: Relevance, **options: Any) -> RankingLoss:
     """A loss by its name in recipes, with memory for these pairs."""
-    sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": 0}
-    given = {"name": name, **({"k": K} if name == "k-song" else {}), **options}
+    sizes = {
+        "num_pairs": relevance.num_pairs,
+        "num_queries": relevance.num_queries,
+        "seed": 0,
+        "queries_per_batch": 256,
+    }
+    given = {"name": name, **({"k": K} if name.endswith("k-song") else {}), **options}
     loss: RankingLoss = make_component("loss", given, sizes).to(relevance.device)
     return loss
 

@@ -217,7 +217,7 @@ def test_a_model_that_looks_at_its_numbers_goes_the_plain_way_after_one_warning(
 @needs_kernels
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_a_compiled_loss_trains_as_it_does_uncompiled(loss, dataset, monkeypatch):
-    what = recipe({"epochs": 3}, {"name": loss, **({"k": 20} if loss == "k-song" else {})})
+    what = recipe({"epochs": 3}, {"name": loss, **({"k": 20} if loss.endswith("k-song") else {})})
     plain = trained(what, dataset)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -225,9 +225,10 @@ def test_a_compiled_loss_trains_as_it_does_uncompiled(loss, dataset, monkeypatch
     warnings = []
     compiled = make_trainer(what, dataset, warn=warnings.append)
     compiled.run()
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
-    if loss == "gumbel-approx-ndcg":  # torch 2.11 writes a kernel for it that Triton refuses
-        warnings = [line for line in warnings if "cannot be compiled" not in line]
+    if loss == "gumbel-approx-ndcg" and warnings:  # torch 2.11 writes a kernel for it that Triton refuses
+        assert "cannot be compiled" in warnings.pop()
+    else:
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     assert not warnings
     assert_alike(plain, compiled)
 
@@ -278,14 +279,19 @@ def test_a_recorded_step_does_what_the_plain_one_does(loss, tmp_path):
     runs = []
     for speed in ("plain", "auto"):
         warnings = []
-        stage = {"epochs": 4, "learning_rate": 1e-3, "decay": {2: 0.5}, "clip": 5.0}
+        stage = {
+            "epochs": 4,
+            "learning_rate": 1e-3,
+            "decay": {2: 0.5},
+            "clip": None if loss.startswith("faster") else 5.0,
+        }
         recipe = Recipe.read(
             {
                 "data": "x",
                 "model": {"name": "neumf", "dim": 16, "dropout": 0.0},
                 "batch": {"queries": 64, "relevant": 5, "irrelevant": 30},
                 "warm_up": {"epochs": 0},
-                "loss": {"name": loss, **({"k": 20} if loss == "k-song" else {})},
+                "loss": {"name": loss, **({"k": 20} if loss.endswith("k-song") else {})},
                 "fine_tuning": stage,
                 "device": "cuda",
             }

@@ -199,10 +199,12 @@ def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(
 
     def gradient(labels, kind):
         whole = {"num_pairs": 0, "gamma": 1.0}  # nothing to remember
-        more = {"song": whole, "listwise-ce": whole, "k-song": {**whole, "num_queries": 5, "k": 3}}.get(name, {})
+        more = {"song": whole, "listwise-ce": whole, "k-song": {**whole, "num_queries": 5, "k": 3}}
+        more["faster-song"] = {**whole, "num_queries": 5, "queries_per_batch": 5}
+        more["faster-k-song"] = {**more["faster-song"], "k": 3}
         moved = scores.clone().requires_grad_()
-        slate = Slate.from_batch(labels, torch.arange(5), k=3 if name == "k-song" else None, gain=kind)
-        LOSSES[name](**more)(moved, slate).backward()
+        slate = Slate.from_batch(labels, torch.arange(5), k=3 if name.endswith("k-song") else None, gain=kind)
+        LOSSES[name](**more.get(name, {}))(moved, slate).backward()
         return moved.grad
 
     weighted = gradient(torch.from_numpy(weighted_labels(label, weight)).float(), "exp2")

@@ -220,7 +220,10 @@ def test_a_cast_leaves_what_is_remembered_as_it_is():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"gamma": 1.0}, "gamma is 1.0"),
+        ({"gamma": 1.0, "memory": "msvr"}, "gamma is 1.0"),
+        ({"gamma": 1.1}, "gamma is 1.1"),
+        ({"points": 3}, "points is 3; expected 1 or 2"),
+        ({"active_queries": 0}, "active_queries is 0"),
         ({"memory": "sarah"}, "memory is 'sarah'"),
         ({"queries_per_batch": 0}, "at least"),
     ],

@@ -1,16 +1,19 @@
-"""Faster forms in the training loop: two points a step, stopped and gone on with, the same bits."""
+"""Faster forms in the training loop and in recipes: stopped and gone on with, the same bits."""
 
 import pytest
 import torch
 
 from songrank import SlateSampler, models
 from songrank.data import open_dataset, prepare
+from songrank.errors import UserError
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
 from songrank.losses.schedules import Schedule
+from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
+from songrank.training.recipe import Recipe
 from songrank.training.stages import Stage
 
 
@@ -58,3 +61,92 @@ def test_what_cannot_go_with_two_points_is_refused(folder):
     for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}):
         with pytest.raises(ValueError, match="FasterSONG"):
             Stage("fine-tuning", stage.loss, stage.sampler, 1, 1e-3, **wrong)
+
+
+STAGE = {"epochs": 2, "learning_rate": 5e-3}
+FORMS = {
+    "two points": {},
+    "one point": {"loss": {"points": 1}},
+    "the paper's": {"loss": {"memory": "msvr", "gamma": {"c0": 50.0, "a": 0.2}}, "fine_tuning": {"optimiser": "sgd"}},
+}
+
+
+def by_recipe(dataset, model, name, form, checkpoints=None):
+    more = FORMS[form]
+    k = {"k": 5} if name == "faster-k-song" else {}
+    recipe = Recipe.read(
+        {
+            "data": "x",
+            "model": model,
+            "batch": {"queries": 8, "relevant": 4, "irrelevant": 10},
+            "warm_up": {"epochs": 1},
+            "loss": {"name": name, **k, **more.get("loss", {})},
+            "fine_tuning": {**STAGE, **more.get("fine_tuning", {})},
+            "device": "cpu",
+        }
+    )
+    kept = None if checkpoints is None else Checkpoints(checkpoints)
+    return make_trainer(recipe, dataset, checkpoints=kept, warn=lambda message: None)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["faster-song", "faster-k-song"])
+@pytest.mark.parametrize("task", ["recommendation", "search", "labelling"])
+def test_a_recipe_trains_each_form_on_each_task_and_goes_on_where_it_stopped(task, name, form, tasks, tmp_path):
+    dataset, model = tasks[task]
+    whole = by_recipe(dataset, model, name, form)
+    whole.run()
+    assert all(torch.isfinite(weight).all() for weight in whole.model.parameters())
+    loss = whole.stages[-1].loss
+    assert (loss.steps > 0, loss.query_share <= 1.0) == (True, True)
+    stop = whole.at.step - 2
+    first = by_recipe(dataset, model, name, form, tmp_path)
+    first.tick = lambda: first.stop() if first.at.step == stop else None
+    first.run()
+    second = by_recipe(dataset, model, name, form, tmp_path)
+    second.run()
+    assert second.at.history == whole.at.history
+    for key, value in whole.model.state_dict().items():
+        assert torch.equal(value, second.model.state_dict()[key]), key
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks")
+    ids = prepare("synthetic", None, folder / "ids", queries=60, items=50, pairs=900)
+    lists = prepare("synthetic", None, folder / "lists", task="search", queries=60)
+    labels = prepare("synthetic", None, folder / "labels", task="labelling", queries=60, items=30)
+    small = {"hidden": [8], "dropout": 0.1}
+    return {
+        "recommendation": (ids, {"name": "neumf", "dim": 8, "hidden": [8]}),
+        "search": (lists, {"name": "context-aware", "dim": 8, "blocks": 1, "feed_forward": 8}),
+        "labelling": (labels, {"name": "label-mlp", **small}),
+    }
+
+
+def test_a_schedule_reaches_both_memory_and_steps(folder):
+    trainer = by_recipe(open_dataset(folder), {"name": "neumf", "dim": 8, "hidden": [8]}, "faster-song", "the paper's")
+    stage = trainer.stages[-1]
+    assert stage.loss.schedule == Schedule(c0=50.0, a=0.2)
+    assert stage.make_optimiser(trainer.model).schedule == stage.loss.schedule
+
+
+def test_a_correction_is_for_losses_of_two_points():
+    recipe = {"data": "x", "model": "neumf", "fine_tuning": {**STAGE, "correction": 2.0}}
+    with pytest.raises(UserError, match=r"fine_tuning.correction is 2.0; expected less than or equal to 1"):
+        Recipe.read(recipe)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "message"),
+    [
+        ("x", "loss.gamma is 'x'; expected a valid number"),
+        ({"c0": -1}, r"loss.gamma.c0 is -1.0; expected a number in \(0, inf\)"),
+        ({"b": 1}, "loss.gamma.b is no key of a schedule; expected one of c0, a, c"),
+        ({"a": "x"}, "loss.gamma.a is 'x'; expected a valid number"),
+    ],
+)
+def test_a_wrong_schedule_is_one_line(gamma, message):
+    recipe = {"data": "x", "model": "neumf", "loss": {"name": "faster-song", "gamma": gamma}, "fine_tuning": STAGE}
+    with pytest.raises(UserError, match=f"^{message}$"):
+        Recipe.read(recipe)

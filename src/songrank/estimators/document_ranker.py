@@ -30,7 +30,7 @@ class DocumentRanker(RankingEstimator):
     """Learns to rank the documents of queries by their features, with the keywords of ``LGBMRanker``.
 
     Args:
-        loss: one of 13: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
+        loss: one of 15: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
         model: ``"mlp"``, ``"context-aware"``, or a dict with options; None for the recipe's, an MLP.
         recipe: a shipped recipe or a YAML file to start from.
         epochs: of fine-tuning; None for the recipe's.

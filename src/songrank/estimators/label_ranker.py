@@ -30,7 +30,7 @@ class LabelRanker(RankingEstimator):
     """Learns which labels fit a text or an instance, and ranks all of them for new ones.
 
     Args:
-        loss: one of 13: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
+        loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
         model: ``"label-mlp"`` for features, ``"xml-cnn"`` for texts, or a dict with options; None for the recipe's.
         recipe: a shipped recipe or a YAML file to start from; None: ``labelling``, for texts ``labelling-text``.
         epochs: of fine-tuning; None for the recipe's.

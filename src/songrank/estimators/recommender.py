@@ -36,7 +36,7 @@ class Recommender(RankingEstimator):
     """Learns from who met what, and recommends what each user has not met yet.
 
     Args:
-        loss: one of 13: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
+        loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, or a dict with options; None for the recipe's.
         recipe: a shipped recipe or a YAML file to start from.
         epochs: of fine-tuning; None for the recipe's.

@@ -8,7 +8,8 @@ from songrank.data.errors import DataError
 from songrank.data.storage import Array
 from songrank.estimators.features import unmasked
 
-WEIGHTED_LOSSES = ("song", "k-song", "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
+_OF_RANKS = ("song", "k-song", "faster-song", "faster-k-song")
+WEIGHTED_LOSSES = (*_OF_RANKS, "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
 """Losses that are functions of gains, so that a weight of a document means the same in all of them."""
 
 
@@ -43,7 +44,7 @@ def check_weighted_loss(loss: str) -> None:
     >>> check_weighted_loss("bce")
     Traceback (most recent call last):
     songrank.data.errors.DataError: sample_weight multiplies gains, and the loss bce has none; leave it out, or choose \
-song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
+song, k-song, faster-song, faster-k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
     """
     if loss not in WEIGHTED_LOSSES:
         some, last = ", ".join(WEIGHTED_LOSSES[:-1]), WEIGHTED_LOSSES[-1]

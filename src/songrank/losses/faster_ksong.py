@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int
 from songrank.losses.base import Rows, list_counts
 from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
 from songrank.losses.ksong import KSONG, _Selection
@@ -36,9 +35,9 @@ class FasterKSONG(VarianceReduced, KSONG):
         num_queries: queries of the task.
         k: K; the slates must be made for the same k.
         queries_per_batch: B, the most queries that a step may have.
-        gamma: γ of u in (0, 1), or a :class:`Schedule` for u, s, z and λ's step.
+        gamma: γ of u in (0, 1], or a :class:`Schedule` for u, s, z and λ's step.
         memory: as for :class:`FasterSONG`; of u, s and z.
-        active_queries: how many queries steps draw from, for π; ``num_queries`` by default.
+        points, active_queries: as for :class:`FasterSONG`.
         threshold_step: ``"gradient"``, the algorithm's, or ``"newton"``: λ − τ η_t z / s, within
             the reach that :class:`KSONG` allows.
         threshold_rate: τ.
@@ -72,10 +71,11 @@ class FasterKSONG(VarianceReduced, KSONG):
         k: int,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
-        memory: str = "msvr",
+        memory: str = "storm",
         mode: str = "theoretical",
         rank_offset: float | None = None,
         *,
+        points: int = 2,
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
@@ -122,8 +122,8 @@ class FasterKSONG(VarianceReduced, KSONG):
             dtype=dtype,
             validate=validate,
         )
-        active = num_queries if active_queries is None else check_int("active_queries", active_queries)
-        self._set_up(active, queries_per_batch, gamma, memory, guards=2)
+        active = num_queries if active_queries is None else active_queries
+        self._set_up(active, queries_per_batch, gamma, memory, points, guards=2)
         self.slope = MemoryTable(num_queries, query_range, dtype=dtype, name="queries")
         self.register_buffer("last_query", torch.full((queries_per_batch,), -1))
         self.register_buffer("last_threshold", torch.full((queries_per_batch,), UNSEEN, dtype=dtype))

@@ -32,11 +32,20 @@ class VarianceReduced(SONG):
     """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂, to be possible values at all."""
 
     def _set_up(
-        self, num_queries: int, queries_per_batch: int, gamma: float | Schedule, memory: str, guards: int
+        self,
+        active_queries: int,
+        queries_per_batch: int,
+        gamma: float | Schedule,
+        memory: str,
+        points: int,
+        guards: int,
     ) -> None:
         self.memory = check_choice("memory", memory, MEMORIES)
+        self.points = check_int("points", points)
+        if points > 2:
+            fail("points", points, "1 or 2")
         self.queries_per_batch = check_int("queries_per_batch", queries_per_batch)
-        self.query_share = min(1.0, self.queries_per_batch / check_int("num_queries", num_queries))
+        self.query_share = min(1.0, self.queries_per_batch / check_int("active_queries", active_queries))
         self.schedule = gamma if isinstance(gamma, Schedule) else None
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("guarded", torch.zeros(guards, dtype=torch.int64))
@@ -174,10 +183,14 @@ class FasterSONG(VarianceReduced):
 
     Args:
         num_pairs: relevant pairs of the task.
-        num_queries: how many queries steps draw from, for π = (B/num_queries)·min(1, sampled/N⁺).
+        num_queries: queries of the task.
         queries_per_batch: B, the most queries that a step may have.
-        gamma: γ in (0, 1), or a :class:`Schedule` of it.
-        memory: β: ``"msvr"``, ``"storm"`` (1 − γ) or ``"moving_average"`` (0; γ may be 1).
+        gamma: γ in (0, 1], or a :class:`Schedule` of it.
+        memory: β: ``"msvr"``, the paper's, as above; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
+            ``"moving_average"``, 0. With the last two γ may be 1.
+        points: how a ``songrank.training.Stage`` calls it: at 2 points, or at 1 with the derivative of the scores.
+        active_queries: how many queries steps draw from, for π = (B/active_queries)·min(1, sampled/N⁺);
+            ``num_queries`` by default.
         surrogate, margin, rank_offset, estimator, pair_range, dtype, validate: as for :class:`SONG`.
 
     >>> from songrank import Slate
@@ -198,8 +211,10 @@ class FasterSONG(VarianceReduced):
         num_queries: int,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
-        memory: str = "msvr",
+        memory: str = "storm",
         *,
+        points: int = 2,
+        active_queries: int | None = None,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
         rank_offset: float | None = None,
@@ -219,7 +234,9 @@ class FasterSONG(VarianceReduced):
             dtype=dtype,
             validate=validate,
         )
-        self._set_up(num_queries, queries_per_batch, gamma, memory, guards=1)
+        check_int("num_queries", num_queries)
+        active = num_queries if active_queries is None else active_queries
+        self._set_up(active, queries_per_batch, gamma, memory, points, guards=1)
 
 
 def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> float:

@@ -3,6 +3,8 @@
 from songrank.losses.approx_ndcg import ApproxNDCG
 from songrank.losses.base import RankingLoss
 from songrank.losses.bce import PointwiseBCE
+from songrank.losses.faster_ksong import FasterKSONG
+from songrank.losses.faster_song import FasterSONG
 from songrank.losses.gumbel_approx_ndcg import GumbelApproxNDCG
 from songrank.losses.ksong import KSONG
 from songrank.losses.lambdarank import LambdaRank
@@ -18,6 +20,8 @@ from songrank.losses.song import SONG
 LOSSES: dict[str, type[RankingLoss]] = {
     "song": SONG,
     "k-song": KSONG,
+    "faster-song": FasterSONG,
+    "faster-k-song": FasterKSONG,
     "listwise-ce": ListwiseCE,
     "softmax": SoftmaxCE,
     "bce": PointwiseBCE,
@@ -30,4 +34,4 @@ LOSSES: dict[str, type[RankingLoss]] = {
     "neural-ndcg": NeuralNDCG,
     "pirank": PiRank,
 }
-"""The paper's two losses, their warm-up, and the baselines."""
+"""The paper's two losses, their faster forms, their warm-up, and the baselines."""

@@ -40,10 +40,14 @@ class Schedule:
         if self.c is not None:
             check_number("c", self.c, 0.0, low_open=True)
 
+    @property
+    def start(self) -> float:
+        """The constant c, given or not."""
+        return self.c0 ** (1 / 3) if self.c is None else self.c
+
     def eta(self, t: Tensor) -> Tensor:
         """η_t for the step t = 1, 2, …, a floating point tensor."""
-        c = self.c0 ** (1 / 3) if self.c is None else self.c
-        return c * (self.c0 + t).pow(-1 / 3)
+        return self.start * (self.c0 + t).pow(-1 / 3)
 
     def gamma(self, t: Tensor, share: Tensor | float = 1.0) -> Tensor:
         """γ_t of rows that a step draws with probability ``share`` = π."""

@@ -14,6 +14,8 @@ WARM_UP = "warm-up"
 _OBJECTIVES = {
     "song": "estimated NDCG of the slates",
     "k-song": "estimated top-K NDCG of the slates",
+    "faster-song": "estimated NDCG of the slates",
+    "faster-k-song": "estimated top-K NDCG of the slates",
     "listwise-ce": "estimated −ln likelihood of a relevant item",
 }
 

@@ -144,6 +144,7 @@ def policies(recipe: Recipe) -> dict[str, Any]:
 
 def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stage]:
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
+    sizes |= {"queries_per_batch": recipe.batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
     stages: list[Stage] = []
     for number, (section, loss) in enumerate(
         ((recipe.warm_up, recipe.warm_up.loss), (recipe.fine_tuning, recipe.loss))

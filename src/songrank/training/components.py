@@ -18,7 +18,7 @@ Kinds = Mapping[str, type[nn.Module]]
 
 # Filled in from the data set or by training itself, so no recipe sets them; the numbers serve for checking alone.
 _FILLED_IN = {"num_queries": 2, "num_items": 2, "num_labels": 2, "num_features": 2, "vocabulary": 3, "num_pairs": 1}
-_FILLED_IN |= {"seed": 0}
+_FILLED_IN |= {"seed": 0, "queries_per_batch": 2, "active_queries": 2}
 _NOT_IN_RECIPES = {*_FILLED_IN, "pair_range", "query_range", "dtype", "validate"}
 KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
 
@@ -74,5 +74,8 @@ def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, 
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
     kind = KINDS[section][values["name"]]
     known = inspect.signature(kind).parameters
-    options = {key: value for key, value in values.items() if key != "name"}
+    checked = option_class(kind).model_validate(  # type: ignore[arg-type]
+        {key: value for key, value in values.items() if key != "name"}
+    )
+    options = {key: getattr(checked, key) for key in checked.model_fields_set}
     return kind(**{key: value for key, value in sizes.items() if key in known}, **options)

@@ -17,6 +17,7 @@ from songrank.metrics.catalogue import MEMORY
 from songrank.relevance import Relevance
 from songrank.slate import Slate
 
+_EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
@@ -101,7 +102,7 @@ class CatalogueFeed:
                 return evaluate_sampled(
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
-            memory = MEMORY.get(self.device.type, MEMORY["cpu"])
+            memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
             step = max(1, memory // max(1, self._bytes_a_query(split)))
 
             def score_all(query: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from pydantic import (
 
 from songrank.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
+from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.training.components import check_component
 
@@ -68,7 +69,10 @@ class _Stage(_Section):
         "adam",
         description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
     )
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd, and of the faster losses")
+    correction: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="of the faster losses' momentum; none: 1 with sgd, 0.03 with adam"
+    )
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 
     @model_validator(mode="after")
@@ -173,7 +177,14 @@ class Recipe(_Section):
             return cls.model_validate(values)
         except ValidationError as errors:
             where = f"{place}: " if place else ""
-            raise UserError(where + _complaint(cls, dict(errors.errors(include_url=False)[0]))) from None
+            raise UserError(where + _complaint(cls, _first(errors))) from None
+
+
+def _first(errors: ValidationError) -> dict[str, Any]:
+    """The first fault; of a value that may be a number or keys and values, and is the latter, the fault within."""
+    first, *others = errors.errors(include_url=False)
+    same = [other for other in others if other["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]]
+    return dict(same[-1] if same and isinstance(first["input"], dict) else first)
 
 
 def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
@@ -181,8 +192,10 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     words = [str(part) for part in error["loc"] if part not in _NO_KEYS]
     key = ".".join(words)
     cause = error.get("ctx", {}).get("error")
-    if words and words[-1] in ("model", "loss") and isinstance(cause, ValueError):
+    if (error["loc"] or [""])[-1] in ("model", "loss", "Schedule") and isinstance(cause, ValueError):
         return f"{key}.{cause}"
+    if error["type"] == "unexpected_keyword_argument":
+        return f"{key} is no key of a schedule; expected one of {', '.join(Schedule.__dataclass_fields__)}"
     if error["type"] in ("extra_forbidden", "invalid_key"):
         return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
@@ -199,7 +212,7 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
-_NO_KEYS = ("constrained-int", "int", "none", "[key]")  # what pydantic adds to the path of a value
+_NO_KEYS = ("constrained-int", "int", "float", "Schedule", "none", "[key]")  # what pydantic adds to the path of a value
 
 
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from songrank.errors import UserError, shown
 from songrank.losses.registry import LOSSES
 from songrank.training.recipe import Recipe
 
+_PLAIN_FORM = {"faster-song": "song", "faster-k-song": "k-song"}  # what a recipe says of it holds for its faster form
 _NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
 
 
@@ -27,7 +28,8 @@ def shipped_recipes() -> dict[str, str]:
 def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
     """A recipe from a file, or a shipped one by its name, with changes in the words of the command line.
 
-    First what the file says, then what its ``losses`` say about the loss that was chosen, then the changes.
+    First what the file says, then what its ``losses`` say about the loss that was chosen (a faster form that they do
+    not name takes what is said about its plain form), then the changes.
 
     >>> recipe = load_recipe("movielens-1m", ["loss=k-song", "loss.gamma=0.3", "seed=1"])
     >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
@@ -85,7 +87,8 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
         if section is not None and not isinstance(section, dict):
             raise UserError(f"{place}: losses.{name} is {shown(section)}; expected keys and values")
     values["loss"] = given if chosen == given["name"] else {"name": chosen}
-    values = _merged(values, by_loss.get(str(chosen)) or {}, f"{place}: losses.{chosen}")
+    told = next((name for name in (str(chosen), _PLAIN_FORM.get(str(chosen))) if name in by_loss), None)
+    values = _merged(values, by_loss.get(told) or {}, f"{place}: losses.{told}")
     for path, value in pairs:
         entry: Any = (
             _named(value, _named(values.get(path[0]))["name"]) if path[0] in _NAMED and len(path) == 1 else value

@@ -36,9 +36,10 @@ class Stage:
         weight_decay: of weights; biases and norms are left alone.
         optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
             algorithm, see :mod:`songrank.training.row_adam`); or ``"sgd"`` for the paper's momentum
-            m = β₁m + (1 − β₁)G. A loss of two points (``FasterSONG``, ``FasterKSONG``) takes ``training.storm.Storm``
-            instead: its Adam form for ``"adam"``, its plain one for ``"sgd"``.
+            m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` take ``training.storm.Storm`` instead: its Adam form
+            for ``"adam"``, its plain one for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
+        correction: of ``Storm``, for losses of two points; None for what is usual there.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
 
@@ -60,6 +61,7 @@ class Stage:
     weight_decay: float = 0.0
     optimiser: str = "adam"
     momentum: float = 0.9
+    correction: float | None = None
     reset_head: bool = False
     clip: float | None = None
 
@@ -79,8 +81,10 @@ class Stage:
         if isinstance(self.loss, VarianceReduced):
             if self.optimiser == "lazy-adam":
                 fail("optimiser", self.optimiser, f"adam or sgd with {type(self.loss).__name__}")
-            if self.clip is not None:
+            if self.clip is not None and self.loss.points == 2:
                 fail("clip", self.clip, f"none with {type(self.loss).__name__}, whose two gradients belong together")
+        elif self.correction is not None:
+            fail("correction", self.correction, "none but with a loss of two points: faster-song or faster-k-song")
 
     def rate(self, epoch: int) -> float:
         """The learning rate in an epoch, counted from 0."""
@@ -97,7 +101,14 @@ class Stage:
         ]
         groups = [group for group in groups if group["params"]]
         if isinstance(self.loss, VarianceReduced):
-            return Storm(groups, self.learning_rate, 1.0 - self.momentum, adam=self.optimiser == "adam")
+            return Storm(
+                groups,
+                self.learning_rate,
+                1.0 - self.momentum,
+                adam=self.optimiser == "adam",
+                correction=self.correction if self.loss.points == 2 else 0.0,
+                schedule=self.loss.schedule,
+            )
         if self.optimiser == "sgd":
             return torch.optim.SGD(groups, self.learning_rate, momentum=self.momentum, dampening=self.momentum)
         parameters = [parameter for group in groups for parameter in group["params"]]

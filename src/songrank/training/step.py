@@ -16,13 +16,14 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.losses.base import RankingLoss
+from songrank.losses.faster_song import VarianceReduced
 from songrank.sampling import drawing
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.storm import Storm
-from songrank.training.two_points import forward_both
+from songrank.training.two_points import directional, forward_both
 
 _EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
 _WORTH_COMPILING = 50_000
@@ -94,8 +95,8 @@ class PlainStep:
         if isinstance(self.optimiser, RowAdam):
             self.optimiser.catch_up(query=slate.query, item=slate.item)
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
-            scores, before = self._scores(slate)
-        value = self.loss(scores, slate) if before is None else self.loss(scores, slate, before)
+            scores, more = self._scores(slate)
+        value = self.loss(scores, slate, **more)
         value.backward()  # type: ignore[no-untyped-call]
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
@@ -103,13 +104,20 @@ class PlainStep:
         self.optimiser.step()
         return scores.detach()
 
-    def _scores(self, slate: Slate) -> tuple[Tensor, Tensor | None]:
-        """Scores at these weights, and for a loss of two points at those of the step before."""
-        if not isinstance(self.optimiser, Storm):
-            return self.feed.scores(self.model, slate), None
-        return forward_both(
-            self.model, self.optimiser.previous(self.model), lambda model: self.feed.scores(model, slate)
-        )
+    def _scores(self, slate: Slate) -> tuple[Tensor, dict[str, Tensor]]:
+        """Scores at these weights, and what a faster loss needs besides: those before, or the change since then."""
+
+        def scores(model: nn.Module) -> Tensor:
+            return self.feed.scores(model, slate)
+
+        if not isinstance(self.stage.loss, VarianceReduced):
+            return scores(self.model), {}
+        assert isinstance(self.optimiser, Storm)
+        if self.stage.loss.points == 2:
+            now, before = forward_both(self.model, self.optimiser.previous(self.model), scores)
+            return now, {"before": before}
+        now, change = directional(self.model, self.optimiser.last_step(self.model), scores)
+        return now, {"change": change}
 
     def objective(self) -> float:
         """The readable value of the loss for the last slate."""
@@ -131,8 +139,7 @@ class CapturedStep(PlainStep):
         self.possible = True
         sampler = self.stage.sampler
         self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
-        two_points = isinstance(self.optimiser, Storm)
-        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed() and not two_points:
+        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed():
             self.loss = _compiled(self.stage.loss, warn)
 
     def epoch(self) -> Iterator[None]:
@@ -204,25 +211,25 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
     return CapturedStep(*parts, warn=warn)
 
 
-def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[[Tensor, Slate], Tensor]:
+def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., Tensor]:
     """The loss compiled, or as it is where that fails, as it does without a C compiler."""
     # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
     options: dict[str, Any] = {"triton.persistent_reductions": False}
-    call: Callable[[Tensor, Slate], Tensor] = torch.compile(loss, dynamic=False, options=options)
+    call: Callable[..., Tensor] = torch.compile(loss, dynamic=False, options=options)
 
-    def compute(scores: Tensor, slate: Slate) -> Tensor:
+    def compute(scores: Tensor, slate: Slate, **more: Tensor) -> Tensor:
         nonlocal call
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # advice to a person who would compile by hand
-                return call(scores, slate)
+                return call(scores, slate, **more)
         except Exception as error:
             if call is loss:
                 raise
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             warn(f"{type(loss).__name__} cannot be compiled ({reason}): going on without")
             call = loss
-            return loss(scores, slate)  # type: ignore[no-any-return]
+            return loss(scores, slate, **more)  # type: ignore[no-any-return]
 
     return compute
 

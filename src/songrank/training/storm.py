@@ -8,12 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank import kernels
 from songrank._checks import check_number, fail
 from songrank.losses.schedules import Schedule
 
+_ADAM_CORRECTION = 0.03
+
 
 class Storm(torch.optim.Optimizer):
-    r"""m_t = (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t),   w_{t+1} = w_t − lr · m_t;   m_1 = G(w_1).
+    r"""m_t = (1 − γ)(m_{t−1} + κ(G(w_t) − G(w_{t−1}))) + γG(w_t),   w_{t+1} = w_t − lr · m_t;   m_1 = G(w_1).
+
+    κ = 1 is STORM, (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t); κ = 0 is ordinary momentum, which needs one gradient only.
 
     Both gradients are of the same slate. It keeps w_{t−1}, one copy a parameter that is a leaf of its own: hand
     :meth:`previous` to ``songrank.training.two_points.forward_both``, and one ``backward()`` of
@@ -27,10 +32,11 @@ class Storm(torch.optim.Optimizer):
         params: parameters, or groups of them.
         lr: learning rate (the theorem's α, with a schedule).
         gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is taken as it is.
-        adam: divide m by √v̂ + eps, with v the moving average of G(w_t)² and v̂ its bias-corrected value, as Adam does; m
-            stands for Adam's first moment and needs no correction, since it starts from G(w_1). Unlike Adam's it is no
-            average of gradients and can outgrow √v̂, each step then making the next one larger: it is cut to ±√v̂, so
-            that no weight moves by more than lr. For practice: no theorem covers it.
+        adam: divide m by √v̂ + eps, with v the moving average of C² and v̂ its bias-corrected value, as Adam does. m is
+            the moving average of C_t = G(w_t) + κ(1 − γ)/γ · (G(w_t) − G(w_{t−1})), and takes the place of Adam's first
+            moment (Yuan et al., "MARS", 2024). For practice: no theorem of the paper covers it.
+        correction: κ in [0, 1]; None for 1, or with ``adam`` for 0.03: there a larger one diverges at the
+            learning rates that Adam is used with (docs/faster.md).
         beta2: β₂ of v.
         eps: added to √v̂.
         weight_decay: λ.
@@ -54,6 +60,7 @@ class Storm(torch.optim.Optimizer):
         gamma: float | Tensor = 0.1,
         *,
         adam: bool = False,
+        correction: float | None = None,
         beta2: float = 0.999,
         eps: float = 1e-8,
         weight_decay: float = 0.0,
@@ -66,8 +73,18 @@ class Storm(torch.optim.Optimizer):
         check_number("beta2", beta2, 0.0, 1.0, high_open=True)
         check_number("eps", eps, 0.0, low_open=True)
         check_number("weight_decay", weight_decay, 0.0)
+        if correction is None:
+            correction = _ADAM_CORRECTION if adam else 1.0
+        check_number("correction", correction, 0.0, 1.0)
         self.schedule = schedule
-        options = {"lr": lr, "gamma": gamma, "beta2": beta2, "eps": eps, "weight_decay": weight_decay}
+        options = {
+            "lr": lr,
+            "gamma": gamma,
+            "correction": correction,
+            "beta2": beta2,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        }
         super().__init__(params, {**options, "adam": bool(adam)})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -86,6 +103,11 @@ class Storm(torch.optim.Optimizer):
         """w_{t−1} of the model's parameters, by name; those that are not trained here are left out."""
         named = model.named_parameters()
         return {name: self.state[weight]["previous"] for name, weight in named if weight in self.state}
+
+    def last_step(self, model: nn.Module) -> dict[str, Tensor]:
+        """w_t − w_{t−1} of the same parameters."""
+        named = model.named_parameters()
+        return {name: (w - self.state[w]["previous"]).detach() for name, w in named if w in self.state}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget both gradients."""
@@ -108,34 +130,49 @@ class Storm(torch.optim.Optimizer):
                 if weight.grad is None:
                     state["previous"].copy_(weight)
                     continue
-                if state["previous"].grad is None:
+                if group["correction"] and state["previous"].grad is None:
                     fail("previous.grad", None, "G(w_{t−1}): give the loss before=, the scores at previous(model)")
-                if weight.grad.is_sparse or state["previous"].grad.is_sparse:
-                    fail("grad", "sparse", "dense gradients")
+                for gradient in (weight.grad, state["previous"].grad):
+                    if gradient is not None and gradient.is_sparse:
+                        fail("grad", "sparse", "dense gradients")
                 self._move(weight, state, group)
 
     def _move(self, weight: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
-        now, then = weight.grad, state["previous"].grad
+        now, then = weight.grad, state["previous"].grad if group["correction"] else None
         assert now is not None
-        assert then is not None
+        state["step"].add_(1.0)
+        rate, gamma = group["lr"], group["gamma"]
+        if self._by_kernel(weight, now, then, rate, gamma):
+            from songrank.kernels.storm_step import storm_step
+
+            options = {name: group[name] for name in ("correction", "beta2", "eps")}
+            options |= {"decay": group["weight_decay"], "schedule": self.schedule}
+            storm_step(weight, state, now, then, rate=rate, gamma=gamma, **options)
+            return
         if group["weight_decay"]:
             now = now.add(weight, alpha=group["weight_decay"])
-            then = then.add(state["previous"], alpha=group["weight_decay"])
-        state["step"].add_(1.0)
-        t = state["step"].to(torch.promote_types(weight.dtype, torch.float32))
-        rate, gamma = group["lr"], group["gamma"]
+            then = None if then is None else then.add(state["previous"], alpha=group["weight_decay"])
+        t = state["step"].double()
         if self.schedule is not None:
             rate, gamma = rate * self.schedule.eta(t), self.schedule.gamma(t)
         kept = (1.0 - gamma) * (t > 1.0).to(t.dtype)
-        momentum = state["momentum"].sub_(then).mul_(kept).add_(now)
+        corrected = now
+        if then is not None:
+            corrected = now + (now - then) * (group["correction"] * kept / (1.0 - kept))
+        momentum = state["momentum"].mul_(kept).add_(corrected * (1.0 - kept))
         state["previous"].copy_(weight)
         if not group["adam"]:
             weight.sub_(momentum * rate)
             return
-        state["square"].mul_(group["beta2"]).addcmul_(now, now, value=1.0 - group["beta2"])
+        state["square"].mul_(group["beta2"]).addcmul_(corrected, corrected, value=1.0 - group["beta2"])
         root = (state["square"] / (1.0 - group["beta2"] ** t)).sqrt_()
-        cut = torch.minimum(momentum, root).clamp_(min=-root)
-        weight.addcdiv_(cut, root.add_(group["eps"]).div_(-rate))
+        weight.addcdiv_(momentum, root.add_(group["eps"]).div_(-rate))
+
+    @staticmethod
+    def _by_kernel(weight: Tensor, now: Tensor, then: Tensor | None, *numbers: float | Tensor) -> bool:
+        parts = [part for part in (weight, now, then) if part is not None]
+        simple = all(part.dtype == torch.float32 and part.is_contiguous() for part in parts)
+        return simple and kernels.usable(weight) and not any(isinstance(number, Tensor) for number in numbers)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a saved state; the tensors that :meth:`previous` gave stay the same ones, with new values."""
