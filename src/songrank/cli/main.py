@@ -16,6 +16,7 @@ from songrank.cli.demo import demo
 from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
 from songrank.cli.label import label
+from songrank.cli.paper import paper
 from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, report, tune, recommend, rank, label, export):
+for command in (demo, recipes, train, evaluate, compare, report, tune, recommend, rank, label, export, paper):
     app.command()(command)
 
 

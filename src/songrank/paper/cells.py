@@ -1,0 +1,167 @@
+"""Cells on disk and at work: each is done once, several at a time, and what is done survives any end.
+
+================================  =====================================================================================
+``cells/KEY/result.json``         what came out, of which work and options, how fast, on what; or it is absent
+``cells/KEY/…``                   the cell's own: what a killed run left there is found again by the next
+================================  =====================================================================================
+"""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from songrank import __version__
+from songrank.data.errors import DataError
+from songrank.data.files import plain, write_whole
+from songrank.data.storage import read_json
+from songrank.paper.experiment import Cell, Experiment, Plan
+from songrank.paper.workers import Workers, cores
+
+_AGAIN = "it is done again"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A cell that is done: its result as JSON has it, and how it was made."""
+
+    result: dict[str, Any]
+    seconds: float
+    machine: str
+    versions: str
+
+
+class Store:
+    """Results of cells, by their keys, in a folder.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()))
+    >>> cell = Cell("movielens-1m", "songrank.paper.stats:count", {"data": "0123abcd"})
+    >>> store.read(cell) is None
+    True
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda message: None) -> None:
+        self.path, self.warn = path, warn
+
+    def folder(self, cell: Cell) -> Path:
+        """The folder of a cell, which need not be there yet."""
+        return self.path / cell.key
+
+    def read(self, cell: Cell) -> Done | None:
+        """What is known of a cell; None if it is to be done, also because its file is damaged, which is said."""
+        file = self.folder(cell) / "result.json"
+        if not file.exists():
+            return None
+        try:
+            content = read_json(file, _AGAIN)
+            if Cell(cell.name, content["work"], content["options"]).key != cell.key:
+                raise DataError("belongs to other work", _AGAIN, file=str(file))
+            versions = f"songrank {content['songrank']}, torch {content['torch']}"
+            return Done(dict(content["result"]), float(content["seconds"]), str(content["machine"]), versions)
+        except DataError as error:
+            self.warn(str(error))
+        except (KeyError, TypeError, ValueError):
+            self.warn(str(DataError("is not what was written there", _AGAIN, file=str(file))))
+        return None
+
+
+def do_cell(cell: Cell, folder: Path) -> None:
+    """Do the work of a cell, and write what came out into its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    module, _, name = cell.work.partition(":")
+    begun = time.monotonic()
+    result = getattr(import_module(module), name)(folder, **cell.options, **cell.where)
+    content = {
+        "name": cell.name,
+        "work": cell.work,
+        "options": dict(cell.options),
+        "seconds": round(time.monotonic() - begun, 3),
+        "machine": machine(str(cell.where.get("device") or cell.options.get("device") or "cpu")),
+        "songrank": __version__,
+        "torch": torch.__version__,
+        "result": result,
+    }
+    write_whole(folder / "result.json", json.dumps(plain(content), indent=1) + "\n")
+
+
+def _do_within(store: Path, cell: Cell) -> None:
+    do_cell(cell, store / cell.key)
+
+
+def machine(device: str) -> str:
+    """What a cell runs on, in words."""
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {cores()} cores"
+
+
+class Observer:
+    """Is told how the work goes on; what it does about that is for subclasses."""
+
+    def known(self, done: int, total: int) -> None:
+        """So many cells are done of those that are known to be needed."""
+
+    def begun(self, cell: Cell) -> None:
+        """Work on a cell has begun."""
+
+    def finished(self, cell: Cell, seconds: float) -> None:
+        """A cell is done now."""
+
+
+def run_cells(
+    experiment: Experiment, plan: Plan, store: Store, workers: Workers, observe: Observer | None = None
+) -> dict[str, Done]:
+    """Do whatever an experiment still needs; all of its cells by their keys.
+
+    Args:
+        experiment: asked for its cells again after each round, until there is none that it has not asked for before.
+            One whose ``timed`` is true has its cells done one at a time.
+        plan: how it is to be made.
+        store: where results are.
+        workers: who do the work.
+        observe: told about each cell.
+
+    The first error ends it, once the cells that are under way have ended; all that is done by then is kept.
+
+    """
+    observe = observe or Observer()
+    if experiment.timed:
+        workers = Workers(1)
+    done: dict[str, Done] = {}
+    while True:
+        cells = {cell.key: cell for cell in experiment.cells(plan, results(done))}
+        new = [cell for key, cell in cells.items() if key not in done]
+        if not new:
+            return done
+        done |= {cell.key: found for cell in new if (found := store.read(cell)) is not None}
+        missing = [cell for cell in new if cell.key not in done]
+        observe.known(len(cells) - len(missing), len(cells))
+        for cell in workers.do(missing, partial(_do_within, store.path), observe.begun):
+            done[cell.key] = _kept(store, cell)
+            observe.finished(cell, done[cell.key].seconds)
+
+
+def results(done: Mapping[str, Done]) -> dict[str, dict[str, Any]]:
+    """Results alone, as experiments take them."""
+    return {key: one.result for key, one in done.items()}
+
+
+def _kept(store: Store, cell: Cell) -> Done:
+    """A result as it was written, so that it is the same now and when the command is run again."""
+    found = store.read(cell)
+    if found is None:
+        raise DataError("cannot be read back", "check the disk", file=str(store.folder(cell) / "result.json"))
+    return found
