@@ -11,7 +11,7 @@ import pytest
 from songrank.losses.registry import LOSSES
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("just-the-loss", "which-loss", "from-libauc", "estimators", "faster")
+PAGES = ("just-the-loss", "which-loss", "from-libauc", "estimators", "faster", "sequences")
 OPTIONAL = {"datasets", "libauc", "lightning", "sentence_transformers", "transformers"}
 
 

@@ -115,7 +115,7 @@ def test_the_sizes_and_the_start_are_those_of_the_authors():
 
 
 def test_no_document_is_left_without_one_to_attend_to(monkeypatch):
-    def plain(query, key, value, attn_mask, dropout_p):
+    def plain(query, key, value, attn_mask, dropout_p, is_causal):
         logit = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         return logit.masked_fill(~attn_mask, -math.inf).softmax(-1) @ value
 

@@ -15,6 +15,7 @@ from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
 from songrank.models.protocols import CatalogueModel, ListModel
 from songrank.models.registry import create
+from songrank.models.sequence import SequenceModel
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
@@ -27,6 +28,7 @@ __all__ = [
     "MLPScorer",
     "MatrixFactorisation",
     "NeuMF",
+    "SequenceModel",
     "TwoTower",
     "create",
 ]

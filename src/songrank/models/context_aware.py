@@ -1,10 +1,10 @@
 """The Context-Aware Ranker, the paper's model for search: each document is scored in sight of its whole list."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int, fail
-from songrank.models._layers import Dropout, check_dropout
+from songrank._checks import check_int
+from songrank.models._attention import AttentionBlock
+from songrank.models._layers import check_dropout
 from songrank.models._lists import read_lists
 
 
@@ -48,12 +48,9 @@ class ContextAwareRanker(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        if check_int("dim", dim) % check_int("heads", heads):
-            fail("heads", heads, f"a divisor of dim, {dim}")
-        check_int("feed_forward", feed_forward)
-        self.input = nn.Linear(check_int("num_features", num_features), dim)
+        self.input = nn.Linear(check_int("num_features", num_features), check_int("dim", dim))
         self.blocks = nn.ModuleList(
-            _Block(dim, heads, feed_forward, check_dropout(dropout)) for _ in range(check_int("blocks", blocks))
+            AttentionBlock(dim, heads, feed_forward, check_dropout(dropout)) for _ in range(check_int("blocks", blocks))
         )
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, 1)
@@ -75,29 +72,3 @@ class ContextAwareRanker(nn.Module):
             x = block(x, attend)
         scores: Tensor = self.head(self.norm(x)).squeeze(-1)
         return scores.masked_fill(~mask, 0.0)
-
-
-class _Block(nn.Module):
-    def __init__(self, dim: int, heads: int, feed_forward: int, dropout: float) -> None:
-        super().__init__()
-        self.heads = heads
-        self.attention_norm, self.feed_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-        self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
-        self.dropout = Dropout(dropout)
-        # Queries, keys and values are three layers in one: each starts as a square one would.
-        for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
-            nn.init.xavier_uniform_(weight)
-
-    def forward(self, x: Tensor, attend: Tensor) -> Tensor:
-        x = x + self.dropout(self._attention(self.attention_norm(x), attend))
-        x = x + self.dropout(self.narrow(self.dropout(F.relu(self.widen(self.feed_norm(x))))))
-        return x
-
-    def _attention(self, x: Tensor, attend: Tensor) -> Tensor:
-        parts = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
-        query, key, value = parts.unbind(0)
-        share = self.dropout.p if self.training else 0.0
-        found = F.scaled_dot_product_attention(query, key, value, attn_mask=attend, dropout_p=share)
-        joined: Tensor = self.join(found.transpose(1, 2).flatten(2))
-        return joined

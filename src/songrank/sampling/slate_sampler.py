@@ -117,17 +117,17 @@ class SlateSampler:
             self.epoch, self.position = self.epoch + 1, 0
         epoch, place = self.epoch, self.position
         order, size = self.order(epoch), self.queries_per_batch
-        drawn, ahead = None, 0
+        drawn, ahead, together = None, 0, self._batches_at_once()
         while place < end:
             if iteration != self._iteration:
                 raise RuntimeError("this pass over the sampler is over: another one was begun, or a state was loaded")
-            if drawn is None or ahead >= drawn.query.shape[0]:
-                query = order[place : min(end, place + self._batches_at_once() * size)]
+            if drawn is None or together == 1 or ahead >= drawn.query.shape[0]:
+                query = order[place : min(end, place + together * size)]
                 drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0
             place += size
             # Moved on before the slate is handed out: a checkpoint written after its step goes on with the next one.
             self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
-            yield drawn.rows(ahead, ahead + size) if drawn.query.shape[0] > size else drawn
+            yield drawn.rows(ahead, ahead + size) if together > 1 and drawn.query.shape[0] > size else drawn
             ahead += size
 
     def _batches_at_once(self) -> int:

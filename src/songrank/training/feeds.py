@@ -10,15 +10,19 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from songrank._csr import offsets
 from songrank.data import CatalogueSplit, Dataset, ListSplit
+from songrank.data.dataset import SPLITS
 from songrank.errors import UserError
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
 from songrank.relevance import Relevance
+from songrank.sampling import Histories
 from songrank.slate import Slate
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
+_STATE_BYTES = 16 * 1024  # of an item's state in a sequence model, while it is worked out
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
 
@@ -41,8 +45,8 @@ class Feed(Protocol):
         ...
 
 
-def make_feed(dataset: Dataset, device: torch.device | str = "cpu") -> Feed:
-    """The feed of a data set's task.
+def make_feed(dataset: Dataset, device: torch.device | str = "cpu", *, history: int | None = None) -> Feed:
+    """The feed of a data set's task; for a model that reads histories, one of these, of so many items.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -54,7 +58,9 @@ def make_feed(dataset: Dataset, device: torch.device | str = "cpu") -> Feed:
     >>> feed.scores(model, slate).shape
     torch.Size([5, 6])
     """
-    return ListFeed(dataset, device) if dataset.form == "list" else CatalogueFeed(dataset, device)
+    if dataset.form == "list":
+        return ListFeed(dataset, device)
+    return CatalogueFeed(dataset, device) if history is None else HistoryFeed(dataset, device, history)
 
 
 class CatalogueFeed:
@@ -118,6 +124,46 @@ class CatalogueFeed:
         if part.tokens is not None:
             return part.tokens.shape[1] * _WORD_BYTES
         return part.features.num_columns * 4 if part.features is not None else 0
+
+
+class HistoryFeed(CatalogueFeed):
+    """Recommendation by what users turned to before, in order: a query is a history, see ``SequenceSampler``."""
+
+    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+        super().__init__(dataset, device)
+        self.length = length
+        self.histories = self._until("train")
+        self._known: dict[str, Histories] = {}
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores of a slate of training; one pass of the model over each user's history serves all his rows."""
+        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
+        users, row = user.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
+        begin, history = self.histories.windows(users, self.length)
+        state = model.states(history)[row, slate.query - begin[row]]
+        if slate.item.shape[0] == 1:
+            answer: Tensor = model.score(state, slate.item)
+            return answer
+        return torch.cat([model.score(state, slate.item[:, :1]), model.score(state, slate.item[:1, 1:])], dim=1)
+
+    def queries(self, split: str, query: Tensor) -> Tensor:
+        """What these users turned to last, before the split."""
+        if split not in self._known:
+            before = SPLITS[: max(1, SPLITS.index(split))]
+            self._known[split] = self._until(*(name for name in before if name in self.dataset))
+        return self._known[split].last(query, self.length)
+
+    def _bytes_a_query(self, split: str) -> int:
+        return self.length * _STATE_BYTES
+
+    def _until(self, *names: str) -> Histories:
+        """What users turned to in these splits, one after the other."""
+        parts = [part for name in names if isinstance(part := self.dataset[name], CatalogueSplit)]
+        counts = torch.stack([part.offsets.diff() for part in parts])
+        owner = torch.cat([torch.repeat_interleave(torch.arange(len(count)), count) for count in counts])
+        order = owner.argsort(stable=True)
+        item, label = (torch.cat([getattr(part, name) for part in parts])[order] for name in ("item", "label"))
+        return Histories(offsets(counts.sum(0)).to(self.device), item.to(self.device), label.to(self.device))
 
 
 class ListFeed:

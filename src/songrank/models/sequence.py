@@ -1,0 +1,122 @@
+"""A model of what a user turns to next, from what he turned to before, in order."""
+
+import torch
+from torch import Tensor, nn
+
+from songrank._checks import check_int, fail
+from songrank.models._attention import AttentionBlock
+from songrank.models._items import check_item, item_scores
+from songrank.models._layers import Dropout, check_dropout
+
+_STD = 0.02
+NOTHING = -1
+"""What fills a row of a history after its last item."""
+
+
+class SequenceModel(nn.Module):
+    """A causal transformer over a user's last items (Kang & McAuley, *Self-Attentive Sequential Recommendation*, 2018).
+
+    With e_i the vector of item i, p_t that of place t, s that of a start, and x the rows (s, e_1 + p_1, …, e_n + p_n),
+
+        z = norm(blocks(x)),      score of item j after t items = z_t · e_j
+
+    A place sees itself and those before it, so one pass gives the state after each item, every one of them a query
+    whose next item is known. State 0 has seen nothing: it answers for users without a history. There is no table of
+    users: whoever brings a history gets an answer.
+
+    Histories are rows [B, T] of items, oldest first, filled up with −1 after the last one; of more than ``length``
+    items the last are read.
+
+    Args:
+        num_items: N.
+        dim: width of all vectors.
+        blocks: of attention, see :class:`songrank.models.ContextAwareRanker`.
+        heads: attention heads, a divisor of ``dim``.
+        length: most items that are read.
+        feed_forward: width within a block; 4 · ``dim`` if not given.
+        dropout: share of cells dropped in training, within blocks and of x.
+
+    >>> from songrank.models import SequenceModel
+    >>> model = SequenceModel(num_items=20, dim=8, length=4).eval()
+    >>> history = torch.tensor([[3, 5, 7], [2, -1, -1], [-1, -1, -1]])
+    >>> model.score_all(history).shape, model(history, torch.tensor([[1, 2]])).shape
+    (torch.Size([3, 20]), torch.Size([3, 2]))
+    >>> torch.allclose(model.states(history)[0, 1], model.states(torch.tensor([[3]]))[0, 1], atol=1e-5)
+    True
+
+    """
+
+    def __init__(
+        self,
+        num_items: int,
+        dim: int = 128,
+        blocks: int = 2,
+        heads: int = 2,
+        length: int = 200,
+        feed_forward: int | None = None,
+        dropout: float = 0.2,
+    ) -> None:
+        super().__init__()
+        self.num_items, self.length = check_int("num_items", num_items), check_int("length", length)
+        wide = 4 * check_int("dim", dim) if feed_forward is None else feed_forward
+        self.item = nn.Embedding(num_items, dim)
+        self.place = nn.Parameter(torch.empty(length, dim))
+        self.start = nn.Parameter(torch.empty(dim))
+        self.blocks = nn.ModuleList(
+            AttentionBlock(dim, heads, wide, dropout, causal=True) for _ in range(check_int("blocks", blocks))
+        )
+        self.norm = nn.LayerNorm(dim)
+        self.dropout = Dropout(check_dropout(dropout))
+        for weight in (self.item.weight, self.place, self.start):
+            nn.init.normal_(weight, std=_STD)
+
+    def reset_head(self) -> None:
+        """Set the gain and shift of the last norm to 1 and 0: items are scored by their vectors, which stay."""
+        self.norm.reset_parameters()
+
+    def states(self, history: Tensor) -> Tensor:
+        """Z [B, T + 1, dim]: the state after no item, after the first, and so on; T is at most ``length``.
+
+        A state after a place without an item is of no use.
+        """
+        self._check(history)
+        if history.shape[1] > self.length:
+            fail("history", list(history.shape), f"at most length={self.length} items; forward and score_all cut it")
+        rows = self.item(history.clamp_min(0)) + self.place[: history.shape[1]]
+        start = self.start.expand(history.shape[0], 1, -1)
+        x = self.dropout(torch.cat([start, rows], dim=1))
+        for block in self.blocks:
+            x = block(x)
+        found: Tensor = self.norm(x)
+        return found
+
+    def score(self, state: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] in the states [B, dim]."""
+        check_item(item, state.shape[0])
+        return item_scores(state, self.item, item)
+
+    def forward(self, query: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L], after the histories [B, T]."""
+        return self.score(self._last(query), item)
+
+    def score_all(self, query: Tensor) -> Tensor:
+        """Scores [B, num_items] of all items, after the histories [B, T]."""
+        return nn.functional.linear(self._last(query), self.item.weight)
+
+    def _last(self, history: Tensor) -> Tensor:
+        """[B, dim]: the states after all that is known."""
+        self._check(history)
+        count = (history >= 0).sum(1)
+        if history.shape[1] > self.length:
+            place = torch.arange(self.length, device=history.device)
+            first = (count - self.length).clamp_min(0).unsqueeze(1)
+            history, count = history.gather(1, first + place), count.clamp(max=self.length)
+        return self.states(history)[torch.arange(history.shape[0], device=history.device), count]
+
+    @staticmethod
+    def _check(history: Tensor) -> None:
+        if not isinstance(history, Tensor) or history.dtype != torch.int64:
+            given = history.dtype if isinstance(history, Tensor) else type(history).__name__
+            fail("history", given, "a tensor of items, of type torch.int64", TypeError)
+        if history.dim() != 2:
+            raise ValueError(f"history has shape {list(history.shape)}; expected items of B users, of shape [B, T]")

@@ -1,0 +1,125 @@
+"""Slates of what comes next: which entries, which items, and that a shared sample tells the truth in the mean."""
+
+import pytest
+import torch
+
+from songrank import SONG, Relevance
+from songrank.sampling import Histories, SequenceSampler
+
+ITEMS = 12
+ROWS = [[3, 1, 4, 1, 5], [], [2], [7, 1, 8, 2, 9, 6, 0, 11], [5, 6]]
+
+
+def build(length=4, label=None, **options):
+    offsets = torch.tensor([0, *torch.tensor([len(row) for row in ROWS]).cumsum(0).tolist()])
+    item = torch.tensor([item for row in ROWS for item in row])
+    labels = torch.ones(len(item)) if label is None else label
+    query = torch.repeat_interleave(torch.arange(len(ROWS)), offsets.diff())
+    pairs = torch.stack([query, item]).unique(dim=1)
+    relevance = Relevance.from_pairs(*pairs, num_queries=len(ROWS), num_items=ITEMS)
+    return SequenceSampler(relevance, Histories(offsets, item, labels), length, **options)
+
+
+def entries(users, length):
+    """(number, item, items before it within the window) of each row, by plain loops."""
+    found = []
+    for user in users:
+        first = sum(map(len, ROWS[:user]))
+        own = ROWS[user]
+        for place in range(max(0, len(own) - length), len(own)):
+            window = own[max(0, len(own) - 1 - length) : place]
+            found.append((first + place, own[place], window))
+    return found
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 7, 8, 20])
+def test_rows_and_windows_are_those_of_plain_loops(length):
+    sampler = build(length)
+    users = [3, 0, 4, 2]
+    slate = sampler.draw(users)
+    wanted = entries(users, length)
+    assert slate.query.tolist() == slate.pair.squeeze(1).tolist() == [number for number, _, _ in wanted]
+    assert slate.column.squeeze(1).tolist() == [item for _, item, _ in wanted]
+    assert torch.equal(slate.label, torch.nn.functional.one_hot(slate.column.squeeze(1), ITEMS).float())
+    begin, history = sampler.histories.windows(torch.tensor(users), length)
+    at = {user: place for place, user in enumerate(users)}
+    owner = [user for user in users for _ in entries([user], length)]
+    for (number, _, window), user in zip(wanted, owner, strict=True):
+        count = number - int(begin[at[user]])
+        assert history[at[user], :count].tolist() == window
+    assert slate.query.shape[0] <= sampler.most_rows or sampler.queries_per_batch < len(users)
+    slate.check()
+
+
+def test_every_user_with_a_history_comes_once_an_epoch_and_a_state_goes_on():
+    sampler = build(queries_per_batch=2, irrelevant=5)
+    first = [slate.query.tolist() for slate in sampler]
+    assert sorted(number for batch in first for number in batch) == sorted(n for n, _, _ in entries(range(5), 4))
+    again = build(queries_per_batch=2, irrelevant=5)
+    passing = iter(again)
+    next(passing)
+    state = again.state_dict()
+    rest = build(queries_per_batch=2, irrelevant=5)
+    rest.load_state_dict(state)
+    for one, other in zip(passing, rest, strict=True):
+        assert torch.equal(one.query, other.query)
+        assert torch.equal(one.item, other.item)
+
+
+def test_a_shared_sample_leaves_out_the_rows_own_item():
+    slate = build(irrelevant=200).draw([0, 3])
+    shared = slate.item[:, 1:]
+    assert torch.equal(shared, shared[:1].expand_as(shared))
+    assert torch.equal(slate.mask[:, 1:], shared != slate.item[:, :1])
+    assert slate.mask[:, 0].all()
+    assert slate.item[:, 0].tolist() == [item for _, item, _ in entries([0, 3], 4)]
+    assert set(shared.unique().tolist()) == set(range(ITEMS))
+
+
+def test_ranks_from_shared_samples_are_those_of_the_catalogue_in_the_mean():
+    """ĝ over epochs averages to the exact g: the sample is unbiased although rows share it."""
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(40, ITEMS, generator=generator, dtype=torch.float64)  # of entry, item
+    users = [0, 3, 4]
+    whole = build().draw(users)
+    own = scores[whole.query].gather(1, whole.column)
+    exact = (scores[whole.query] - own + 1.0).clamp_min(0.0).square().mean(1)
+    sampler, loss, found = build(irrelevant=6), SONG(16, gamma=1.0, dtype=torch.float64), []
+    for epoch in range(3000):
+        slate = sampler.draw(users, epoch)
+        loss(scores[slate.query].gather(1, slate.item), slate)  # with γ = 1, u is this slate's estimate
+        found.append(loss.u.read(slate.query))
+    found = torch.stack(found)
+    error = found.std(0) / len(found) ** 0.5
+    assert ((found.mean(0) - exact).abs() < 5 * error).all()
+    assert (found.std(0) > 0).any()
+
+
+def test_what_is_not_relevant_is_no_row_but_is_read():
+    labels = torch.ones(16)
+    labels[1] = 0.0
+    sampler = build(label=labels)
+    assert 1 not in sampler.draw([0]).query.tolist()
+    assert sampler.histories.windows(torch.tensor([0]), 4)[1].tolist() == [[3, 1, 4, 1]]
+
+
+def test_weights_of_users_are_those_of_their_rows():
+    sampler = build(query_weight=torch.tensor([1.0, 1.0, 2.0, 3.0, 1.0]))
+    slate = sampler.draw([2, 3])
+    assert slate.row_weight.tolist() == [2.0, 3.0, 3.0, 3.0, 3.0]
+
+
+def test_losses_remember_one_row_an_entry():
+    loss = SONG(16, gamma=0.5)
+    slate = build().draw([0, 4])
+    loss(torch.randn(slate.label.shape), slate)
+    assert (loss.u.read(torch.arange(16)) > 0).nonzero().squeeze(1).tolist() == slate.query.tolist()
+
+
+def test_what_does_not_fit_is_refused():
+    sampler = build()
+    short = Histories(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1))
+    with pytest.raises(ValueError, match="histories is 'of 1 users'"):
+        SequenceSampler(sampler.relevance, short, 4)
+    with pytest.raises(ValueError, match="neither partial nor length"):
+        build(partial="pad")

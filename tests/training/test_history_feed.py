@@ -1,0 +1,89 @@
+"""Training by histories: what a model reads for a row, for validation and for test; a whole run, and one that stops."""
+
+import pytest
+import torch
+
+from songrank import SONG
+from songrank.data import open_dataset, prepare
+from songrank.losses import SoftmaxCE
+from songrank.models import SequenceModel
+from songrank.sampling import SequenceSampler
+from songrank.training.checkpoints import Checkpoints
+from songrank.training.feeds import make_feed
+from songrank.training.loop import Trainer
+from songrank.training.stages import Stage
+
+LENGTH = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """40 users who go through 15 items in a circle, each from his own start, 3 to 12 of them."""
+    made = tmp_path_factory.mktemp("data") / "set"
+    rows = [(f"u{user}", (user * 7 + step) % 15, step) for user in range(40) for step in range(5 + user % 9)]
+    table = {"user": [u for u, _, _ in rows], "item": [i for _, i, _ in rows], "time": [t for _, _, t in rows]}
+    prepare("interactions", table, made)
+    return made
+
+
+def build(folder, model_seed=0):
+    torch.manual_seed(model_seed)
+    feed = make_feed(open_dataset(folder), history=LENGTH)
+    return feed, SequenceModel(feed.relevance.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
+
+
+@pytest.mark.parametrize("irrelevant", ["all", 5])
+def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
+    feed, model = build(folder)
+    model = model.double().eval()
+    sampler = SequenceSampler(feed.relevance, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
+    slate = sampler.draw([3, 11, 0, 20])
+    scores = feed.scores(model, slate)
+    offsets = feed.histories.offsets
+    for row, entry in enumerate(slate.query.tolist()):
+        user = int((offsets <= entry).sum()) - 1
+        begin = max(int(offsets[user]), int(offsets[user + 1]) - 1 - LENGTH)
+        history = feed.histories.item[begin:entry].long().unsqueeze(0)
+        wanted = model(history, slate.item[[row if irrelevant != "all" else 0]])
+        torch.testing.assert_close(scores[[row]], wanted)
+
+
+def test_validation_reads_training_and_test_reads_validation_too(folder):
+    feed, _ = build(folder)
+    users = torch.arange(40)
+    for split, held_out in (("validation", 2), ("test", 1)):
+        rows = feed.queries(split, users)
+        for user, row in enumerate(rows.tolist()):
+            number = int(feed.dataset.query_ids[user][1:])
+            whole = [(number * 7 + step) % 15 for step in range(5 + number % 9)]
+            ids = [feed.dataset.item_ids[item] for item in row if item >= 0]
+            assert ids == whole[: len(whole) - held_out][-LENGTH:]
+
+
+def trainer(folder, checkpoints=None):
+    feed, model = build(folder)
+    entries = feed.histories.item.shape[0]
+
+    def sampler(seed):
+        return SequenceSampler(feed.relevance, feed.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)
+
+    stages = [
+        Stage("warm-up", SoftmaxCE(), sampler(0), 20, 1e-2),
+        Stage("fine-tuning", SONG(entries, gamma=0.5), sampler(1), 4, 1e-3),
+    ]
+    kept = None if checkpoints is None else Checkpoints(checkpoints)
+    return Trainer(model, feed, stages, checkpoints=kept, evaluate_every=4, seed=5, metric="ndcg@5")
+
+
+def test_a_run_learns_what_comes_next_and_ends_with_the_same_bits_when_stopped(folder, tmp_path):
+    whole = trainer(folder)
+    whole.run()
+    assert whole.evaluate("test", metrics=["ndcg@5"]).values["ndcg@5"] > 0.8
+    first = trainer(folder, tmp_path)
+    first.tick = lambda: first.stop() if first.at.step == 64 else None
+    first.run()
+    second = trainer(folder, tmp_path)
+    second.run()
+    assert second.at.history == whole.at.history
+    for key, value in whole.model.state_dict().items():
+        assert torch.equal(value, second.model.state_dict()[key]), key
