@@ -19,6 +19,7 @@ class FasterOracle:
     mode: str = "theoretical"
     step: str = "gradient"
     implicit: str = "memory"
+    lagged: bool = False
     rate: float = 0.3
     tau1: float = 0.4
     tau2: float = 0.01
@@ -98,7 +99,9 @@ class FasterOracle:
             known = estimates[1] if past is not None else None
             old = self.track(self.u, pair, estimates[0], known, moved, drawn, self.gamma)
             self.guard(self.u, pair, self.margin**2 / row.size, 0)
-            for (point, gradient), u, chosen in zip(points, (self.u[pair], old), choice, strict=False):
+            for (point, gradient), u, chosen in zip(
+                points, (old if self.lagged else self.u[pair], old), choice, strict=False
+            ):
                 added = self.add_gradient(point, i, u, chosen, weights, gradient)
                 value += added if point is row else 0.0
         return value
@@ -165,7 +168,8 @@ class FasterOracle:
             reach = abs(own - lam) + self.tau1
             moved = max(min(moved / self.s[q], reach), -reach)
         self.used[q], self.lam[q] = lam, lam - moved
-        by = bend if self.implicit == "slate" else self.s[q]
+        s_now = max(s_then, self.tau2) if self.lagged else self.s[q]
+        by = bend if self.implicit == "slate" else s_now
         found = [(lam, {j: weights[j] * second[j] / by for j in weights}), None]
         if past is not None:
             by = bend_then if self.implicit == "slate" else s_then

@@ -43,6 +43,7 @@ class Scorer:
 def build(oracle, dtype=torch.float64):
     gamma = Schedule(*oracle.gamma) if isinstance(oracle.gamma, tuple) else oracle.gamma
     shared = {"margin": oracle.margin, "rank_offset": oracle.offset, "dtype": dtype, "memory": oracle.memory}
+    shared["lagged"] = oracle.lagged
     if oracle.k is None:
         return FasterSONG(PAIRS, QUERIES, BATCH, gamma, **shared)
     names = {
@@ -73,6 +74,9 @@ def same_tables(loss, oracle):
 
 CASES = [
     {},
+    {"lagged": True},
+    {"k": 4, "lagged": True},
+    {"k": 4, "lagged": True, "implicit": "slate"},
     {"gamma": (20.0, 0.05)},
     {"margin": 2.0, "gamma": 0.4},
     {"k": 3},
@@ -154,8 +158,10 @@ def test_the_single_point_is_the_two_point_change_to_first_order(k):
     torch.testing.assert_close(coarse / fine, torch.full_like(coarse, 4.0), rtol=0.05, atol=0)
 
 
-def test_without_another_point_faster_song_is_song():
-    plain, faster = SONG(PAIRS, 0.3, dtype=torch.float64), FasterSONG(PAIRS, QUERIES, BATCH, 0.3, dtype=torch.float64)
+@pytest.mark.parametrize("lagged", [False, True])
+def test_without_another_point_faster_song_is_song(lagged):
+    plain = SONG(PAIRS, 0.3, dtype=torch.float64, lagged=lagged)
+    faster = FasterSONG(PAIRS, QUERIES, BATCH, 0.3, dtype=torch.float64, lagged=lagged)
     scorer = Scorer()
     for number, slate in enumerate(slates()):
         scores = scorer(slate, torch.randn(3, generator=torch.Generator().manual_seed(number), dtype=torch.float64))

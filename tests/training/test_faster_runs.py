@@ -67,7 +67,10 @@ STAGE = {"epochs": 2, "learning_rate": 5e-3}
 FORMS = {
     "two points": {},
     "one point": {"loss": {"points": 1}},
-    "the paper's": {"loss": {"memory": "msvr", "gamma": {"c0": 50.0, "a": 0.2}}, "fine_tuning": {"optimiser": "sgd"}},
+    "the paper's": {
+        "loss": {"memory": "msvr", "lagged": False, "gamma": {"c0": 50.0, "a": 0.2}},
+        "fine_tuning": {"optimiser": "sgd"},
+    },
 }
 
 

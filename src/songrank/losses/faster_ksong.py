@@ -37,6 +37,7 @@ class FasterKSONG(VarianceReduced, KSONG):
         queries_per_batch: B, the most queries that a step may have.
         gamma: γ of u in (0, 1], or a :class:`Schedule` for u, s, z and λ's step.
         memory: as for :class:`FasterSONG`; of u, s and z.
+        lagged: as for :class:`FasterSONG`; of u and s.
         points, active_queries: as for :class:`FasterSONG`.
         threshold_step: ``"gradient"``, the algorithm's, or ``"newton"``: λ − τ η_t z / s, within
             the reach that :class:`KSONG` allows.
@@ -75,6 +76,7 @@ class FasterKSONG(VarianceReduced, KSONG):
         mode: str = "theoretical",
         rank_offset: float | None = None,
         *,
+        lagged: bool = True,
         points: int = 2,
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
@@ -103,6 +105,7 @@ class FasterKSONG(VarianceReduced, KSONG):
             fixed_gamma(gamma, memory),
             mode,
             rank_offset,
+            lagged=lagged,
             surrogate=surrogate,
             margin=margin,
             selector=selector,
@@ -186,12 +189,12 @@ class FasterKSONG(VarianceReduced, KSONG):
         after = {"threshold": visit.threshold - step, "curvature": s, "centre": visit.centre, "slope": z}
 
         relevant = h.gather(1, slate.column) - visit.threshold.unsqueeze(1)
-        now = self._selection(relevant, size, cross, bend if self.implicit == "slate" else s, {})
+        kept = torch.where(seen(remembered), remembered, bend if past is None else bend_before)
+        divisor = bend if self.implicit == "slate" else kept.clamp_min(floor) if self.lagged else s
+        now = self._selection(relevant, size, cross, divisor, {})
         then = None
         if past is not None:
-            divisor = bend_before
-            if self.implicit == "memory":
-                divisor = torch.where(seen(remembered), remembered, bend_before)
+            divisor = bend_before if self.implicit == "slate" else kept
             relevant = past.gather(1, slate.column) - earlier.unsqueeze(1)
             then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor), {})
         return now, then, {**self._after(after, size, slate, rows), "used": visit.threshold}, [lifted]

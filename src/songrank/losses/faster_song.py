@@ -93,7 +93,7 @@ class VarianceReduced(SONG):
             points = (h.detach(), None if past is None else past.detach(), moved)
             now, then, new, old, lifted = self._both_ranks(*points, slate, rows)
             selected, selected_before, others, also_lifted = self._both_selections(*points, slate, rows)
-            total, gradient = self._evaluate(now, new, selected, slate)
+            total, gradient = self._evaluate(now, old if self.lagged else new, selected, slate)
         after = {**others, "u": new, "guarded": torch.stack([lifted, *also_lifted])}
         value = attach_gradient(total, h, gradient)
         if past is not None and past.requires_grad:
@@ -173,6 +173,8 @@ class FasterSONG(VarianceReduced):
         G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
         G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
 
+    Unless ``lagged`` is False, u_{t−1} is used in both.
+
     ``loss(scores, slate, before=scores_at_previous_weights)`` has G(w_t) for its gradient in ``scores`` and G(w_{t−1})
     for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.storm.Storm`. With
     ``change=directional_derivative_of_scores`` it is MSVR-SP, ∇ĝ(w_t)·(w_t − w_{t−1}) in place of the difference, for
@@ -188,6 +190,9 @@ class FasterSONG(VarianceReduced):
         gamma: γ in (0, 1], or a :class:`Schedule` of it.
         memory: β: ``"msvr"``, the paper's, as above; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
             ``"moving_average"``, 0. With the last two γ may be 1.
+        lagged: take both G(w_t) and G(w_{t−1}) with the u of before this step, which does not depend on the slate. As
+            the paper has it, with u_t in one of them, their difference is no unbiased estimate of a change, and the
+            momentum that sums these differences up is off by several times the gradient (docs/theory.md).
         points: how a ``songrank.training.Stage`` calls it: at 2 points, or at 1 with the derivative of the scores.
         active_queries: how many queries steps draw from, for π = (B/active_queries)·min(1, sampled/N⁺);
             ``num_queries`` by default.
@@ -213,6 +218,7 @@ class FasterSONG(VarianceReduced):
         gamma: float | Schedule = 0.1,
         memory: str = "storm",
         *,
+        lagged: bool = True,
         points: int = 2,
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
@@ -229,6 +235,7 @@ class FasterSONG(VarianceReduced):
             surrogate,
             margin,
             rank_offset,
+            lagged=lagged,
             estimator=estimator,
             pair_range=pair_range,
             dtype=dtype,

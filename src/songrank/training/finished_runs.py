@@ -52,6 +52,11 @@ class Method:
     label: str
     runs: tuple[FinishedRun, ...]
 
+    @property
+    def places(self) -> list[Path]:
+        """The folders of its runs."""
+        return [run.path for run in self.runs]
+
     def folds(self, metric: str) -> list[Fold]:
         """Values of one metric on each data set, in the order of their checksums; seeds in order."""
         by_data: dict[str, list[FinishedRun]] = {}

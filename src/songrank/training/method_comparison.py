@@ -46,8 +46,8 @@ def compare_methods(
         level: of the intervals.
 
     """
-    wanted = _metrics([run for method in methods for run in method.runs], metrics)
-    reference = methods[0] if baseline is None else _find_method(methods, baseline)
+    wanted = common_metrics([run for method in methods for run in method.runs], metrics)
+    reference = methods[0] if baseline is None else find_method(methods, baseline)
     folds = {method.label: {metric: method.folds(metric) for metric in wanted} for method in methods}
     summaries = {label: {name: summarise_folds(own[name]) for name in wanted} for label, own in folds.items()}
     theirs = folds.pop(reference.label)
@@ -62,7 +62,8 @@ def _plain(found: Mapping[str, Summary | Difference]) -> dict[str, dict[str, Any
     return {name: asdict(one) for name, one in found.items()}
 
 
-def _metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None) -> list[str]:
+def common_metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None = None) -> list[str]:
+    """The metrics that were wanted, if all runs have them, or all that the runs have in common."""
     for metric in wanted or []:
         for run in runs:
             if metric not in run.metrics:
@@ -73,12 +74,11 @@ def _metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None) -> list[
     return list(dict.fromkeys(wanted)) if wanted else common
 
 
-def _find_method(methods: Sequence[Method], baseline: str) -> Method:
+def find_method(methods: Sequence[Method], baseline: str) -> Method:
+    """The method that a label, or the folder of a run, or a folder of its runs stands for."""
     place = Path(baseline).resolve()
     found = [method for method in methods if method.label == baseline] or [
-        method
-        for method in methods
-        if any(place in (run.path.resolve(), run.path.resolve().parent) for run in method.runs)
+        method for method in methods if any(place in (own.resolve(), own.resolve().parent) for own in method.places)
     ]
     if len(found) != 1:
         labels = ", ".join(shown(method.label) for method in methods)

@@ -71,7 +71,7 @@ class _Stage(_Section):
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd, and of the faster losses")
     correction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="of the faster losses' momentum; none: 1 with sgd, 0.03 with adam"
+        None, description="of the faster losses' momentum, at two points; none is 1"
     )
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 

@@ -39,7 +39,7 @@ class Stage:
             m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` take ``training.storm.Storm`` instead: its Adam form
             for ``"adam"``, its plain one for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
-        correction: of ``Storm``, for losses of two points; None for what is usual there.
+        correction: κ of ``Storm``, for losses of two points; None for 1.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
 
@@ -81,6 +81,8 @@ class Stage:
         if isinstance(self.loss, VarianceReduced):
             if self.optimiser == "lazy-adam":
                 fail("optimiser", self.optimiser, f"adam or sgd with {type(self.loss).__name__}")
+            if self.correction is not None and self.loss.points == 1:
+                fail("correction", self.correction, "none with points=1, which has one gradient alone")
             if self.clip is not None and self.loss.points == 2:
                 fail("clip", self.clip, f"none with {type(self.loss).__name__}, whose two gradients belong together")
         elif self.correction is not None:
@@ -106,7 +108,7 @@ class Stage:
                 self.learning_rate,
                 1.0 - self.momentum,
                 adam=self.optimiser == "adam",
-                correction=self.correction if self.loss.points == 2 else 0.0,
+                correction=0.0 if self.loss.points == 1 else 1.0 if self.correction is None else self.correction,
                 schedule=self.loss.schedule,
             )
         if self.optimiser == "sgd":

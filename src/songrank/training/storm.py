@@ -12,8 +12,6 @@ from songrank import kernels
 from songrank._checks import check_number, fail
 from songrank.losses.schedules import Schedule
 
-_ADAM_CORRECTION = 0.03
-
 
 class Storm(torch.optim.Optimizer):
     r"""m_t = (1 − γ)(m_{t−1} + κ(G(w_t) − G(w_{t−1}))) + γG(w_t),   w_{t+1} = w_t − lr · m_t;   m_1 = G(w_1).
@@ -35,8 +33,7 @@ class Storm(torch.optim.Optimizer):
         adam: divide m by √v̂ + eps, with v the moving average of C² and v̂ its bias-corrected value, as Adam does. m is
             the moving average of C_t = G(w_t) + κ(1 − γ)/γ · (G(w_t) − G(w_{t−1})), and takes the place of Adam's first
             moment (Yuan et al., "MARS", 2024). For practice: no theorem of the paper covers it.
-        correction: κ in [0, 1]; None for 1, or with ``adam`` for 0.03: there a larger one diverges at the
-            learning rates that Adam is used with (docs/faster.md).
+        correction: κ in [0, 1].
         beta2: β₂ of v.
         eps: added to √v̂.
         weight_decay: λ.
@@ -60,7 +57,7 @@ class Storm(torch.optim.Optimizer):
         gamma: float | Tensor = 0.1,
         *,
         adam: bool = False,
-        correction: float | None = None,
+        correction: float = 1.0,
         beta2: float = 0.999,
         eps: float = 1e-8,
         weight_decay: float = 0.0,
@@ -73,8 +70,6 @@ class Storm(torch.optim.Optimizer):
         check_number("beta2", beta2, 0.0, 1.0, high_open=True)
         check_number("eps", eps, 0.0, low_open=True)
         check_number("weight_decay", weight_decay, 0.0)
-        if correction is None:
-            correction = _ADAM_CORRECTION if adam else 1.0
         check_number("correction", correction, 0.0, 1.0)
         self.schedule = schedule
         options = {
