@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +12,10 @@ from songrank.data.errors import DataError
 from songrank.data.files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
 from songrank.training.finished_runs import Method, find_runs, group_runs, read_run
-from songrank.training.method_comparison import MethodComparison, compare_methods
+from songrank.training.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
+
+if TYPE_CHECKING:
+    from songrank.yardsticks.beside_runs import YardstickMethod
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
@@ -25,6 +28,13 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="Label or run of the method to compare the others with.")] = None,
     split: Annotated[str, typer.Option(help="Split whose evaluation to read.")] = "test",
     level: Annotated[float, typer.Option(help="Level of the confidence intervals.")] = 0.95,
+    yardstick: Annotated[
+        list[str] | None, typer.Option(help="Recommendation: ease, ials or popularity beside; may be repeated.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="For yardsticks: where the runs' data set is now, if it was moved.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Tables to paste into a document.")] = False,
 ) -> None:
@@ -36,12 +46,27 @@ def compare(
 
     Train three seeds or more: then intervals allow for luck with the seed. On
     several data sets, such as five folds, means and differences are averages over them.
+
+    A yardstick is a recommender without a deep model, fitted here and now to the runs' data, its options chosen on
+    validation, so that you see whether the deep model pays.
     """
+    from songrank.cli.progress import progress_bar
+    from songrank.yardsticks.beside_runs import yardstick_methods
+    from songrank.yardsticks.evaluate import check_yardstick
+
     if as_json and markdown:
         raise DataError("both --json and --markdown were given", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
+    for name in yardstick or []:
+        check_yardstick(name)
     methods = group_runs([read_run(path, split) for path in find_runs(runs)])
+    if baseline is not None and baseline not in (yardstick or []):
+        find_method(methods, baseline)
+    if yardstick:
+        metric = common_metrics([run for method in methods for run in method.runs], metric)
+        with progress_bar(quiet or as_json) as report:
+            methods += yardstick_methods(yardstick, methods, split, metric, data=data, progress=report)
     result = compare_methods(methods, metrics=metric, baseline=baseline, level=level)
     if as_json:
         typer.echo(json.dumps(plain(_as_dict(result, split)), indent=2, ensure_ascii=False, allow_nan=False))
@@ -52,6 +77,8 @@ def compare(
 
 
 def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
+    from songrank.yardsticks.beside_runs import YardstickMethod
+
     queries, empty, folds = _sizes(result)
     return {
         "split": split,
@@ -65,11 +92,12 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
             {
                 "label": method.label,
                 "seeds": sorted({run.seed for run in method.runs}),
-                "runs": [str(run.path) for run in method.runs],
+                "runs": [str(path) for path in method.places],
                 "metrics": {name: asdict(found) for name, found in result.summaries[method.label].items()},
                 "differences": {
                     name: asdict(found) for name, found in result.differences.get(method.label, {}).items()
                 },
+                **({"yardstick": method.as_dict()} if isinstance(method, YardstickMethod) else {}),
             }
             for method in result.methods
         ],
@@ -127,15 +155,40 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
     )
     if among != "all":
         note += f"; among {among:,} sampled candidates" if isinstance(among, int) else f"; candidates: {among}"
-    return [note, *([_interval_note(result)] if result.differences else [])]
+    beside = _yardsticks(result)
+    return [
+        note,
+        *([_yardstick_note(beside)] if beside else []),
+        *([_interval_note(result, beside)] if result.differences else []),
+    ]
 
 
-def _interval_note(result: MethodComparison) -> str:
+def _yardsticks(result: MethodComparison) -> "list[YardstickMethod]":
+    from songrank.yardsticks.beside_runs import YardstickMethod
+
+    return [method for method in result.methods if isinstance(method, YardstickMethod)]
+
+
+def _yardstick_note(beside: "list[YardstickMethod]") -> str:
+    items = " and ".join(beside[0].measured[0].inputs).replace("train", "training")
+    note = f"yardsticks: fitted to training; what they know of a user are the items of {items}"
+    for method in beside:
+        for found in method.measured:
+            words = ", ".join(f"{option} {value:g}" for option, value in found.options.items())
+            if words:
+                note += f"; {method.label}: {words}, with which validation {found.select} is {found.validation:.4f}"
+    return note
+
+
+def _interval_note(result: MethodComparison, beside: "list[YardstickMethod]") -> str:
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
-    single = [label for label, seeds in fewest.items() if seeds == 1]
-    over = "queries" if len(single) == len(fewest) else "queries and seeds"
+    certain = [method.label for method in beside if method.deterministic]
+    single = [label for label, seeds in fewest.items() if seeds == 1 and label not in certain]
+    over = "queries" if set(fewest.values()) == {1} else "queries and seeds"
     note = f"intervals: Student's t on differences per query, over {over}"
-    if any(found.paired_seeds for by_metric in result.differences.values() for found in by_metric.values()):
+    untrained = {method.label for method in beside}
+    paired = {} if result.baseline.label in untrained else result.differences
+    if any(one.paired_seeds for label in paired.keys() - untrained for one in paired[label].values()):
         note += ", runs with the same seed paired"
     note += "; not adjusted for the number of comparisons"
     if over == "queries":

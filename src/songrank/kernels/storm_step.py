@@ -73,6 +73,7 @@ def storm_step(
         _step[(triton.cdiv(size, _BLOCK),)](
             weight, state["previous"], state["momentum"], weight if square is None else square,
             now, now if then is None else then, state["step"],
-            rate, gamma, correction, beta2, 1.0 - beta2, math.log2(beta2) if beta2 else -1e4, eps, decay, c, c0, a, size,
+            rate, gamma, correction, beta2, 1.0 - beta2, math.log2(beta2) if beta2 else -1e4, eps, decay,
+            c, c0, a, size,
             TWO=then is not None, ADAM=square is not None, SCHEDULED=schedule is not None, BLOCK=_BLOCK,
         )  # fmt: skip
