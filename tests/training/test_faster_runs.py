@@ -134,17 +134,34 @@ def test_a_schedule_reaches_both_memory_and_steps(folder):
     assert stage.make_optimiser(trainer.model).schedule == stage.loss.schedule
 
 
-def test_a_correction_is_for_losses_of_two_points():
-    recipe = {"data": "x", "model": "neumf", "fine_tuning": {**STAGE, "correction": 2.0}}
-    with pytest.raises(UserError, match=r"fine_tuning.correction is 2.0; expected less than or equal to 1"):
-        Recipe.read(recipe)
+@pytest.mark.parametrize(
+    ("loss", "stage", "message"),
+    [
+        ("song", {"correction": 2.0}, "fine_tuning.correction is 2.0; expected less than or equal to 1"),
+        ("song", {"correction": 0.5}, "fine_tuning.correction is 0.5; expected none but with a loss of two points"),
+        (
+            {"name": "faster-song", "points": 1},
+            {"correction": 0.5},
+            "fine_tuning.correction is 0.5; expected none but with a loss of two points",
+        ),
+        ("faster-song", {"clip": 1.0}, "fine_tuning.clip is 1.0; expected none with a loss of two points"),
+        (
+            {"name": "faster-song", "points": 1},
+            {"optimiser": "lazy-adam"},
+            "fine_tuning.optimiser is 'lazy-adam'; expected adam or sgd with faster-song",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_loss_is_said_before_any_data_is_read(loss, stage, message):
+    with pytest.raises(UserError, match=f"^{message}$"):
+        Recipe.read({"data": "x", "model": "neumf", "loss": loss, "fine_tuning": {**STAGE, **stage}})
 
 
 @pytest.mark.parametrize(
     ("gamma", "message"),
     [
         ("x", "loss.gamma is 'x'; expected a valid number"),
-        ({"c0": -1}, r"loss.gamma.c0 is -1.0; expected a number in \(0, inf\)"),
+        ({"c0": -1}, r"loss.gamma.c0 is -1.0; expected a number in \(0, 1e\+12\]"),
         ({"b": 1}, "loss.gamma.b is no key of a schedule; expected one of c0, a, c"),
         ({"a": "x"}, "loss.gamma.a is 'x'; expected a valid number"),
     ],

@@ -254,7 +254,10 @@ def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> fl
     """
     if isinstance(gamma, Schedule):
         return 0.5
-    return check_number(name, gamma, 0.0, 1.0, low_open=True, high_open=memory == "msvr")
+    number = check_number(name, gamma, 0.0, 1.0, low_open=True)
+    if memory == "msvr" and number == 1.0:
+        fail(name, number, "a number in (0, 1) with memory='msvr'")
+    return number
 
 
 def lift(values: Tensor, floor: Tensor | float, where: Tensor) -> tuple[Tensor, Tensor]:

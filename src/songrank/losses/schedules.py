@@ -7,6 +7,8 @@ from torch import Tensor
 
 from songrank._checks import check_number
 
+_MOST = 1e12
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -35,10 +37,10 @@ class Schedule:
     c: float | None = None
 
     def __post_init__(self) -> None:
-        check_number("c0", self.c0, 0.0, low_open=True)
-        check_number("a", self.a, 0.0, low_open=True)
+        check_number("c0", self.c0, 0.0, _MOST, low_open=True)
+        check_number("a", self.a, 0.0, _MOST, low_open=True)
         if self.c is not None:
-            check_number("c", self.c, 0.0, low_open=True)
+            check_number("c", self.c, 0.0, _MOST, low_open=True)
 
     @property
     def start(self) -> float:

@@ -206,9 +206,7 @@ class Trainer:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
         last = f"the last good checkpoint is after step {kept[-1]:,}" if kept else "there is no checkpoint before it"
         what = f"with {type(stage.loss).__name__} {what}" if what else f"{type(stage.loss).__name__} is"
-        return DivergedError(
-            f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate, or clip"
-        )
+        return DivergedError(f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate")
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
         """Write a line of the history, with an evaluation if it is time; True when patience is over."""

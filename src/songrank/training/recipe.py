@@ -163,6 +163,23 @@ class Recipe(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
     @model_validator(mode="after")
+    def _faster_losses(self) -> Self:
+        for name, stage, loss in (
+            ("warm_up", self.warm_up, self.warm_up.loss),
+            ("fine_tuning", self.fine_tuning, self.loss),
+        ):
+            two_points = loss.get("points") == 2
+            if stage.correction is not None and not two_points:
+                raise ValueError(
+                    f"{name}.correction is {stage.correction}; expected none but with a loss of two points"
+                )
+            if two_points and stage.clip is not None:
+                raise ValueError(f"{name}.clip is {stage.clip}; expected none with a loss of two points")
+            if "points" in loss and stage.optimiser == "lazy-adam":
+                raise ValueError(f"{name}.optimiser is 'lazy-adam'; expected adam or sgd with {loss['name']}")
+        return self
+
+    @model_validator(mode="after")
     def _something_to_do(self) -> Self:
         if self.warm_up.epochs + self.fine_tuning.epochs == 0:
             raise ValueError("at least one epoch in warm_up or fine_tuning")

@@ -1,0 +1,83 @@
+"""What is run, fixed before the runs that are reported: sizes, seeds, tolerances, and the constants that are tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The protocol of all parts; the full one by default.
+
+    Every method is tuned over the same ``rates`` × ``memories``, on ``tuning_seeds`` alone. The ranges were set after a
+    look at tuning seeds; ``seeds`` are what is reported.
+
+    Args:
+        seeds: of the reported runs.
+        tuning_seeds: of the runs that choose constants.
+        rates: learning rates.
+        memories: a (``methods.stepper``).
+        steps: T at most.
+        fit_from: T from which slopes are fitted.
+        batch: |B|, queries in a step.
+        irrelevant: |B_q|, irrelevant items drawn for each.
+        tolerances: ε, for ‖∇F‖ ≤ ε.
+        speed_steps: T at most where |B| and |B_q| vary.
+        speed_memories: a to try there.
+        speed_tolerances: ε there.
+        batches: |B| to try.
+        irrelevants: |B_q| to try.
+        replay_steps: length of the trajectory on which estimators are compared.
+        gammas: γ to try for each estimator.
+        still_steps: how long momentum is watched at a point that stands still.
+        still_seeds: over how many seeds it is averaged.
+        list_sizes: N_q of the cost.
+        repeats: steps that are timed, of which the median counts.
+
+    >>> len(Protocol().rates) * len(Protocol().memories)
+    15
+
+    """
+
+    seeds: tuple[int, ...] = (10, 11, 12, 13, 14, 15, 16, 17)
+    tuning_seeds: tuple[int, ...] = (100, 101, 102)
+    rates: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01)
+    memories: tuple[float, ...] = (1.0, 0.1, 0.03)
+    steps: int = 4000
+    fit_from: int = 300
+    batch: int = 5
+    irrelevant: int = 8
+    tolerances: tuple[float, ...] = (0.12, 0.10, 0.08, 0.07, 0.06, 0.05, 0.045, 0.04)
+    speed_steps: int = 3000
+    speed_memories: tuple[float, ...] = (0.1, 0.01)
+    speed_tolerances: tuple[float, ...] = (0.1, 0.08, 0.06)
+    batches: tuple[int, ...] = (1, 2, 5, 10, 25, 50)
+    irrelevants: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 74)
+    replay_steps: int = 1500
+    gammas: tuple[float, ...] = (0.3, 0.1, 0.03)
+    still_steps: int = 800
+    still_seeds: int = 32
+    list_sizes: tuple[int, ...] = (300, 1000, 3000, 10_000, 30_000)
+    repeats: int = 30
+
+
+FULL = Protocol()
+QUICK = Protocol(
+    seeds=(0, 1, 2),
+    tuning_seeds=(100, 101),
+    rates=(0.3, 0.03),
+    memories=(0.1, 0.01),
+    steps=300,
+    fit_from=100,
+    tolerances=(0.12, 0.10, 0.08),
+    speed_steps=200,
+    speed_tolerances=(0.12,),
+    batches=(2, 10, 50),
+    irrelevants=(2, 8, 74),
+    replay_steps=200,
+    gammas=(0.3, 0.1),
+    still_steps=200,
+    still_seeds=16,
+    list_sizes=(300, 3000),
+    repeats=5,
+)
