@@ -146,6 +146,7 @@ def test_a_damaged_cell_is_said_and_done_again(songrank, tiny, tmp_path):
         (["tiny", "--data", "yelp=nowhere"], "nowhere: does not exist; expected a text file"),
         (["tiny", "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda"),
         (["tiny", "--seeds", "0"], "Invalid value for '--seeds'"),
+        (["tiny", "--seeds", "1000000000000"], "Invalid value for '--seeds'"),
         (["tiny", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["tiny", "-o", "file"], "file/report.html: cannot be opened (Not a directory); choose another folder"),
     ],
@@ -176,6 +177,38 @@ def test_a_set_of_another_task_is_refused(songrank, tmp_path):
     )
     assert answer.returncode == 2
     assert "is a data set of recommendation; expected one of labelling, as bibtex is" in answer.stderr
+
+
+def test_what_the_user_has_in_the_folder_is_not_replaced(songrank, tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ratings = movielens_20m(tmp_path / "raw") / "ratings.csv"
+    prepare("synthetic", None, tmp_path / "data" / "movielens-20m", queries=30, items=40, pairs=300)
+    before = (tmp_path / "data" / "movielens-20m" / "dataset.json").read_bytes()
+    words = ["--quick", "--jobs", 1, "-o", "."]
+    answer = songrank("paper", "table-stats", "--data", f"movielens-20m={ratings}", *words)
+    assert answer.returncode == 2
+    assert answer.stderr.endswith("exists and was not made by `songrank paper`; choose another folder with -o\n")
+    assert (tmp_path / "data" / "movielens-20m" / "dataset.json").read_bytes() == before
+    (tmp_path / "cells").write_text("mine")
+    answer = songrank("paper", "tiny", *words)
+    assert answer.returncode == 2
+    assert "cannot be written" in answer.stderr.splitlines()[-1]
+    assert (tmp_path / "cells").read_text() == "mine"
+
+
+def test_there_are_never_more_processes_than_cores(songrank, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("songrank.paper.workers.cores", lambda: 1)
+    assert songrank("paper", "tiny", "-o", tmp_path, "--quick", "--jobs", 64).returncode == 0
+    assert {int(file.read_text()) for file in tmp_path.glob("cells/*/pid")} == {os.getpid()}
+
+
+def test_a_damaged_section_does_not_keep_others_from_the_page(songrank, tiny, tmp_path):
+    (tmp_path / "fig-gamma").mkdir()
+    (tmp_path / "fig-gamma" / "findings.json").write_text("{}")
+    answer = songrank("paper", "tiny", "-o", tmp_path, "--quick", "--jobs", 1, "-q")
+    assert answer.returncode == 0
+    assert answer.stderr.startswith(f"warning: {tmp_path / 'fig-gamma' / 'findings.json'}: is not what was written")
+    assert "A small experiment" in (tmp_path / "report.html").read_text()
 
 
 def test_without_matplotlib_it_says_what_to_install(songrank, tiny, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -115,13 +116,20 @@ def test_processes_give_what_one_process_gives(tmp_path, pair):
     assert len(pids) <= 2
 
 
-def test_cells_that_are_timed_are_done_in_this_process(tmp_path):
-    class Timed(Tiny):
-        timed = True
+def test_cells_that_are_timed_are_done_after_the_others_in_this_process(tmp_path, pair):
+    timed, seen = replace(cell(0), timed=True), Seen()
+    assert timed.key == cell(0).key
+    run_cells(of(timed, cell(1)), PLAN, Store(tmp_path), pair, seen)
+    assert seen.names == ["seed 1", "seed 0"]
+    pids = [(tmp_path / cell(seed).key / "pid").read_text() for seed in (0, 1)]
+    assert pids[0] == str(os.getpid()) != pids[1]
 
-    with Workers(2) as workers:
-        run_cells(Timed(), PLAN, Store(tmp_path), workers)
-    assert (tmp_path / cell(0).key / "pid").read_text() == str(os.getpid())
+
+def test_a_file_in_the_place_of_the_cells_is_said_in_one_line(tmp_path):
+    (tmp_path / "cells").write_text("mine")
+    with pytest.raises(UserError, match="cannot be written"):
+        serially(tmp_path / "cells")
+    assert (tmp_path / "cells").read_text() == "mine"
 
 
 def of(*cells):

@@ -133,6 +133,59 @@ def test_a_set_of_another_task_is_refused(tmp_path):
         find_set("mq2008", {"mq2008": tmp_path / "mine"}, tmp_path / "out")
 
 
+def test_a_prepared_set_of_the_user_is_not_replaced(tmp_path):
+    prepare("synthetic", None, tmp_path / "data" / "yelp", queries=30, items=40, pairs=300)
+    before = fingerprint(open_dataset(tmp_path / "data" / "yelp"))
+    raw = sequences(tmp_path / "Yelp.txt")
+    with pytest.raises(DataError, match="yelp: exists and was not made by `songrank paper`; choose another folder"):
+        find_set("yelp", {"yelp": raw}, tmp_path)
+    assert fingerprint(open_dataset(tmp_path / "data" / "yelp")) == before
+    (tmp_path / "out" / "data").mkdir(parents=True)
+    (tmp_path / "out" / "data" / "yelp.json").write_text('{"mine": 1}')
+    with pytest.raises(DataError, match="yelp.json: exists and was not made by"):
+        find_set("yelp", {"yelp": raw}, tmp_path / "out")
+    assert (tmp_path / "out" / "data" / "yelp.json").read_text() == '{"mine": 1}'
+
+
+def test_a_set_whose_preparation_was_cut_short_is_prepared_again(tmp_path, monkeypatch):
+    raw = sequences(tmp_path / "Yelp.txt")
+
+    def cut(*args, **options):
+        prepare(*args, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("songrank.paper.given_sets.prepare", cut)
+        with pytest.raises(KeyboardInterrupt):
+            find_set("yelp", {"yelp": raw}, tmp_path / "out")
+    assert open_dataset(find_set("yelp", {"yelp": raw}, tmp_path / "out")).num_queries == 12
+
+
+def test_a_set_of_another_kind_is_refused(tmp_path):
+    raw = sequences(tmp_path / "Yelp.txt")
+    prepare("sequences", raw, tmp_path / "mine")
+    assert find_set("yelp", {"yelp": tmp_path / "mine"}, tmp_path / "out") == tmp_path / "mine"
+    with pytest.raises(DataError, match="was prepared as sequences; expected movielens-20m for movielens-20m"):
+        find_set("movielens-20m", {"movielens-20m": tmp_path / "mine"}, tmp_path / "out")
+
+
+def test_bags_of_words_are_refused_where_texts_are_expected(tmp_path):
+    options = {"queries": 90, "items": 20, "pairs": 200, "features": 40, "words": 8}
+    prepare("synthetic", None, tmp_path / "bags", task="labelling", **options)
+    with pytest.raises(DataError, match="holds bags of words; expected texts, as eurlex-4k-text has"):
+        find_set("eurlex-4k-text", {"eurlex-4k-text": tmp_path / "bags"}, tmp_path / "out")
+
+
+def test_an_archive_that_is_damaged_is_said_in_one_line(tmp_path):
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
+        archive.write(sequences(tmp_path / "Yelp.txt"), "Yelp.txt")
+    whole = (tmp_path / "some.zip").read_bytes()
+    (tmp_path / "some.zip").write_bytes(whole.replace(b"PK\x01\x02", b"PK\x09\x09"))
+    assert zipfile.is_zipfile(tmp_path / "some.zip")
+    with pytest.raises(DataError, match="some.zip: is truncated or damaged"):
+        find_set("yelp", {"yelp": tmp_path / "some.zip"}, tmp_path / "out")
+
+
 def test_texts_cannot_be_made_up(tmp_path):
     with pytest.raises(UserError, match="no synthetic eurlex-4k-text; give it with --data eurlex-4k-text=PATH"):
         find_set("eurlex-4k-text", {}, tmp_path)

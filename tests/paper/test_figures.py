@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import torch
+from safetensors.torch import load_file
 
 from songrank import Relevance, SlateSampler
 from songrank.paper.ablations import GAMMAS, FigAblation, FigBilevel, FigGamma, FigTheoPrac
@@ -70,7 +71,11 @@ def test_ablations_differ_in_what_they_leave_out_and_nothing_else(small):
     whole, biased, cold = (own[0] for own in recipes(lines).values())
     assert (whole["loss"]["gamma"], biased["loss"]["gamma"]) == (0.1, 1.0)
     assert differing(whole, biased) == {"loss.gamma"}
-    assert differing(whole, cold) == {"warm_up.epochs"}
+    assert differing(whole, cold) <= {"warm_up.epochs", "fine_tuning.epochs"} | {
+        f"fine_tuning.decay.{epoch}" for epoch in (2, 4)
+    }
+    assert (cold["warm_up"]["epochs"], cold["fine_tuning"]["epochs"]) == (0, 2 + 3)
+    assert {int(epoch): factor for epoch, factor in cold["fine_tuning"]["decay"].items()} == {2 + 2: 0.25}
     assert [one.after is None for own in lines.values() for one in own] == [False, False, True]
 
 
@@ -112,7 +117,50 @@ def test_faster_forms_are_drawn_against_epochs_and_seconds(small):
         result = found[training.cell.key]
         assert training.cell.options["recipe"]["loss"]["name"] == method.name
         assert list(line.get_ydata()) == list(timed.get_ydata()) == [value for _, value in result["curve"]]
-        assert timed.get_xdata()[-1] == pytest.approx(result["seconds"])
+        clock = found[figure.timings(each, found)[method.title].cell.key]["seconds"]
+        assert list(timed.get_xdata()) == pytest.approx([epoch * clock for epoch, _ in result["curve"]])
+
+
+def test_forms_are_compared_with_the_first_on_test_by_query(small):
+    settings, folder = small
+    changes = (*TINY, "batch.queries=10", "batch.irrelevant=5")
+    found, findings = do(FigFaster(changes), settings, folder)
+    each = SetProtocol(settings, "movielens-1m", changes)
+    song, faster = (each.method("song"), FigFaster(changes).tuned(each)[2])
+    values = [
+        load_file(folder / "cells" / each.reported(one, found)[0].cell.key / "run/evaluation/test.safetensors")
+        for one in (song, faster)
+    ]
+    table = findings.tables["differences"]
+    rows = {(row[1], row[3]): row for row in table.rows}
+    assert len(rows) == 3 * len(each.metrics)
+    for metric in each.metrics:
+        _, _, less, _, difference, low, high = rows["Faster SONG", metric]
+        expected = float((values[1][metric].double() - values[0][metric].double()).nanmean())
+        assert less == "SONG"
+        assert difference == pytest.approx(expected, abs=1e-5)
+        assert low <= difference <= high
+
+
+@pytest.mark.parametrize("figure", [FigFaster, FigAblation, FigTheoPrac, FigBilevel])
+def test_what_diverged_is_said_and_left_out_of_the_comparison(small, figure):
+    settings, _ = small
+    made = figure(TINY)
+    settings = plan((0, 1), movielens_1m=settings.data["movielens-1m"])
+    each = SetProtocol(settings, "movielens-1m", TINY)
+    found = chosen_first(made, each, {each.warm_up(seed).cell.key: {} for seed in (0, 1, 1_000_000)})
+    lines = made.panels(each, found)[each.panel]
+    result = {"curve": [[1, 0.1], [2, 0.2]], "metrics": {"test": {"ndcg@20": 0.2}}}
+    for place, own in enumerate(lines.values()):
+        for one in own:
+            found[one.cell.key] = {"diverged": "step 3"} if place == len(lines) - 1 and one is own[1] else result
+    timings = made.timings(each, found) if figure is FigFaster else {}
+    found |= {one.cell.key: {"seconds": 2.0} for one in timings.values()}
+    compared = [cell for cell in made.cells(settings, found) if cell.key not in found]
+    first, *others, last = lines
+    assert [list(cell.options["runs"]) for cell in compared] == ([[first, *others]] if others else [])
+    found |= {cell.key: {"summaries": {first: {}}, "differences": {}} for cell in compared}
+    assert f"{each.panel}: {last} diverged with 1 of 2 seeds." in made.show(settings, found).remarks
 
 
 def test_gamma_is_drawn_for_warm_up_and_song(small):
@@ -145,6 +193,19 @@ def test_full_items_training_has_no_noise_to_average(small):
     assert (full["batch"]["irrelevant"], full["loss"]["gamma"]) == ("all", 1.0)
 
 
+def test_a_warm_up_by_likelihood_that_diverged_is_said(small):
+    settings = plan((0, 1), movielens_1m=small[0].data["movielens-1m"])
+    figure, each = FigFullItems(TINY), SetProtocol(settings, "movielens-1m", TINY)
+    found = chosen_first(figure, each)
+    while missing := [cell for cell in figure.cells(settings, found) if cell.key not in found]:
+        for cell in missing:
+            lost = cell.name == "movielens-1m: warm-up by likelihood, full items, seed 1"
+            found[cell.key] = {"diverged": "step 3"} if lost else {"curve": [[1, 3.0], [2, 2.0]]}
+    remarks = figure.show(settings, found).remarks
+    said = [remark for remark in remarks if "diverged" in remark]
+    assert said == ["movielens-1m (synthetic), warm-up: full items diverged with 1 of 2 seeds."]
+
+
 def test_the_likelihood_is_that_of_each_training_pair_among_all_items(small, tmp_path):
     settings, _ = small
     each = SetProtocol(settings, "movielens-1m", TINY)
@@ -170,6 +231,21 @@ def test_peers_train_as_long_and_the_clock_runs(small):
     assert all(row[1] > 0 for row in findings.tables["seconds"].rows)
     assert len(findings.tables["seconds"].rows) == len(lines)
     assert any("TensorFlow Ranking itself was not run" in remark for remark in findings.remarks)
+
+
+def test_peers_that_diverge_are_said_and_left_out(small):
+    settings = plan((0, 1), movielens_1m=small[0].data["movielens-1m"])
+    figure, found = FigPeers(TINY), {}
+    while missing := [cell for cell in figure.cells(settings, found) if cell.key not in found]:
+        for cell in missing:
+            lost = cell.options["recipe"]["loss"]["name"] == "listmle" and cell.options["recipe"]["seed"] == 0
+            result = {"seconds": 2.0, "curve": [[1, 0.1], [2, 0.2]], "warm_up": []}
+            found[cell.key] = {"diverged": "step 3"} if lost else result
+            assert cell.timed == cell.name.endswith("by the clock, seed 0")
+    findings = figure.show(settings, found)
+    assert "movielens-1m: ListMLE diverged with 1 of 2 seeds." in findings.remarks
+    assert "ListMLE diverged within the epochs that were timed." in findings.remarks
+    assert "ListMLE" not in [row[0] for row in findings.tables["seconds"].rows]
 
 
 def test_libaucs_loss_is_its_own_and_rows_of_padding_do_not_count():

@@ -140,6 +140,34 @@ def test_files_of_an_earlier_run_go(tmp_path):
     assert json.loads((tmp_path / "table-rs" / "findings.json").read_text())["figures"] == ["other"]
 
 
+def test_files_of_the_user_stay(tmp_path):
+    write_findings(tmp_path, section(), findings())
+    for name in ("mine.csv", "mine.svg"):
+        (tmp_path / "table-rs" / name).write_text("mine")
+    write_findings(tmp_path, section(), Findings(["nothing"]))
+    assert sorted(file.name for file in (tmp_path / "table-rs").iterdir()) == ["findings.json", "mine.csv", "mine.svg"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["{}", "[]", "{", '{"section": {}, "remarks": [], "tables": {}, "figures": []}', None]
+)
+def test_a_result_whose_files_are_damaged_is_left_out_of_the_page_and_said(tmp_path, damage):
+    for name in ("table-rs", "fig-gamma"):
+        write_findings(tmp_path, section(name), findings())
+    if damage is None:
+        (tmp_path / "fig-gamma" / "curves.svg").unlink()
+    else:
+        (tmp_path / "fig-gamma" / "findings.json").write_text(damage)
+    said = []
+    page = Page(write_report(tmp_path, ["fig-gamma", "table-rs"], said.append).read_text(encoding="utf-8"))
+    assert "Title of table-rs" in page.text
+    assert "Title of fig-gamma" not in page.text
+    assert len(said) == 1
+    assert said[0].endswith("say songrank paper fig-gamma again")
+    write_findings(tmp_path, section("fig-gamma"), findings())
+    assert "Title of fig-gamma" in write_report(tmp_path, ["fig-gamma", "table-rs"]).read_text(encoding="utf-8")
+
+
 def test_a_page_of_somebody_else_is_not_replaced(tmp_path):
     check_report(tmp_path)
     write_report(tmp_path, [])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -194,6 +195,30 @@ def test_a_run_that_diverges_says_so_and_ends_nothing(each, tmp_path):
     training = each.run(Setting(("loss=song",), rate=1e20), 0)
     done(training.after, tmp_path)
     assert "not finite" in done(training.cell, tmp_path)["diverged"]
+
+
+@pytest.mark.parametrize("work", ["runs:train", "peer_runs:train_libauc"])
+def test_a_run_whose_warm_up_diverged_has_diverged(small, tmp_path, work):
+    each = SetProtocol(plan(netflix=small), "netflix", (*TINY, "warm_up.learning_rate=1.0e+20"))
+    training = each.run(SONG, 0, work=f"songrank.paper.{work}")
+    assert "not finite" in done(training.after, tmp_path)["diverged"]
+    assert done(training.cell, tmp_path)["diverged"].startswith("its warm-up diverged: ")
+
+
+def test_epochs_by_the_clock_that_diverge_say_so(each, tmp_path):
+    cell = each.by_the_clock("SONG", Setting(("loss=song",), rate=1e20)).cell
+    assert "not finite" in done(cell, tmp_path)["diverged"]
+
+
+def test_what_the_clock_says_is_of_one_device(small):
+    keys = []
+    for device in ("cpu", "cuda"):
+        each = SetProtocol(replace(plan(netflix=small), device=device), "netflix", TINY)
+        timed = each.by_the_clock("SONG", SONG).cell
+        assert timed.timed
+        keys.append((timed.key, each.run(SONG, 0).cell.key))
+    assert keys[0][0] != keys[1][0]
+    assert keys[0][1] == keys[1][1]
 
 
 # ---- recipes

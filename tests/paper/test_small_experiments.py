@@ -223,6 +223,21 @@ def test_the_figure_shows_means_over_seeds(tmp_path, small):
     assert len(shown.figures["ratio"].axes[0].lines) == len(stop_gradient.KINDS)
 
 
+def test_a_seed_that_diverged_is_said_and_left_out(tmp_path, small, monkeypatch):
+    monkeypatch.setattr("tests.paper.test_small_experiments.STAGE", [*STAGE[:1], STAGE[1].replace("0.01", "1.0e+20")])
+    lost = trained(tmp_path / "run", small)
+    assert "not finite" in lost["diverged"]
+    experiment, plan = FigStopGradient(), Plan(quick=True, data={"movielens-1m": small}, seeds=(0, 1))
+    measured = {kind: {"first": 2.0, "second": 1.0, "cosine": 0.5} for kind in stop_gradient.KINDS}
+    first, second = (cell.key for cell in experiment.cells(plan, {}))
+    shown = experiment.show(plan, {first: lost, second: {"epochs": {"1": measured}}})
+    assert shown.tables["terms"].rows[0][1:] == [1, 2.0, 1.0, 0.5, 0.5]
+    assert "movielens-1m: theoretical K-SONG diverged with 1 of 2 seeds." in shown.remarks
+    assert experiment.show(plan, {first: lost, second: lost}).remarks == [
+        "movielens-1m: theoretical K-SONG diverged with 2 of 2 seeds."
+    ]
+
+
 def test_the_recipe_is_that_of_the_set_in_full_and_the_sets_bytes_are_in_the_key(small, tmp_path):
     experiment = FigStopGradient()
     full = experiment.cells(Plan(data={"movielens-1m": small}), {})[0]

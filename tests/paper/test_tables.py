@@ -9,7 +9,9 @@ from safetensors.torch import load_file
 
 from songrank.data import prepare
 from songrank.paper.data_sets import SETS
+from songrank.paper.experiment import Plan
 from songrank.paper.methods import METHODS
+from songrank.paper.protocol import SetProtocol
 from songrank.paper.published import PUBLISHED
 from songrank.paper.set_recipes import METRICS
 from songrank.paper.tables import TableLtr, TableRs, TableXml
@@ -140,6 +142,23 @@ def test_a_method_that_diverged_is_shown_as_such_and_the_others_are_compared(lab
     assert rows["BCE (baseline)"][1] == "diverged"
     assert numbers(rows["SONG"][1])
     assert len({len(row) for row in rows.values()}) == 1
+    assert "bibtex: BCE (baseline) diverged with 1 of 2 seeds." in findings.remarks
+
+
+def test_a_learning_rate_at_the_edge_of_what_was_tried_is_said(labelling):
+    data = {"bibtex": labelling[0].data["bibtex"]}
+    table, full = TableXml(TINY_LABELS), Plan(data=data, seeds=(0, 1))
+    each = SetProtocol(full, "bibtex", TINY_LABELS)
+    best = {"bce": 0.4, "approx-ndcg": 1.0, "neural-ndcg": 2.5, "song": 0.4, "k-song": 1.0}
+    found = {}
+    for method in each.methods:
+        for setting, training in each.tuning(method).items():
+            value = 0.5 if setting.rate == best[method.name] else 0.1
+            found[training.cell.key] = {"metrics": {"validation": {"ndcg@5": value}}}
+        found |= {training.cell.key: {"diverged": "step 1"} for training in each.reported(method, found)}
+    remarks = table.show(full, found).remarks
+    said = "the lowest for BCE (baseline), SONG and the highest for NeuralNDCG was chosen: better ones may lie beyond."
+    assert f"bibtex: of the learning rates tried, {said}" in remarks
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

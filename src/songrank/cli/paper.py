@@ -31,8 +31,11 @@ def paper(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small: all of it in minutes, on two cores.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time; one a core unless on a GPU.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of each mean; 3, or 2 if --quick.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cells at a time, at most one a core; as many, or 1 on a GPU, if not said."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each mean; 3, or 2 if --quick.")] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a cell and one at the end.")] = False,
 ) -> None:
@@ -67,7 +70,7 @@ def paper(
     from songrank.paper.experiment import Plan
     from songrank.paper.given_sets import DataSets, read_given
     from songrank.paper.page import check_report, write_report
-    from songrank.paper.workers import Workers
+    from songrank.paper.workers import Workers, cores
     from songrank.training.build import choose_device
 
     if name is None:
@@ -80,7 +83,7 @@ def paper(
         raise UserError('matplotlib draws the figures and is not installed; say pip install "songrank[paper]"')
     check_report(output)
     _begin(output)
-    jobs = jobs or _default_jobs(on)
+    jobs = min(jobs, cores()) if jobs else _default_jobs(on)
     view = PaperView(quiet=quiet, as_json=as_json)
     sets = DataSets(given, output, quick=quick, report=view.note)
     plan = Plan(quick, on, sets, tuple(range(seeds or (2 if quick else 3))))
@@ -92,7 +95,7 @@ def paper(
                 for experiment in chosen:
                     view.experiment = experiment.name
                     _make(experiment, plan, store, workers, view, output, options)
-                    place = write_report(output, list(EXPERIMENTS))
+                    place = write_report(output, list(EXPERIMENTS), view.warn)
         except KeyboardInterrupt:
             typer.echo(f"stopped, {view.told()}; run the same command again to go on", err=True)
             sys.exit(128 + (received[0] if received else 2))

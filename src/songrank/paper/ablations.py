@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from songrank.paper.curve_figures import CurveFigure, Lines
 from songrank.paper.experiment import Found
-from songrank.paper.methods import Method
+from songrank.paper.methods import Method, Setting
 from songrank.paper.protocol import SetProtocol
 
 GAMMAS = (0.1, 0.3, 0.5, 0.7, 1.0)
@@ -20,7 +20,11 @@ class FigAblation(CurveFigure):
 
     name = "fig-ablation"
     title = "SONG without its moving average (γ = 1), and without warm-up"
-    note = "Both variants have the setting that was chosen for SONG: nothing was tuned for them."
+    note = (
+        "Both variants have the setting that was chosen for SONG: nothing was tuned for them. Without warm-up there "
+        "are as many epochs in all, counted from the beginning; those of the others are counted after warm-up."
+    )
+    compared = True
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
         """SONG; the two variants have its setting."""
@@ -34,13 +38,22 @@ class FigAblation(CurveFigure):
             each.panel: {
                 f"SONG, γ = {gamma}": each.reported(song, found, kept),
                 "no moving average, γ = 1": each.reported(song, found, "loss.gamma=1.0"),
-                f"no warm-up, γ = {gamma}": each.reported(song, found, kept, "warm_up.epochs=0"),
+                f"no warm-up, γ = {gamma}": each.reported(song, found, kept, *without_warm_up(each)),
             }
         }
 
     def remarks(self, each: SetProtocol, found: Found) -> list[str]:
         """Where slates hold whole lists, there is nothing to remember."""
         return whole_lists(each)
+
+
+def without_warm_up(each: SetProtocol) -> list[str]:
+    """Changes that put epochs of fine-tuning in the place of those of warm-up, with decays as late in the run."""
+    base = each.recipe.fine_tuning(Setting(("loss=song",)), 0)
+    warm, stage = base["warm_up"]["epochs"], base["fine_tuning"]
+    decay = ", ".join(f"{int(epoch) + warm}: {factor}" for epoch, factor in stage["decay"].items())
+    epochs = warm + stage["epochs"]
+    return ["warm_up.epochs=0", f"fine_tuning.epochs={epochs}", f"fine_tuning.decay={{{decay}}}"]
 
 
 def moving_gamma(each: SetProtocol, found: Found) -> float:
@@ -97,6 +110,7 @@ class _TwoForms(CurveFigure):
     changed: str
     change: str
     note = "Each form was tuned by itself, with the same budget."
+    compared = True
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
         """Both."""

@@ -20,7 +20,7 @@ import torch
 
 from songrank import __version__
 from songrank.data.errors import DataError
-from songrank.data.files import plain, write_whole
+from songrank.data.files import not_written, plain, write_whole
 from songrank.data.storage import read_json
 from songrank.paper.experiment import Cell, Experiment, Plan
 from songrank.paper.workers import Workers, cores
@@ -75,7 +75,10 @@ class Store:
 
 def do_cell(cell: Cell, folder: Path) -> None:
     """Do the work of a cell, and write what came out into its folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_written(folder, error) from None
     module, _, name = cell.work.partition(":")
     begun = time.monotonic()
     result = getattr(import_module(module), name)(folder, **cell.options, **cell.where)
@@ -128,7 +131,7 @@ def run_cells(
 
     Args:
         experiment: asked for its cells again after each round, until there is none that it has not asked for before.
-            One whose ``timed`` is true has its cells done one at a time.
+            In each round, cells that are timed are done after the others, one at a time, in this process.
         plan: how it is to be made.
         store: where results are.
         workers: who do the work.
@@ -138,8 +141,6 @@ def run_cells(
 
     """
     observe = observe or Observer()
-    if experiment.timed:
-        workers = Workers(1)
     done: dict[str, Done] = {}
     while True:
         cells = {cell.key: cell for cell in experiment.cells(plan, results(done))}
@@ -149,9 +150,11 @@ def run_cells(
         done |= {cell.key: found for cell in new if (found := store.read(cell)) is not None}
         missing = [cell for cell in new if cell.key not in done]
         observe.known(len(cells) - len(missing), len(cells))
-        for cell in workers.do(missing, partial(_do_within, store.path), observe.begun):
-            done[cell.key] = _kept(store, cell)
-            observe.finished(cell, done[cell.key].seconds)
+        for who, timed in ((workers, False), (Workers(1), True)):
+            own = [cell for cell in missing if cell.timed is timed]
+            for cell in who.do(own, partial(_do_within, store.path), observe.begun):
+                done[cell.key] = _kept(store, cell)
+                observe.finished(cell, done[cell.key].seconds)
 
 
 def results(done: Mapping[str, Done]) -> dict[str, dict[str, Any]]:

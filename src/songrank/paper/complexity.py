@@ -107,8 +107,6 @@ class FigComplexity(Experiment):
 
     name = "fig-complexity"
     title = "Per-iteration complexity: time of a step against the number of queries, |B_q| and N_q"
-    timed = True
-    """Cells are done one at a time: they would disturb one another."""
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
         """One a curve."""
@@ -138,7 +136,8 @@ class FigComplexity(Experiment):
             "rounds": (7 if plan.quick else 40) * (5 if what == "loss" else 1),
             "device": plan.device,
         }
-        return Cell(f"{LOSSES[loss]}, {WHAT[what]}, {SIZES[size]}", "songrank.paper.complexity:measure", options)
+        name = f"{LOSSES[loss]}, {WHAT[what]}, {SIZES[size]}"
+        return Cell(name, "songrank.paper.complexity:measure", options, timed=True)
 
     def show(self, plan: Plan, found: Found) -> Findings:
         """Curves on log axes with the theory's order, and fitted exponents."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, stdev
+from typing import Any
 
-from songrank.paper.curves import curve_table, draw_curves
+from songrank.paper.curves import curve_table, diverged_remarks, draw_curves
 from songrank.paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank.paper.methods import Method
 from songrank.paper.protocol import SetProtocol, Training, budget_remark, protocols, waiting
@@ -29,6 +30,8 @@ class CurveFigure(Experiment):
     """Sets of each task; a quick run takes the first."""
     note = ""
     """What has to be said about the settings."""
+    compared = False
+    """Whether the lines of a panel are compared with its first on test, paired by query and seed."""
 
     def __init__(self, changes: Sequence[str] = ()) -> None:
         self.changes = changes
@@ -46,10 +49,26 @@ class CurveFigure(Experiment):
         return []
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """What is tried, then what is drawn."""
-        return waiting(self._trainings(plan, found), found)
+        """What is tried, then what is drawn, then the comparisons."""
+        ready = waiting(self.trainings(plan, found), found)
+        done = all(cell.key in found for cell in ready)
+        return [*ready, *(self._comparisons(plan, found).values() if done else [])]
 
-    def _trainings(self, plan: Plan, found: Found) -> Iterable[Training]:
+    def _comparisons(self, plan: Plan, found: Found) -> dict[str, Cell]:
+        """One a panel, of the lines of which no seed diverged."""
+        cells: dict[str, Cell] = {}
+        for each in protocols(plan, self.tasks, self.changes, self.most) if self.compared else []:
+            for title, lines in self.panels(each, found).items():
+                keys = {label: [one.cell.key for one in own] for label, own in lines.items()}
+                runs = {label: own for label, own in keys.items() if not any("diverged" in found[key] for key in own)}
+                first = next(iter(lines))
+                if first in runs and len(runs) > 1:
+                    options = {"runs": runs, "metrics": list(each.metrics), "baseline": first}
+                    cells[title] = Cell(f"{title}: comparison on test", "songrank.paper.runs:compare", options)
+        return cells
+
+    def trainings(self, plan: Plan, found: Found) -> Iterable[Training]:
+        """All runs that are known to be needed."""
         for each in protocols(plan, self.tasks, self.changes, self.most):
             for method in self.tuned(each):
                 yield from each.tuning(method).values()
@@ -66,9 +85,15 @@ class CurveFigure(Experiment):
         remarks = [budget_remark(plan), *([self.note] if self.note else [])]
         for each in sets:
             remarks += [*each.remarks(self.tuned(each)), *self.remarks(each, found)]
-        for title, lines in curves.items():
-            remarks += _first(title, lines)
-        tables = {"curves": curve_table("Curves", curves, VALUE), "test": _test_table(sets, panels, found)}
+        for title, lines in panels.items():
+            results = {label: [found[one.cell.key] for one in own] for label, own in lines.items()}
+            remarks += [*_first(title, curves[title]), *diverged_remarks(title, results)]
+        compared = {title: found[cell.key] for title, cell in self._comparisons(plan, found).items()}
+        tables = {
+            "curves": curve_table("Curves", curves, VALUE),
+            "test": _test_table(sets, panels, found),
+            "differences": _difference_table(compared),
+        }
         tables = {name: table for name, table in tables.items() if table.rows}
         return Findings(remarks, tables, {"curves": draw_curves(curves, value=VALUE)})
 
@@ -86,6 +111,19 @@ def _first(title: str, lines: Mapping[str, Sequence[Sequence[Sequence[float]]]])
     order = sorted(best, key=lambda label: -best[label])
     ranked = ", ".join(f"{label} {best[label]:.4f}" for label in order)
     return [f"{title}, best {VALUE} of each run, mean over seeds: {ranked}."]
+
+
+def _difference_table(compared: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Each line of a panel less the first, with 95 % intervals."""
+    columns = ["panel", "curve", "less", "metric", "difference", "95 % from", "to"]
+    rows: list[list[str | float | int | None]] = []
+    for title, figures in compared.items():
+        first = next(label for label in figures["summaries"] if label not in figures["differences"])
+        for label, by_metric in figures["differences"].items():
+            for metric, one in by_metric.items():
+                numbers = [None if one[key] is None else round(one[key], 5) for key in ("mean", "low", "high")]
+                rows.append([title, label, first, metric, *numbers])
+    return Table("Differences on test, paired by query and seed", columns, rows)
 
 
 def _test_table(sets: Sequence[SetProtocol], panels: Mapping[str, Lines], found: Found) -> Table:

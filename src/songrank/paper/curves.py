@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from songrank.paper.experiment import Table
 
@@ -47,7 +47,8 @@ def draw_curves(
         if log:
             place.set_yscale("log")
         place.grid(alpha=0.3)
-        place.legend(fontsize="small")
+        if place.get_lines():
+            place.legend(fontsize="small")
     return figure
 
 
@@ -64,6 +65,16 @@ def summarise(runs: Sequence[Curve]) -> list[tuple[float, float, float, float]]:
         (epoch, sum(column) / len(column), min(column), max(column))
         for epoch, column in zip(common, columns, strict=True)
     ]
+
+
+def diverged_remarks(title: str, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """What is missing from curves, means and rankings: by label, how many of the results of all seeds diverged.
+
+    >>> diverged_remarks("yelp", {"SONG": [{"curve": []}, {"diverged": "step 3"}], "K-SONG": [{"curve": []}]})
+    ['yelp: SONG diverged with 1 of 2 seeds.']
+    """
+    lost = {label: sum("diverged" in one for one in own) for label, own in runs.items()}
+    return [f"{title}: {label} diverged with {n} of {len(runs[label])} seeds." for label, n in lost.items() if n]
 
 
 def curve_table(

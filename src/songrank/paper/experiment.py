@@ -45,6 +45,7 @@ class Cell:
             The folder is the cell's own: what a killed run left there is found again.
         options: everything that the result depends on, as JSON: data by fingerprint, not only by path.
         where: what the work needs and the result does not depend on, such as a path or a device.
+        timed: it measures time, and so is done alone; its device is one of its options then.
 
     >>> Cell("one", "module:work", {"seed": 0}).key == Cell("the same", "module:work", {"seed": 0}).key
     True
@@ -55,6 +56,7 @@ class Cell:
     work: str
     options: Mapping[str, Any]
     where: Mapping[str, Any] = field(default_factory=dict)
+    timed: bool = False
 
     @property
     def key(self) -> str:
@@ -92,8 +94,6 @@ class Experiment(ABC):
     """As ``songrank paper NAME`` takes it."""
     title: str
     """One line: what is shown."""
-    timed: bool = False
-    """Whether cells measure time, and so are done one at a time, in this process."""
 
     @abstractmethod
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:

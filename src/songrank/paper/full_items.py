@@ -10,7 +10,7 @@ import torch
 
 from songrank.paper.ablations import moving_gamma
 from songrank.paper.curve_figures import CurveFigure, Lines
-from songrank.paper.curves import curve_table, draw_curves
+from songrank.paper.curves import curve_table, diverged_remarks, draw_curves
 from songrank.paper.experiment import Cell, Findings, Found, Plan
 from songrank.paper.methods import Method
 from songrank.paper.protocol import SetProtocol, Training, protocols, waiting
@@ -71,7 +71,11 @@ class FigFullItems(CurveFigure):
             "likelihood": curve_table("Likelihood in warm-up", panels, _LIKELIHOOD, lowest=True),
         }
         drawn = draw_curves(panels, value=f"{_LIKELIHOOD} of training pairs", epochs="epochs of warm-up")
-        return Findings(findings.remarks, tables, {**findings.figures, "likelihood": drawn})
+        remarks = list(findings.remarks)
+        for each in self._sets(plan):
+            results = {label: [found[one.cell.key] for one in some] for label, some in _likelihood(each).items()}
+            remarks += diverged_remarks(f"{each.label}, warm-up", results)
+        return Findings(remarks, tables, {**findings.figures, "likelihood": drawn})
 
     def _sets(self, plan: Plan) -> list[SetProtocol]:
         return protocols(plan, self.tasks, self.changes, self.most)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from songrank.data import open_dataset, prepare
+from songrank.data import CatalogueSplit, Dataset, open_dataset, prepare
 from songrank.data.errors import DataError
 from songrank.data.files import write_whole
 from songrank.data.registry import KINDS
@@ -131,10 +131,23 @@ def find_set(
     path = given[name]
     if not (path / "dataset.json").exists():
         path = _prepared(output / "data" / name, known.kind, _within(path, known.file), known.options, report)
-    if open_dataset(path).task != known.task:
-        fix = f"expected one of {known.task}, as {name} is"
-        raise DataError(f"is a data set of {open_dataset(path).task}", fix, file=str(path))
+    _check_kind(open_dataset(path), known, path)
     return path
+
+
+def _check_kind(dataset: Dataset, known: PaperSet, path: Path) -> None:
+    """Raise if a prepared set is not what its name says; synthetic data of the task are, and are shown as such."""
+    if dataset.task != known.task:
+        fix = f"expected one of {known.task}, as {known.name} is"
+        raise DataError(f"is a data set of {dataset.task}", fix, file=str(path))
+    if dataset.name not in (known.kind, "synthetic"):
+        fix = f"expected {known.kind} for {known.name}; give it under its own name"
+        raise DataError(f"was prepared as {dataset.name}", fix, file=str(path))
+    train = dataset["train"]
+    text = isinstance(train, CatalogueSplit) and train.tokens is not None
+    if known.task == "labelling" and text != (known.kind == "xmc-text"):
+        has, wants = ("texts", "bags of words") if text else ("bags of words", "texts")
+        raise DataError(f"holds {has}", f"expected {wants}, as {known.name} has", file=str(path))
 
 
 def _within(path: Path, file: str) -> Path:
@@ -142,8 +155,11 @@ def _within(path: Path, file: str) -> Path:
     if file and path.is_dir() and (path / file).exists():
         return path / file
     if file and path.is_file() and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.namelist() if member.rpartition("/")[2] == file]
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = [member for member in archive.namelist() if member.rpartition("/")[2] == file]
+        except (zipfile.BadZipFile, OSError, ValueError) as error:
+            raise DataError(f"is truncated or damaged ({error})", "fetch or copy it again", file=str(path)) from None
         return path / members[0] if members else path
     return path
 
@@ -154,9 +170,16 @@ def _prepared(
     """A folder prepared from a source, made again only where source or options are others than last time."""
     stamp = {"kind": kind, "options": dict(options), "source": None if source is None else _stamp(source)}
     note = place.parent / f"{place.name}.json"
-    if (place / "dataset.json").exists() and note.exists() and read_json(note, "delete it") == stamp:
+    known = read_json(note, "delete it, and the folder beside it") if note.exists() else {}
+    if (place / "dataset.json").exists() and known == stamp:
         return place
+    for there in (note, place):
+        if there.exists() and "kind" not in known:
+            raise DataError(
+                "exists and was not made by `songrank paper`", "choose another folder with -o", file=str(there)
+            )
     report(f"preparing {place.name}")
+    write_whole(note, json.dumps({"kind": kind}) + "\n")  # ours from now on, however this ends
     prepare(kind, source, place, overwrite=True, **options)
     write_whole(note, json.dumps(stamp, indent=2) + "\n")
     return place

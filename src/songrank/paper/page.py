@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -70,15 +70,15 @@ class Section:
 
 
 def write_findings(output: Path, section: Section, findings: Findings) -> None:
-    """Write what an experiment came to into its folder; what an earlier run left there goes."""
+    """Write what an experiment came to into its folder; what an earlier run wrote there goes, and nothing else."""
     folder = output / section.name
+    earlier = _written_before(folder)
     written = {f"{name}.csv": _csv(shown) for name, shown in findings.tables.items()}
     written |= {f"{name}.svg": _svg(figure, f"{section.name}/{name}") for name, figure in findings.figures.items()}
     for file, content in written.items():
         write_whole(folder / file, content)
-    for left in (*folder.glob("*.csv"), *folder.glob("*.svg")):
-        if left.name not in written:
-            left.unlink()
+    for file in earlier - written.keys():
+        (folder / file).unlink(missing_ok=True)
     tables = {
         name: {"title": shown.title, "columns": list(shown.columns), "rows": [list(row) for row in shown.rows]}
         for name, shown in findings.tables.items()
@@ -88,11 +88,32 @@ def write_findings(output: Path, section: Section, findings: Findings) -> None:
     write_whole(folder / "findings.json", json.dumps(plain(told), indent=1) + "\n")
 
 
-def write_report(output: Path, order: Sequence[str]) -> Path:
-    """Write the page about all experiments of a folder, in the order of these names; where it is."""
-    made = [name for name in order if (output / name / "findings.json").exists()]
+def _written_before(folder: Path) -> set[str]:
+    """Tables and figures that ``findings.json`` names; none where it is absent or damaged."""
+    try:
+        found = read_json(folder / "findings.json")
+        return {f"{name}.csv" for name in found["tables"]} | {f"{name}.svg" for name in found["figures"]}
+    except (DataError, KeyError, TypeError):
+        return set()
+
+
+def write_report(output: Path, order: Sequence[str], warn: Callable[[str], None] = lambda message: None) -> Path:
+    """Write the page about all experiments of a folder, in the order of these names; where it is.
+
+    One whose files are damaged or gone is left out, which is said.
+    """
+    sections: dict[str, Html] = {}
+    for name in order:
+        if (output / name / "findings.json").exists():
+            try:
+                sections[name] = _section(_read(output / name))
+            except DataError as error:
+                warn(str(error))
+            except (AttributeError, KeyError, TypeError, ValueError):
+                file = str(output / name / "findings.json")
+                warn(str(DataError("is not what was written there", _left_out(name), file=file)))
     place = output / "report.html"
-    write_whole(place, _page([_read(output / name) for name in made]))
+    write_whole(place, _page(sections))
     return place
 
 
@@ -131,26 +152,34 @@ def _svg(figure: "Figure", salt: str) -> str:
 
 def _read(folder: Path) -> dict[str, Any]:
     """What was written about an experiment, with its figures as markup."""
-    found = read_json(folder / "findings.json", "delete it: the same command makes it again")
-    drawn = {}
+    again = _left_out(folder.name)
+    found, drawn = read_json(folder / "findings.json", again), {}
     for name in found["figures"]:
-        text = (folder / f"{name}.svg").read_text(encoding="utf-8")
+        file = folder / f"{name}.svg"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise DataError("cannot be read", again, file=str(file)) from None
         drawn[name] = Html(re.sub(r"^.*?(?=<svg)", "", text, flags=re.DOTALL))  # without the head of an XML file
     return {**found, "figures": drawn}
 
 
-def _page(made: Sequence[Mapping[str, Any]]) -> str:
+def _left_out(name: str) -> str:
+    return f"left out of the page; say songrank paper {name} again"
+
+
+def _page(sections: Mapping[str, Html]) -> str:
     title = "Results of the paper, made again"
     lead = (
         "Large-scale Stochastic Optimization of NDCG Surrogates for Deep Learning with Provable Convergence "
         "(Qiu et al., ICML 2022), its numbers beside ours. Each section says which data were used."
     )
-    links = [tag("a", one["section"]["name"], href=f"#{one['section']['name']}") for one in made]
+    links = [tag("a", name, href=f"#{name}") for name in sections]
     style = files("songrank.report").joinpath("page.css").read_text(encoding="utf-8") + _STYLE
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
     body = [
         tag("header", tag("h1", title), tag("p", lead, class_="lead"), tag("nav", *links, aria_label="Contents")),
-        tag("main", *map(_section, made)),
+        tag("main", *sections.values()),
         tag("footer", f"Made by songrank {__version__}."),
     ]
     return (

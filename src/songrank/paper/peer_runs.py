@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from songrank.losses.base import RankingLoss
-from songrank.paper.runs import CURVE, also_watch, begin_after, open_run, results
+from songrank.paper.runs import CURVE, also_watch, begin_after, diverged_before, open_run, results
 from songrank.slate import Slate
 from songrank.training.loop import DivergedError
 from songrank.training.run import Run
@@ -72,6 +72,8 @@ def train_libauc(
     device: str,
 ) -> dict[str, Any]:
     """As :func:`songrank.paper.runs.train`, with libauc's loss; always from the beginning."""
+    if (lost := diverged_before(folder, after)) is not None:
+        return lost
     run = _open(folder, recipe, data, splits, path, device)
     _put_libauc(run)
     run.observe = also_watch(run, CURVE)
@@ -100,7 +102,10 @@ def time_epochs(
     prepare(run)
     at: list[float] = []
     run.observe = lambda line: at.append(time.monotonic())
-    run.finish()
+    try:
+        run.finish()
+    except DivergedError as error:
+        return {"diverged": str(error)}
     return {"seconds": median(later - earlier for earlier, later in pairwise(at))}
 
 

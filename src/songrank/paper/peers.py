@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from songrank.paper.curves import Curve, curve_table, draw_curves
+from songrank.paper.curves import Curve, curve_table, diverged_remarks, draw_curves
 from songrank.paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank.paper.methods import Setting
 from songrank.paper.protocol import SetProtocol, Training, protocols, waiting
@@ -22,7 +22,6 @@ _TF_RANKING = {  # with the defaults of its losses
     "Gumbel-ApproxNDCG": Setting(("loss=gumbel-approx-ndcg", "loss.temperature=0.1")),
 }
 _LIBAUC = "SONG of libauc"
-_EPOCHS_TIMED = 4
 _VALUE = "validation NDCG@5"
 
 
@@ -36,7 +35,6 @@ class FigPeers(Experiment):
 
     name = "fig-peers"
     title = "Convergence and seconds an epoch: SONG and K-SONG, TensorFlow Ranking's losses, libauc"
-    timed = True
 
     def __init__(self, changes: Sequence[str] = ()) -> None:
         self.changes = changes
@@ -54,10 +52,16 @@ class FigPeers(Experiment):
         """Curves over all epochs, those of warm-up included, and bars of seconds."""
         each = self._set(plan)
         curves = {each.panel: {label: _curves(some, found) for label, some in _runs(each).items()}}
-        seconds = {label: found[one.cell.key]["seconds"] for label, one in _timings(each).items()}
-        rows = [[label, round(value, 4), round(value / seconds["SONG"], 2)] for label, value in seconds.items()]
+        timed = {label: found[one.cell.key] for label, one in _timings(each).items()}
+        seconds = {label: one["seconds"] for label, one in timed.items() if "diverged" not in one}
+        rows = [[label, round(value, 4), _share(value, seconds.get("SONG"))] for label, value in seconds.items()]
+        results = {label: [found[one.cell.key] for one in some] for label, some in _runs(each).items()}
         return Findings(
-            _remarks(each),
+            [
+                *_remarks(each),
+                *diverged_remarks(each.name, results),
+                *(f"{label} diverged within the epochs that were timed." for label in timed if label not in seconds),
+            ],
             {
                 "curves": curve_table("Curves", curves, _VALUE),
                 "seconds": Table("Seconds an epoch, median", ["loss", "seconds", "in those of SONG"], rows),
@@ -119,24 +123,19 @@ def _runs(each: SetProtocol) -> dict[str, list[Training]]:
     }
 
 
-def _libauc(each: SetProtocol, seed: int, *changes: str, work: str = "train_libauc") -> Training:
+def _libauc(each: SetProtocol, seed: int) -> Training:
     few = f"batch.relevant={_libauc_relevant(each)}"
     song = _ours(each)["SONG"]
-    called = f"{_LIBAUC}{', by the clock' if changes else ''}"
-    changes = (*_constant(each), few, *changes)
-    return each.run(song, seed, *changes, splits=["validation"], work=f"{_WORK}:{work}", called=called)
+    changes = (*_constant(each), few)
+    return each.run(song, seed, *changes, splits=["validation"], work=f"{_WORK}:train_libauc", called=_LIBAUC)
 
 
 def _timings(each: SetProtocol) -> dict[str, Training]:
-    short = ["warm_up.epochs=0", f"fine_tuning.epochs={_EPOCHS_TIMED}", "validation.every=0"]
     settings = {**_ours(each), **_TF_RANKING}
-    seed, work = each.plan.seeds[0], f"{_WORK}:time_epochs"
-    timed = {
-        label: each.run(setting, seed, *_constant(each), *short, splits=[], work=work, called=f"{label}, by the clock")
-        for label, setting in settings.items()
-    }
-    if find_spec("libauc") and _libauc_relevant(each) > 1:
-        timed[_LIBAUC] = _libauc(each, seed, *short, work="time_libauc")
+    timed = {label: each.by_the_clock(label, setting, *_constant(each)) for label, setting in settings.items()}
+    if find_spec("libauc") and (few := _libauc_relevant(each)) > 1:
+        changes = (*_constant(each), f"batch.relevant={few}")
+        timed[_LIBAUC] = each.by_the_clock(_LIBAUC, settings["SONG"], *changes, work=f"{_WORK}:time_libauc")
     return timed
 
 
@@ -153,6 +152,10 @@ def _curves(trainings: Iterable[Training], found: Found) -> list[Curve]:
     return curves
 
 
+def _share(seconds: float, of: float | None) -> float | None:
+    return None if of is None else round(seconds / of, 2)
+
+
 def _bars(seconds: Mapping[str, float]) -> Figure:
     from matplotlib.figure import Figure
 
@@ -160,6 +163,6 @@ def _bars(seconds: Mapping[str, float]) -> Figure:
     place = figure.subplots()
     bars = place.barh(list(seconds), list(seconds.values()), color="0.6", edgecolor="0.2")
     place.bar_label(bars, fmt="%.3g", padding=3)
-    place.set(xlabel="seconds an epoch", xlim=(0, 1.2 * max(seconds.values())))
+    place.set(xlabel="seconds an epoch", xlim=(0, 1.2 * max(seconds.values(), default=1.0)))
     place.invert_yaxis()
     return figure

@@ -24,6 +24,8 @@ TUNING_SEED = 1_000_000
 BUDGET, QUICK_BUDGET = 6, 2
 """Settings tried for each method."""
 _WORK = "songrank.paper.runs"
+_TIMING = "songrank.paper.peer_runs:time_epochs"
+_EPOCHS_TIMED = 4
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,14 @@ class SetProtocol:
         """One of them."""
         return find_method(self.task, name)
 
-    def cell(self, what: str, work: str, recipe: Mapping[str, Any], **options: Any) -> Cell:
-        """Work on this set, called ``what``."""
+    def cell(self, what: str, work: str, recipe: Mapping[str, Any], *, timed: bool = False, **options: Any) -> Cell:
+        """Work on this set, called ``what``; where it is timed, its result depends on the device."""
         name = f"{self.name}: {what}, seed {recipe['seed']}"
-        where = {"path": str(self.path.absolute()), "device": self.plan.device}
-        return Cell(name, work, {"recipe": recipe, "data": self.data, **options}, where)
+        path, device = {"path": str(self.path.absolute())}, {"device": self.plan.device}
+        options = {"recipe": recipe, "data": self.data, **options}
+        if timed:
+            return Cell(name, work, {**options, **device}, path, timed=True)
+        return Cell(name, work, options, {**path, **device})
 
     def warm_up(self, seed: int, *changes: str) -> Training:
         """The warm-up alone."""
@@ -119,6 +124,7 @@ class SetProtocol:
         splits: Sequence[str] = ("validation", "test"),
         work: str = f"{_WORK}:train",
         called: str = "",
+        timed: bool = False,
     ) -> Training:
         """A run with a setting, from the common warm-up, or from nothing where the changes say so."""
         recipe = self.recipe.fine_tuning(setting, seed, *changes)
@@ -126,7 +132,18 @@ class SetProtocol:
         words = replace(setting, changes=(*setting.changes, *changes)).words
         what = called or ", ".join(word for word in (recipe["loss"]["name"], words) if word)
         key = None if after is None else after.key
-        return Training(self.cell(what, work, recipe, splits=list(splits), after=key), after)
+        return Training(self.cell(what, work, recipe, timed=timed, splits=list(splits), after=key), after)
+
+    def by_the_clock(self, label: str, setting: Setting, *changes: str, work: str = _TIMING) -> Training:
+        """A few epochs of training alone, with the first of the seeds: their median seconds are the result."""
+        short = (
+            "warm_up.epochs=0",
+            f"fine_tuning.epochs={_EPOCHS_TIMED}",
+            "fine_tuning.decay={}",
+            "validation.every=0",
+        )
+        called = f"{label}, by the clock"
+        return self.run(setting, self.plan.seeds[0], *changes, *short, splits=[], work=work, called=called, timed=True)
 
     def tuning(self, method: Method) -> dict[Setting, Training]:
         """What is tried for a method; test is not looked at."""

@@ -53,6 +53,8 @@ def train(
         stage before it), ``epoch`` (that of the model kept) and ``seconds``; or ``diverged``, why there is no model.
 
     """
+    if (lost := diverged_before(folder, after)) is not None:
+        return lost
     directory = RunDirectory(folder / "run")
     if directory.notes().get("status") != "finished":
         run = open_run(directory.path, {**recipe, "data": path, "device": device}, data, tuple(splits))
@@ -76,6 +78,15 @@ def open_run(path: Path, recipe: Mapping[str, Any], data: str, splits: tuple[str
     if (path / "config.yaml").exists():
         return Run(RunDirectory(path), given, dataset, splits=splits)
     return Run.begin(given, path, splits=splits)
+
+
+def diverged_before(folder: Path, after: str | None) -> dict[str, Any] | None:
+    """The result of a run whose warm-up diverged; None if it did not."""
+    file = folder.parent / str(after) / "result.json"
+    if after is None or not file.exists():
+        return None
+    why = read_json(file, "delete it: it is done again")["result"].get("diverged")
+    return None if why is None else {"diverged": f"its warm-up diverged: {why}"}
 
 
 def begin_after(run: Run, earlier: Path | None) -> None:

@@ -16,10 +16,12 @@ from songrank.data import open_dataset
 from songrank.data.files import plain, write_whole
 from songrank.functional import ThresholdProblem
 from songrank.losses.base import Rows
+from songrank.paper.curves import diverged_remarks
 from songrank.paper.data_sets import SETS
 from songrank.paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
+from songrank.training.loop import DivergedError
 from songrank.training.recipe_files import load_recipe, shipped_recipes
 from songrank.training.run import Run
 from songrank.training.run_directory import fingerprint
@@ -65,7 +67,10 @@ def train(
     else:
         chosen = load_recipe(recipe, [*changes, f"data={json.dumps(path)}", f"device={device}"])
         run = Run.begin(chosen, place, observe=observe, splits=())
-    run.finish()
+    try:
+        run.finish()
+    except DivergedError as error:
+        return {"diverged": str(error)}
     return {"epochs": {epoch: lines[epoch] for epoch in sorted(lines, key=int)}}
 
 
@@ -147,7 +152,11 @@ class FigStopGradient(Experiment):
 
     def show(self, plan: Plan, found: Found) -> Findings:
         """The ratio of the terms' norms against epochs, and the angle between them."""
-        runs = [found[self._cell(plan, seed).key]["epochs"] for seed in plan.seeds]
+        results = [found[self._cell(plan, seed).key] for seed in plan.seeds]
+        lost = diverged_remarks(_chosen(plan), {"theoretical K-SONG": results})
+        runs = [result["epochs"] for result in results if "diverged" not in result]
+        if not runs:
+            return Findings(lost)
         epochs = [int(epoch) for epoch in runs[0] if all(epoch in run for run in runs)]
         rows: list[list[str | float | int | None]] = []
         ratios: dict[str, list[list[float]]] = {}
@@ -167,6 +176,7 @@ class FigStopGradient(Experiment):
                 "Theoretical K-SONG is stationary where both terms cancel: then their ratio is 1 and their cosine −1.",
                 f"Norms of gradients in the weights of theoretical K-SONG, means over {_SLATES} fixed slates and "
                 f"{len(runs)} seeds.",
+                *lost,
             ],
             {"terms": Table("Norms of the two terms of the gradient", columns, rows)},
             {"ratio": _draw(epochs, ratios)},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from songrank.paper.curves import diverged_remarks
 from songrank.paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank.paper.methods import METHODS
 from songrank.paper.protocol import SetProtocol, Training, budget_remark, protocols, waiting
@@ -60,7 +61,7 @@ class MethodTable(Experiment):
             figures = compared.get(_title(each.name))
             title = f"{each.label} on test, {len(plan.seeds)} seeds"
             tables[each.name] = _table(title, self.task, figures, PUBLISHED.get(each.name))
-            remarks += _verdict(each.name, self.task, figures)
+            remarks += [*_verdict(each.name, self.task, figures), *_diverged(each, found), *_edges(each, found)]
         if len(sets) > 1:
             figures = compared.get(_title("all sets"))
             tables["all-sets"] = _table("Mean over all sets, on test", self.task, figures)
@@ -160,6 +161,26 @@ def _verdict(name: str, task: str, figures: Mapping[str, Any] | None) -> list[st
         f"{name}: best in {by} is {titles[best]} ({means[best]:.4f}{behind}). Below SONG by more than chance at 95 %: "
         f"{', '.join(below) or 'none'}; above it: {', '.join(above) or 'none'}."
     ]
+
+
+def _diverged(each: SetProtocol, found: Found) -> list[str]:
+    keys = {method.title: [one.cell.key for one in each.reported(method, found)] for method in each.methods}
+    return diverged_remarks(each.name, {title: [found[key] for key in own] for title, own in keys.items()})
+
+
+def _edges(each: SetProtocol, found: Found) -> list[str]:
+    """Which methods have a learning rate beyond which nothing was tried."""
+    at: dict[str, list[str]] = {"lowest": [], "highest": []}
+    for method in each.methods:
+        tried, chosen = each.tried(method, found) or {}, each.chosen(method, found)
+        rates = {setting.rate for setting in tried}
+        if chosen is not None and tried[chosen] is not None and len(rates) > 1:
+            for edge, rate in (("lowest", min(rates)), ("highest", max(rates))):
+                at[edge] += [method.title] if chosen.rate == rate else []
+    said = [f"the {edge} for {', '.join(titles)}" for edge, titles in at.items() if titles]
+    if not said:
+        return []
+    return [f"{each.name}: of the learning rates tried, {' and '.join(said)} was chosen: better ones may lie beyond."]
 
 
 def _beside(each: SetProtocol) -> list[str]:

@@ -11,8 +11,8 @@ from songrank.paper.theory.protocol import Protocol
 from songrank.paper.theory.tuned import Tuned
 
 PANELS = {
-    "F": ("biased", "song", "faster-song", "lagged-faster-song", "lagged-storm-song"),
-    "F_K": ("k-song", "faster-k-song", "lagged-faster-k-song", "lagged-storm-k-song"),
+    "F": ("biased", "song", "faster-song", "lagged-faster-song", "lagged-storm-song", "shipped-song"),
+    "F_K": ("k-song", "faster-k-song", "lagged-faster-k-song", "lagged-storm-k-song", "shipped-k-song"),
 }
 
 
@@ -94,7 +94,7 @@ def _remarks(protocol: Protocol, made: dict[str, Tuned]) -> list[str]:
         firsts = [_first(tolerance, [made[name] for name in names]) for tolerance in protocol.tolerances]
         reached = "; ".join(first for first in firsts if first) or "none reaches any"
         found.append(f"{objective}: first to a tolerance in iterations (in gradient evaluations): {reached}.")
-        plain, lagged = names[-4], names[-1]
+        plain, lagged = names[-5], names[-1]
         mean, half = mean_interval(made[lagged].curve()[:, -1] - made[plain].curve()[:, -1])
         titles = f"{METHODS[lagged].title} less {METHODS[plain].title}"
         found.append(f"{objective} at T = {protocol.steps}, {titles}: {mean:.1e} ± {half:.1e} (95 %, paired by seed).")

@@ -92,7 +92,7 @@ def cells(protocol: Protocol, found: Found) -> list[Cell]:
 
 def _cell(protocol: Protocol, step: str, size: int) -> Cell:
     options = {"step": step, "list_size": size, "repeats": protocol.repeats}
-    return Cell(f"cost of {STEPS[step]}, N_q {size}", "songrank.paper.theory.cost:measure", options)
+    return Cell(f"cost of {STEPS[step]}, N_q {size}", "songrank.paper.theory.cost:measure", options, timed=True)
 
 
 def show(protocol: Protocol, found: Found) -> Findings:

@@ -18,6 +18,7 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#b3432b", "linestyle": "-."},
     {"color": "#3a7d44", "linestyle": ":", "linewidth": 2.2},
     {"color": "#7a4fa3", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
+    {"color": "#c98a00", "linestyle": (0, (7, 2))},
 )
 """Lines differ in their dashes, too."""
 

@@ -62,6 +62,7 @@ class Method:
     The faster forms as printed take G(w_t) with the u_t and s_t that the same slate has just changed, and G(w_{t−1})
     with u_{t−1} and s_{t−1}. ``lagged`` takes those from a step earlier, which do not depend on the slate: u_{t−1} and
     s_{t−1}, and u_{t−2} and s_{t−2}. ``memory`` is what tracks them: MSVR, as printed, or STORM.
+    ``shipped`` is the package's own form of it, with u_{t−1} and s_{t−1} in both gradients.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Method:
     points: int
     lagged: bool = False
     memory: str = "msvr"
+    shipped: bool = False
 
 
 METHODS = {
@@ -77,10 +79,12 @@ METHODS = {
     "faster-song": Method("Faster SONG", top_k=False, points=2),
     "lagged-faster-song": Method("Faster SONG, lagged", top_k=False, points=2, lagged=True),
     "lagged-storm-song": Method("Faster SONG, lagged, STORM", top_k=False, points=2, lagged=True, memory="storm"),
+    "shipped-song": Method("Faster SONG, as shipped", top_k=False, points=2, memory="storm", shipped=True),
     "k-song": Method("K-SONG", top_k=True, points=1),
     "faster-k-song": Method("Faster K-SONG", top_k=True, points=2),
     "lagged-faster-k-song": Method("Faster K-SONG, lagged", top_k=True, points=2, lagged=True),
     "lagged-storm-k-song": Method("Faster K-SONG, lagged, STORM", top_k=True, points=2, lagged=True, memory="storm"),
+    "shipped-k-song": Method("Faster K-SONG, as shipped", top_k=True, points=2, memory="storm", shipped=True),
 }
 
 
@@ -125,9 +129,9 @@ def _plain(rows: tuple[int, int], gamma: float, *, top_k: bool, lagged: bool = F
 def _faster(rows: tuple[int, int], batch: int, schedule: Schedule, method: Method) -> VarianceReduced:
     if not method.top_k:
         options: dict[str, Any] = {"margin": MARGIN, "rank_offset": 0.0, "dtype": torch.float64}
-        return FasterSONG(*rows, batch, schedule, method.memory, lagged=False, **options)
+        return FasterSONG(*rows, batch, schedule, method.memory, lagged=method.shipped, **options)
     return FasterKSONG(
-        *rows, K, batch, schedule, method.memory, lagged=False, threshold_rate=FASTER_THRESHOLD_RATE, **TOP_K
+        *rows, K, batch, schedule, method.memory, lagged=method.shipped, threshold_rate=FASTER_THRESHOLD_RATE, **TOP_K
     )
 
 
