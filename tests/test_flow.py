@@ -26,7 +26,9 @@ MAY_KNOW = {
     "training": {"data", "functional", "inference", "kernels", "losses", "metrics", "models", "recipes", "sampling"},
     "estimators": {"data", "inference", "metrics", "training"},
     "report": {"data", "functional", "inference", "losses", "metrics", "sampling", "training"},
-    "cli": {"data", "inference", "metrics", "recipes", "report", "training"},
+    "yardsticks": {"data", "metrics", "training"},
+    "paper": {"data", "functional", "losses", "models", "report", "sampling", "training"},
+    "cli": {"data", "inference", "metrics", "paper", "recipes", "report", "training", "yardsticks"},
 }
 
 

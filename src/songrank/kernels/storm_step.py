@@ -9,7 +9,6 @@ import triton.language as tl
 from torch import Tensor
 
 from songrank.kernels import on_device_of
-from songrank.losses.schedules import Schedule
 
 _BLOCK = 1024
 
@@ -60,15 +59,17 @@ def storm_step(
     beta2: float,
     eps: float,
     decay: float,
-    schedule: Schedule | None,
+    schedule: tuple[float, float, float] | None,
 ) -> None:
     """One step for a whole tensor, float32 and contiguous; ``state["step"]`` is its number already.
+
+    ``schedule`` holds the c, c₀ and a of a :class:`songrank.losses.Schedule`.
 
     The torch twin is :class:`songrank.training.storm.Storm` itself.
     """
     size = weight.numel()
     square = state.get("square")
-    c, c0, a = (0.0, 1.0, 0.0) if schedule is None else (schedule.start, schedule.c0, schedule.a)
+    c, c0, a = (0.0, 1.0, 0.0) if schedule is None else schedule
     with on_device_of(weight):
         _step[(triton.cdiv(size, _BLOCK),)](
             weight, state["previous"], state["momentum"], weight if square is None else square,

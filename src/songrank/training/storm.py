@@ -141,7 +141,8 @@ class Storm(torch.optim.Optimizer):
             from songrank.kernels.storm_step import storm_step
 
             options = {name: group[name] for name in ("correction", "beta2", "eps")}
-            options |= {"decay": group["weight_decay"], "schedule": self.schedule}
+            plan = self.schedule
+            options |= {"decay": group["weight_decay"], "schedule": plan and (plan.start, plan.c0, plan.a)}
             storm_step(weight, state, now, then, rate=rate, gamma=gamma, **options)
             return
         if group["weight_decay"]:
