@@ -9,8 +9,6 @@ from songrank.models._items import check_item, item_scores
 from songrank.models._layers import Dropout, check_dropout
 
 _STD = 0.02
-NOTHING = -1
-"""What fills a row of a history after its last item."""
 
 
 class SequenceModel(nn.Module):

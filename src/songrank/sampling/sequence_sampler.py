@@ -117,11 +117,6 @@ class SequenceSampler(SlateSampler):
         """L of the slates."""
         return self.relevance.num_items if self.irrelevant == "all" else 1 + int(self.irrelevant)
 
-    @property
-    def most_rows(self) -> int:
-        """The most rows that a slate can have."""
-        return self.queries_per_batch * self.window
-
     def _batches_at_once(self) -> int:
         return 1
 
