@@ -38,7 +38,7 @@ class Seen(Observer):
 
 def serially(path, experiment=None, plan=PLAN, warn=lambda message: None):
     seen = Seen()
-    return run_cells(experiment or Tiny(), plan, Store(path, warn), Workers(), seen), seen
+    return run_cells([experiment or Tiny()], plan, Store(path, warn), Workers(), seen), seen
 
 
 def stamps(path):
@@ -49,7 +49,7 @@ def stamps(path):
 def test_a_round_may_depend_on_the_round_before(tmp_path):
     done, seen = serially(tmp_path)
     assert seen.names == ["seed 0", "seed 1", "seed 2", "best"]
-    assert seen.counts == [(0, 3), (3, 4)]
+    assert seen.counts == [(0, 3), (3, 4), (4, 4)]
     norms = [one.result["norm"] for one in done.values()]
     assert norms[3] == max(norms[:3])
 
@@ -107,8 +107,8 @@ def test_the_result_of_other_work_is_not_taken(tmp_path):
 
 def test_processes_give_what_one_process_gives(tmp_path, pair):
     serial, _ = serially(tmp_path / "serial")
-    parallel = run_cells(Tiny(), PLAN, Store(tmp_path / "parallel"), pair)
-    more = run_cells(Tiny(), Plan(seeds=(7, 8)), Store(tmp_path / "parallel"), pair)
+    parallel = run_cells([Tiny()], PLAN, Store(tmp_path / "parallel"), pair)
+    more = run_cells([Tiny()], Plan(seeds=(7, 8)), Store(tmp_path / "parallel"), pair)
     assert results(parallel) == results(serial)
     assert results(more) == results(serially(tmp_path / "serial", plan=Plan(seeds=(7, 8)))[0])
     pids = {(tmp_path / "parallel" / cell(seed).key / "pid").read_text() for seed in (0, 1, 2, 7, 8)}
@@ -119,7 +119,7 @@ def test_processes_give_what_one_process_gives(tmp_path, pair):
 def test_cells_that_are_timed_are_done_after_the_others_in_this_process(tmp_path, pair):
     timed, seen = replace(cell(0), timed=True), Seen()
     assert timed.key == cell(0).key
-    run_cells(of(timed, cell(1)), PLAN, Store(tmp_path), pair, seen)
+    run_cells([of(timed, cell(1))], PLAN, Store(tmp_path), pair, seen)
     assert seen.names == ["seed 1", "seed 0"]
     pids = [(tmp_path / cell(seed).key / "pid").read_text() for seed in (0, 1)]
     assert pids[0] == str(os.getpid()) != pids[1]
@@ -149,20 +149,22 @@ def of(*cells):
 def test_an_error_ends_the_work_with_its_message_and_keeps_what_is_done(tmp_path, jobs, pair):
     broken = Cell("broken", "tests.paper.tiny:fail", {"message": "ratings.csv: is empty; give another"})
     with pytest.raises(UserError, match="ratings.csv: is empty; give another"):
-        run_cells(of(cell(0), broken, *map(cell, range(1, 9))), PLAN, Store(tmp_path), pair if jobs == 2 else Workers())
+        run_cells(
+            [of(cell(0), broken, *map(cell, range(1, 9)))], PLAN, Store(tmp_path), pair if jobs == 2 else Workers()
+        )
     kept = set(stamps(tmp_path))
     assert cell(0).key in kept
     assert len(kept) < 9
     assert broken.key not in kept
     seen = Seen()
-    run_cells(of(*map(cell, range(9))), PLAN, Store(tmp_path), Workers(), seen)
+    run_cells([of(*map(cell, range(9)))], PLAN, Store(tmp_path), Workers(), seen)
     assert len(seen.names) == 9 - len(kept)
 
 
 def test_a_process_that_vanishes_is_a_line_about_memory_and_jobs(tmp_path):
     gone = Cell("gone", "tests.paper.tiny:vanish", {})
     with pytest.raises(UserError, match="run the same command again, with fewer --jobs"), Workers(2) as workers:
-        run_cells(of(gone), PLAN, Store(tmp_path), workers)
+        run_cells([of(gone)], PLAN, Store(tmp_path), workers)
 
 
 def gone(pid):
@@ -196,7 +198,7 @@ def test_no_process_is_left_when_the_work_is_stopped(tmp_path):
     cells = [Cell("a", "tests.paper.tiny:stall", {}), Cell("b", "tests.paper.tiny:stall", {"x": 1})]
     file = tmp_path / cells[0].key / "pid"
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
-        run_cells(of(*cells), PLAN, Store(tmp_path), workers, Interrupting([file]))
+        run_cells([of(*cells)], PLAN, Store(tmp_path), workers, Interrupting([file]))
     assert gone(file.read_text())
 
 
@@ -204,6 +206,42 @@ def test_the_same_work_of_two_experiments_is_done_once(tmp_path):
     serially(tmp_path, of(cell(0), cell(1)))
     _, seen = serially(tmp_path, of(cell(1), cell(2), Cell("another name", cell(2).work, cell(2).options)))
     assert len(seen.names) == 1
+
+
+def test_what_is_ready_waits_for_nothing_that_it_does_not_need(tmp_path, pair):
+    first, second = (Cell(name, "tests.paper.tiny:shift", {"by": name}) for name in ("first", "second"))
+    patient = Cell("patient", "tests.paper.tiny:wait_for", {"key": second.key})
+
+    class Chain(Experiment):
+        name = title = "chain"
+
+        def cells(self, plan, found):
+            return [patient, first, *([second] if first.key in found else [])]
+
+        def show(self, plan, found):
+            raise NotImplementedError
+
+    seen = Seen()
+    done = run_cells([Chain()], PLAN, Store(tmp_path), pair, seen)
+    assert seen.names == ["first", "second", "patient"]
+    assert done[patient.key].result == {"seen": True}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_experiments_are_complete_as_soon_as_their_own_cells_are(tmp_path, jobs, pair):
+    timed = replace(cell(5), timed=True)
+    experiments = [of(timed, cell(0)), of(cell(0), cell(1)), of(cell(2))]
+    seen, complete = Seen(), []
+
+    def note(experiment, done):
+        complete.append((experiments.index(experiment), set(done), list(seen.names)))
+
+    found = run_cells(experiments, PLAN, Store(tmp_path), pair if jobs == 2 else Workers(), seen, note)
+    assert sorted(at for at, _, _ in complete) == [0, 1, 2]
+    assert complete[-1] == (0, {timed.key, cell(0).key}, seen.names)
+    assert all("seed 5" not in names for _, _, names in complete[:-1])
+    assert set(found) == {cell(seed).key for seed in (0, 1, 2, 5)}
+    assert len(seen.names) == 4
 
 
 def test_keys_depend_on_content_alone():

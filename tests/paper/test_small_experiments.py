@@ -24,7 +24,7 @@ from tests.paper.raw_files import movielens_20m, mslr
 
 
 def made(experiment, plan, folder):
-    found = results(run_cells(experiment, plan, Store(folder / "cells"), Workers()))
+    found = results(run_cells([experiment], plan, Store(folder / "cells"), Workers()))
     return experiment.show(plan, found)
 
 

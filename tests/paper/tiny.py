@@ -45,6 +45,12 @@ def stall(folder):
     threading.Event().wait(600)
 
 
+def wait_for(folder, key):
+    """Wait for another cell, for a minute at most."""
+    file, pause = folder.parent / key / "result.json", threading.Event()
+    return {"seen": any(file.exists() or pause.wait(0.01) for _ in range(6000))}
+
+
 def cell(seed, epochs=20):
     return Cell(f"seed {seed}", "tests.paper.tiny:train", {"seed": seed, "epochs": epochs})
 

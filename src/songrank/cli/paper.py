@@ -15,9 +15,8 @@ from songrank.errors import UserError
 
 if TYPE_CHECKING:
     from songrank.cli.paper_view import PaperView
-    from songrank.paper.cells import Store
+    from songrank.paper.cells import Done
     from songrank.paper.experiment import Experiment, Plan
-    from songrank.paper.workers import Workers
 
 _MOST_JOBS = 8
 
@@ -66,7 +65,7 @@ def paper(
     from songrank.cli.paper_view import PaperView
     from songrank.data.files import alone
     from songrank.paper import EXPERIMENTS, load_all, load_experiment
-    from songrank.paper.cells import Store
+    from songrank.paper.cells import Store, run_cells
     from songrank.paper.experiment import Plan
     from songrank.paper.given_sets import DataSets, read_given
     from songrank.paper.page import check_report, write_report
@@ -91,14 +90,17 @@ def paper(
     with alone(output / ".songrank-paper", "written"), stoppable(_stop) as received:
         try:
             with Workers(jobs) as workers, view.shown():
-                store = Store(output / "cells", view.warn)
-                for experiment in chosen:
-                    view.experiment = experiment.name
-                    _make(experiment, plan, store, workers, view, output, options)
-                    place = write_report(output, list(EXPERIMENTS), view.warn)
+                view.name = name
+
+                def show(experiment: "Experiment", done: "dict[str, Done]") -> None:
+                    _show(experiment, done, plan, view, output, options)
+                    write_report(output, list(EXPERIMENTS), view.warn)
+
+                run_cells(chosen, plan, Store(output / "cells", view.warn), workers, view, show)
         except KeyboardInterrupt:
             typer.echo(f"stopped, {view.told()}; run the same command again to go on", err=True)
             sys.exit(128 + (received[0] if received else 2))
+    place = output / "report.html"
     if as_json:
         typer.echo(json.dumps({"report": str(place), "results": [experiment.name for experiment in chosen]}))
     elif not quiet:
@@ -136,25 +138,24 @@ def _words(output: Path, data: Sequence[str], quick: bool, device: str, seeds: i
     return [*words, "-o", str(output)]
 
 
-def _make(
+def _show(
     experiment: "Experiment",
+    done: "dict[str, Done]",
     plan: "Plan",
-    store: "Store",
-    workers: "Workers",
     view: "PaperView",
     output: Path,
     options: list[str],
 ) -> None:
-    """Make one result, and write its files."""
+    """Write the files of one result, whose cells are done."""
     from songrank.data import open_dataset
-    from songrank.paper.cells import results, run_cells
+    from songrank.paper.cells import results
     from songrank.paper.data_sets import describe_set
     from songrank.paper.given_sets import DataSets
     from songrank.paper.page import Section, write_findings
 
     assert isinstance(plan.data, DataSets)
     plan.data.used.clear()
-    done = run_cells(experiment, plan, store, workers, view)
+    experiment.cells(plan, results(done))  # it asks for its sets once more
     findings = experiment.show(plan, results(done))
     section = Section(
         experiment.name,

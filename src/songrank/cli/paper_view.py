@@ -20,10 +20,11 @@ class PaperView(Observer):
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         self.quiet, self.as_json = quiet, as_json
-        self.experiment = ""
+        self.name = ""
+        """Of what is being made."""
         self._done = self._total = self._fresh = 0
         self._running: list[str] = []
-        self._begun = 0.0
+        self._begun: float | None = None
         self._bar: Progress | None = None
         self._task = TaskID(0)
 
@@ -44,7 +45,7 @@ class PaperView(Observer):
     def known(self, done: int, total: int) -> None:
         """So many cells are done of those that are known to be needed."""
         self._done, self._total = done, total
-        self._fresh, self._running, self._begun = 0, [], time.monotonic()
+        self._begun = self._begun or time.monotonic()
         self._draw()
 
     def begun(self, cell: Cell) -> None:
@@ -59,21 +60,21 @@ class PaperView(Observer):
         self._fresh += 1
         self._draw()
         if self.as_json:
-            figures = {"result": self.experiment, "cell": cell.name, "key": cell.key, "seconds": seconds}
+            figures = {"result": self.name, "cell": cell.name, "key": cell.key, "seconds": seconds}
             typer.echo(json.dumps({**figures, "done": self._done, "known": self._total}))
         elif self._bar is None and not self.quiet:
             typer.echo(f"{self.told()}{self._left()}: {cell.name}, {seconds:.1f} s", err=True)
 
     def told(self) -> str:
         """Where the work stands."""
-        return f"{self.experiment}: {self._done:,} of {self._total:,} cells done"
+        return f"{self.name}: {self._done:,} of {self._total:,} cells done"
 
     def note(self, message: str) -> None:
         """Something goes on that is no cell."""
         if self._bar is not None:
-            self._bar.update(self._task, description=self.experiment, words=message)
+            self._bar.update(self._task, description=self.name, words=message)
         elif not self.quiet and not self.as_json:
-            typer.echo(f"{self.experiment}: {message}", err=True)
+            typer.echo(f"{self.name}: {message}", err=True)
 
     def warn(self, message: str) -> None:
         """Something that a person should know."""
@@ -89,16 +90,14 @@ class PaperView(Observer):
 
     def _left(self) -> str:
         missing = self._total - self._done
-        if not self._fresh or not missing:
+        if not self._fresh or not missing or self._begun is None:
             return ""
         return f", about {duration((time.monotonic() - self._begun) / self._fresh * missing)} left"
 
     def _draw(self) -> None:
         if self._bar is not None:
             words = f"{self._done:,} of {self._total:,} cells{self._left()}  {'; '.join(self._running)}"
-            self._bar.update(
-                self._task, description=self.experiment, completed=self._done, total=self._total, words=words
-            )
+            self._bar.update(self._task, description=self.name, completed=self._done, total=self._total, words=words)
 
 
 def _progress(console: Console) -> Progress:

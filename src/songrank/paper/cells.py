@@ -9,7 +9,7 @@
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -124,37 +124,87 @@ class Observer:
         """A cell is done now."""
 
 
+Complete = Callable[[Experiment, dict[str, Done]], None]
+
+
 def run_cells(
-    experiment: Experiment, plan: Plan, store: Store, workers: Workers, observe: Observer | None = None
+    experiments: Sequence[Experiment],
+    plan: Plan,
+    store: Store,
+    workers: Workers,
+    observe: Observer | None = None,
+    complete: Complete = lambda experiment, done: None,
 ) -> dict[str, Done]:
-    """Do whatever an experiment still needs; all of its cells by their keys.
+    """Do whatever experiments still need; all of their cells by their keys.
 
     Args:
-        experiment: asked for its cells again after each round, until there is none that it has not asked for before.
-            In each round, cells that are timed are done after the others, one at a time, in this process.
-        plan: how it is to be made.
+        experiments: each is asked for its cells again whenever there is nothing to do, until it has no new ones, so
+            that no process waits for what it does not need. Cells that are timed are done when all others are, one at
+            a time, in this process.
+        plan: how they are to be made.
         store: where results are.
         workers: who do the work.
         observe: told about each cell.
+        complete: given each experiment, and all of its cells, as soon as they are done.
 
     The first error ends it, once the cells that are under way have ended; all that is done by then is kept.
 
     """
     observe = observe or Observer()
-    done: dict[str, Done] = {}
-    while True:
-        cells = {cell.key: cell for cell in experiment.cells(plan, results(done))}
-        new = [cell for key, cell in cells.items() if key not in done]
-        if not new:
-            return done
-        done |= {cell.key: found for cell in new if (found := store.read(cell)) is not None}
-        missing = [cell for cell in new if cell.key not in done]
-        observe.known(len(cells) - len(missing), len(cells))
-        for who, timed in ((workers, False), (Workers(1), True)):
-            own = [cell for cell in missing if cell.timed is timed]
-            for cell in who.do(own, partial(_do_within, store.path), observe.begun):
-                done[cell.key] = _kept(store, cell)
-                observe.finished(cell, done[cell.key].seconds)
+    left = _Left(experiments, plan, store, observe, complete)
+    work, alone = partial(_do_within, store.path), Workers(1)
+    while left.experiments:
+        for cell in workers.do((), work, observe.begun, partial(left.cells, workers.jobs)):
+            left.done[cell.key] = _kept(store, cell)
+            observe.finished(cell, left.done[cell.key].seconds)
+        timed, left.timed = left.timed, []
+        for cell in alone.do(timed, work, observe.begun):
+            left.done[cell.key] = _kept(store, cell)
+            observe.finished(cell, left.done[cell.key].seconds)
+    return left.done
+
+
+class _Left:
+    """What is still to be done."""
+
+    def __init__(
+        self, experiments: Sequence[Experiment], plan: Plan, store: Store, observe: Observer, complete: Complete
+    ) -> None:
+        self.experiments, self.plan, self.store = list(experiments), plan, store
+        self.observe, self.complete = observe, complete
+        self.done: dict[str, Done] = {}
+        self.timed: list[Cell] = []
+        self._given: set[str] = set()
+        self._looked_for: set[str] = set()
+
+    def cells(self, enough: int) -> list[Cell]:
+        """Cells that nobody was given yet, ``enough`` of them if there are; those that are timed are put aside."""
+        found: list[Cell] = []
+        for experiment in tuple(self.experiments):
+            needed = self._needed(experiment)
+            if all(key in self.done for key in needed):
+                self.experiments.remove(experiment)
+                self.complete(experiment, {key: self.done[key] for key in needed})
+                continue
+            new = [cell for key, cell in needed.items() if key not in self.done and key not in self._given]
+            self._given |= {cell.key for cell in new}
+            self.timed += [cell for cell in new if cell.timed]
+            found += [cell for cell in new if not cell.timed]
+            if len(found) >= enough:
+                break
+        self.observe.known(len(self.done), len(self._given.union(self.done)))
+        return found
+
+    def _needed(self, experiment: Experiment) -> dict[str, Cell]:
+        """All cells of an experiment that are known; those that are in the store are done."""
+        while True:
+            cells = {cell.key: cell for cell in experiment.cells(self.plan, results(self.done))}
+            new = [cell for key, cell in cells.items() if key not in self._looked_for]
+            self._looked_for |= {cell.key for cell in new}
+            kept = {cell.key: done for cell in new if (done := self.store.read(cell)) is not None}
+            if not kept:
+                return cells
+            self.done |= kept
 
 
 def results(done: Mapping[str, Done]) -> dict[str, dict[str, Any]]:

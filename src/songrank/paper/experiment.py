@@ -99,8 +99,8 @@ class Experiment(ABC):
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
         """All cells that are known to be needed, given what was found so far.
 
-        It is asked again after each round until nothing is missing, so that what is run on test can depend on what was
-        chosen on validation.
+        It is asked again and again until nothing is missing, so that what is run on test can depend on what was chosen
+        on validation.
         """
 
     @abstractmethod

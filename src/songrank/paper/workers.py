@@ -57,7 +57,11 @@ class Workers:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def do(
-        self, pieces: Sequence[T], work: Callable[[T], None], begun: Callable[[T], None] = lambda piece: None
+        self,
+        pieces: Sequence[T],
+        work: Callable[[T], None],
+        begun: Callable[[T], None] = lambda piece: None,
+        more: Callable[[], Sequence[T]] = lambda: (),
     ) -> Iterator[T]:
         """Do pieces of work, which are handed back as they end.
 
@@ -67,24 +71,40 @@ class Workers:
             pieces: what is to be done, in this order.
             work: how; it goes to other processes, and so do the pieces.
             begun: told about each piece before it is done.
+            more: asked for pieces whenever none is waiting that could be begun, so that what depends on earlier ones
+                need not wait for all of them.
 
         """
+        waiting = deque(pieces)
         if self.jobs > 1:
-            yield from self._in_processes(deque(pieces), work, begun)
+            yield from self._in_processes(waiting, work, begun, more)
             return
-        for piece in pieces:
+        while True:
+            if not waiting:
+                waiting.extend(more())
+            if not waiting:
+                return
+            piece = waiting.popleft()
             begun(piece)
             work(piece)
             yield piece
 
-    def _in_processes(self, waiting: deque[T], work: Callable[[T], None], begun: Callable[[T], None]) -> Iterator[T]:
+    def _in_processes(
+        self, waiting: deque[T], work: Callable[[T], None], begun: Callable[[T], None], more: Callable[[], Sequence[T]]
+    ) -> Iterator[T]:
         running: dict[Future[None], T] = {}
         failure: BaseException | None = None
-        while running or (waiting and failure is None):
-            while waiting and failure is None and len(running) < self.jobs:
+        while True:
+            while failure is None and len(running) < self.jobs:
+                if not waiting:
+                    waiting.extend(more())
+                if not waiting:
+                    break
                 piece = waiting.popleft()
                 begun(piece)
                 running[self._submit(work, piece)] = piece
+            if not running:
+                break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 piece, error = running.pop(future), future.exception()
                 if error is None:
@@ -113,6 +133,7 @@ class Workers:
 def _begin_worker(threads: int) -> None:
     """Take this process's share of the cores, and end when the parent has ended; Ctrl-C is the parent's business."""
     torch.set_num_threads(threads)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

@@ -216,11 +216,13 @@ def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., T
     # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
     options: dict[str, Any] = {"triton.persistent_reductions": False}
     call: Callable[..., Tensor] = torch.compile(loss, dynamic=False, options=options)
+    # Each run of a process compiles a loss of its own; beyond eight, torch would give up on all later ones.
+    unlimited = torch._dynamo.config.patch(recompile_limit=10**6, accumulated_recompile_limit=10**6)
 
     def compute(scores: Tensor, slate: Slate, **more: Tensor) -> Tensor:
         nonlocal call
         try:
-            with warnings.catch_warnings():
+            with unlimited, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # advice to a person who would compile by hand
                 return call(scores, slate, **more)
         except Exception as error:
