@@ -1,7 +1,10 @@
 """NDCG with a soft sort: NeuralSort, and the losses NeuralNDCG and PiRank that stand on it."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from songrank._checks import check_int, check_number
 from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
@@ -35,16 +38,72 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
     return torch.where(there, torch.softmax(logits, -1), 0.0)
 
 
-def sinkhorn(matrix: Tensor, iterations: int) -> Tensor:
-    """Alternately divide columns and rows by their sums: nearer to doubly stochastic with each iteration.
+def balanced_product(matrix: Tensor, values: Tensor, iterations: int) -> Tensor:
+    """A matrix M made doubly stochastic by Sinkhorn iterations, times values: diag(a) M diag(b) values.
 
-    Lines that sum to nothing, such as padding, are left as they are.
+    Each iteration divides columns by their sums, then rows. Lines that sum to nothing, such as padding, are left as
+    they are. Only the vectors a and b change: b ← 1 / (Mᵀ a), a ← 1 / (M b), so that an iteration reads M twice and
+    writes nothing of its size, and the gradient in M is one product of as many vectors as there were steps.
+
+    >>> balanced_product(torch.tensor([[0.5, 0.5], [1.0, 1.0]]), torch.tensor([2.0, 4.0]), 1)
+    tensor([3., 3.])
     """
-    for _ in range(iterations):
-        for axis in (-2, -1):
-            total = matrix.sum(axis, keepdim=True)
-            matrix = matrix / torch.where(total > _NOTHING, total, torch.ones_like(total))
-    return matrix
+    product: Tensor = _BalancedProduct.apply(matrix, values, iterations)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _BalancedProduct(torch.autograd.Function):
+    """Keeps the vectors of every step; its gradient goes through the steps as they were done."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, values: Tensor, iterations: int) -> Tensor:
+        row, column = torch.ones_like(values), torch.ones_like(values)
+        steps: list[Tensor] = []
+        for _ in range(iterations):
+            total = _turned_times(matrix, row)
+            divide = column * total > _NOTHING
+            column = torch.where(divide, 1.0 / total, column)
+            steps += [column, divide]
+            total = _times(matrix, column)
+            divide = row * total > _NOTHING
+            row = torch.where(divide, 1.0 / total, row)
+            steps += [row, divide]
+        product = _times(matrix, column * values)
+        ctx.save_for_backward(matrix, values, product, *steps)
+        return row * product
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        matrix, values, product, *steps = ctx.saved_tensors
+        rows = [torch.ones_like(values), *steps[2::4]]
+        columns = [torch.ones_like(values), *steps[0::4]]
+        left, right = [gradient * rows[-1]], [columns[-1] * values]
+        d_row, d_column = gradient * product, _turned_times(matrix, left[0]) * values
+        for at in range(len(rows) - 1, 0, -1):
+            d_total = torch.where(steps[4 * at - 1], -(d_row * rows[at]) * rows[at], 0.0)
+            d_row = torch.where(steps[4 * at - 1], 0.0, d_row)
+            left, right = [*left, d_total], [*right, columns[at]]
+            d_column = d_column + _turned_times(matrix, d_total)
+            d_total = torch.where(steps[4 * at - 3], -(d_column * columns[at]) * columns[at], 0.0)
+            d_column = torch.where(steps[4 * at - 3], 0.0, d_column)
+            left, right = [*left, rows[at - 1]], [*right, d_total]
+            d_row = d_row + _times(matrix, d_total)
+        return _product(torch.stack(left, -1), torch.stack(right, -2)), None, None
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """In full precision under autocast too."""
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return _product(matrix, vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _turned_times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return _product(vector.unsqueeze(-2), matrix).squeeze(-2)
 
 
 def neural_ndcg_loss(
@@ -67,8 +126,8 @@ def neural_ndcg_loss(
     tensor(-1.0000)
     """
     check_int("sinkhorn_iterations", sinkhorn_iterations, 0)
-    order = sinkhorn(neural_sort(scores, mask=mask, temperature=temperature), sinkhorn_iterations)
-    return _soft_ndcg_loss(order, scores, labels, mask, reduction, gain, k)
+    order = neural_sort(scores, mask=mask, temperature=temperature)
+    return _soft_ndcg_loss(order, scores, labels, mask, reduction, gain, k, sinkhorn_iterations)
 
 
 def pirank_loss(
@@ -91,13 +150,20 @@ def pirank_loss(
 
 
 def _soft_ndcg_loss(
-    order: Tensor, scores: Tensor, labels: Tensor, mask: Tensor | None, reduction: str, gain: Gain, k: int | None
+    order: Tensor,
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None,
+    reduction: str,
+    gain: Gain,
+    k: int | None,
+    iterations: int = 0,
 ) -> Tensor:
     _, labels, mask = prepare(scores, labels, mask)
     place = torch.arange(1, labels.shape[-1] + 1, device=labels.device, dtype=labels.dtype)
     discount = discounts(place)
     if k is not None:
         discount = torch.where(place <= check_int("k", k), discount, 0.0)
-    at_place = (order * gains(labels, gain).unsqueeze(-2)).sum(-1)
+    at_place = balanced_product(order, gains(labels, gain).to(order.dtype), iterations)
     value = safe_divide((at_place * discount).sum(-1), ideal_dcg(labels, k=k, gain=gain))
     return reduce_lists(-value, mask, reduction)
