@@ -12,6 +12,7 @@ EXPERIMENTS = {
     "table-ltr": "songrank.paper.tables:TableLtr",
     "table-rs": "songrank.paper.tables:TableRs",
     "table-xml": "songrank.paper.tables:TableXml",
+    "summary": "songrank.paper.summary:Summary",
     "fig-convergence": "songrank.paper.convergence:FigConvergence",
     "fig-ablation": "songrank.paper.ablations:FigAblation",
     "fig-gamma": "songrank.paper.ablations:FigGamma",

@@ -69,7 +69,7 @@ def whole_lists(each: SetProtocol) -> list[str]:
     batch = each.recipe.warm_up(0)["batch"]
     if batch["length"] != "all" and batch["irrelevant"] != "all":
         return []
-    return [f"{each.name}: slates hold whole lists, of which γ = 1 is exact: a moving average can only lag behind."]
+    return [f"{each.name}: slates hold whole lists, so that γ = 1 leaves out nothing but the scores of earlier steps."]
 
 
 class FigGamma(CurveFigure):

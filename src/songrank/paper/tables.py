@@ -38,7 +38,7 @@ class MethodTable(Experiment):
 
     def _comparisons(self, sets: Sequence[SetProtocol], found: Found) -> list[Cell]:
         """One a set, and one over all sets."""
-        runs = [_finished(each, found) for each in sets]
+        runs = [finished(each, found) for each in sets]
         cells = [_comparison(each.name, own, METRICS[self.task]) for each, own in zip(sets, runs, strict=True)]
         if len(sets) > 1:
             everywhere = [name for name in runs[0] if all(name in own for own in runs)]
@@ -96,7 +96,7 @@ def _title(name: str) -> str:
     return f"{name}: comparison on test"
 
 
-def _finished(each: SetProtocol, found: Found) -> dict[str, list[str]]:
+def finished(each: SetProtocol, found: Found) -> dict[str, list[str]]:
     """Keys of each method's reported runs; of none that diverged with any seed."""
     keys = {method.name: [one.cell.key for one in each.reported(method, found)] for method in each.methods}
     return {name: own for name, own in keys.items() if own and not any("diverged" in found[key] for key in own)}
