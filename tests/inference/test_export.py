@@ -23,13 +23,22 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 QUERIES, ITEMS, FEATURES, WORDS = 7, 23, 6, 30
 SIZES = {"num_queries": QUERIES, "num_items": ITEMS, "num_labels": ITEMS, "num_features": FEATURES, "vocabulary": WORDS}
-NEEDED = {"ids": "num_queries", "documents": "num_features", "features": "num_features", "words": "vocabulary"}
-TASKS = {"ids": "recommendation", "documents": "search", "features": "labelling", "words": "labelling"}
+NEEDED = {
+    "ids": "num_queries",
+    "histories": "num_items",
+    "documents": "num_features",
+    "features": "num_features",
+    "words": "vocabulary",
+}
+TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
+TASKS |= {"features": "labelling", "words": "labelling"}
 READS = {name: inputs for inputs, names in INPUTS.items() for name in names}
 OPTIONS = {
     "neumf": {"dim": 5, "hidden": (4, 3)},
     "matrix-factorisation": {"dim": 5},
     "two-tower": {"dim": 5, "similarity": "cosine", "temperature": 0.2},
+    "sequence": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
+    "history": {"dim": 8, "length": 5},
     "context-aware": {"dim": 8, "blocks": 1, "heads": 2, "feed_forward": 12},
     "mlp": {"hidden": (8, 5), "dropout": 0.3},
     "label-mlp": {"hidden": (8,), "dropout": 0.3},
@@ -56,6 +65,8 @@ def batch(inputs, rows, columns):
     if inputs == "features":
         return {"features": random.normal(size=(rows, FEATURES)).astype(np.float32)}
     inside = np.arange(columns) < random.integers(0, columns + 1, (rows, 1))
+    if inputs == "histories":
+        return {"history": np.where(inside, random.integers(0, ITEMS, (rows, columns)), -1)}
     if inputs == "words":
         return {"tokens": random.integers(1, WORDS, (rows, columns)) * inside}
     return {"features": random.normal(size=(rows, columns, FEATURES)).astype(np.float32), "mask": inside}
@@ -234,7 +245,7 @@ def test_a_place_that_is_no_folder_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "inputs", "sizes", "file", "options", "message"),
     [
-        ("mlp", "lists", SIZES, "m.onnx", {}, "inputs is 'lists'; expected one of ids, documents, features, words"),
+        ("mlp", "lists", SIZES, "m.onnx", {}, "inputs is 'lists'; expected one of ids, histories, documents"),
         ("mlp", "documents", SIZES, "m.onnx", {"format": "tflite"}, "format is 'tflite'; expected one of onnx, torch"),
         ("mlp", "documents", SIZES, "m.onnx", {"format": "torch"}, "expected a name that ends in .pt2"),
         ("neumf", "ids", {"num_items": 5}, "m.onnx", {}, "sizes has no num_queries"),

@@ -1,6 +1,7 @@
 """A model folder opens anywhere with nothing but its files; whatever is wrong with one is a single line."""
 
 import hashlib
+import inspect
 import json
 import pickle
 import random
@@ -17,9 +18,11 @@ from songrank import models
 from songrank.data import open_dataset, prepare
 from songrank.data.errors import DataError
 from songrank.inference.model_folder import MODEL_FILES, model_sizes, open_model, write_model
+from songrank.models.registry import MODELS
 
 SECTIONS = {
     "ids": {"name": "neumf", "dim": 4, "hidden": [4]},
+    "histories": {"name": "sequence", "dim": 4, "blocks": 1, "heads": 2, "length": 3},
     "documents": {"name": "context-aware", "dim": 4, "feed_forward": 4, "blocks": 1, "heads": 2},
     "features": {"name": "label-mlp", "hidden": [4]},
     "words": {"name": "xml-cnn", "dim": 4, "filters": 2, "windows": [2], "pools": 2, "bottleneck": 4},
@@ -42,6 +45,7 @@ def sources(folder):
     random_split = {"split": "random", "validation": 0.2, "test": 0.2}
     return {
         "ids": ("interactions", "log.csv", {}),
+        "histories": ("interactions", "log.csv", {}),
         "documents": ("letor", "letor.txt", random_split),
         "features": ("xmc", "bags.txt", random_split),
         "words": ("xmc-text", "texts.jsonl", random_split),
@@ -60,7 +64,8 @@ def models_written(tmp_path_factory):
 
 
 def made(inputs, dataset):
-    return models.create(**SECTIONS[inputs], **model_sizes(dataset))
+    known = inspect.signature(MODELS[SECTIONS[inputs]["name"]]).parameters
+    return models.create(**SECTIONS[inputs], **{k: v for k, v in model_sizes(dataset).items() if k in known})
 
 
 @pytest.fixture
@@ -280,6 +285,39 @@ ITEM_IDS, USER_IDS, USER_ENDS = (("ids.safetensors", name) for name in ("item", 
 def test_tables_that_do_not_fit(folder, arrays):
     change(folder, arrays)
     refused(folder, "its tables do not fit its model.json")
+
+
+ENTRY_OFFSETS, ENTRIES = (("histories.safetensors", name) for name in ("offsets", "item"))
+
+
+@pytest.mark.parametrize("folder", ["histories"], indirect=True)
+@pytest.mark.parametrize(
+    ("arrays", "info"),
+    [
+        ({ENTRY_OFFSETS: lambda ends: ends[:-1]}, {}),
+        ({ENTRY_OFFSETS: lambda ends: ends[[0, 2, 1, *range(3, len(ends))]]}, {}),
+        ({ENTRY_OFFSETS: lambda ends: ends + 1}, {}),
+        ({ENTRIES: lambda items: items + 1000}, {}),
+        ({ENTRIES: lambda items: items - 1000}, {}),
+        ({ENTRIES: lambda items: items.long()}, {}),
+        ({OFFSETS: lambda ends: ends[:-1]}, {}),
+        ({USER_ENDS: lambda ends: ends[:-1]}, {}),
+        ({}, {"duplicates": "some"}),
+        ({}, {"duplicates": ["last"]}),
+    ],
+)
+def test_histories_that_do_not_fit(folder, arrays, info):
+    change(folder, arrays, **info)
+    refused(folder, "its tables do not fit its model.json")
+
+
+@pytest.mark.parametrize("folder", ["histories"], indirect=True)
+def test_a_length_that_is_not_that_of_the_weights_takes_no_memory(folder):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for value in (10**12, 4, 0, "3"):
+        change(folder, model={"length": value})
+        refused(folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # KiB
 
 
 @pytest.mark.parametrize("name", ["item", "query"])

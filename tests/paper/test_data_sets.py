@@ -76,7 +76,7 @@ def test_synthetic_sets_have_the_counts_that_the_paper_gives():
 
 
 def test_sets_of_shipped_recipes_have_a_name_here():
-    starts = {"demo", "recommendation", "sequences", "search", "labelling", "labelling-text"}
+    starts = {"demo", "recommendation", "sequences", "histories", "search", "labelling", "labelling-text"}
     assert set(shipped_recipes()) - starts <= set(SETS)
 
 

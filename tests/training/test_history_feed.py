@@ -28,15 +28,16 @@ def folder(tmp_path_factory):
 
 def build(folder, model_seed=0):
     torch.manual_seed(model_seed)
-    feed = make_feed(open_dataset(folder), history=LENGTH)
-    return feed, SequenceModel(feed.relevance.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
+    dataset = open_dataset(folder)
+    model = SequenceModel(dataset.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
+    return make_feed(dataset, model=model), model
 
 
 @pytest.mark.parametrize("irrelevant", ["all", 5])
 def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
     feed, model = build(folder)
     model = model.double().eval()
-    sampler = SequenceSampler(feed.relevance, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
+    sampler = SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
     slate = sampler.draw([3, 11, 0, 20])
     scores = feed.scores(model, slate)
     offsets = feed.histories.offsets
@@ -65,7 +66,7 @@ def trainer(folder, checkpoints=None):
     entries = feed.histories.item.shape[0]
 
     def sampler(seed):
-        return SequenceSampler(feed.relevance, feed.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)
+        return SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)
 
     stages = [
         Stage("warm-up", SoftmaxCE(), sampler(0), 20, 1e-2),

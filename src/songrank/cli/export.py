@@ -9,12 +9,14 @@ from songrank.errors import UserError
 
 _TAKES = {
     "ids": "query int64 [B]",
+    "histories": "history int64 [B, T]",
     "documents": "features float32 [B, L, {num_features}] and mask bool [B, L]",
     "features": "features float32 [B, {num_features}]",
     "words": "tokens int64 [B, T]",
 }
 _GIVES = {
     "ids": "[B, {num_items}]",
+    "histories": "[B, {num_items}]",
     "documents": "[B, L]",
     "features": "[B, {num_labels}]",
     "words": "[B, {num_labels}]",

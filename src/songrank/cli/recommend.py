@@ -1,7 +1,7 @@
 """``songrank recommend``: the best items for users, from a trained model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from songrank.data.ids import Ids
     from songrank.data.source import Job
+    from songrank.inference.histories import ItemLists
     from songrank.inference.items import Recommendations
+    from songrank.inference.model_folder import ModelFolder
 
 _GOT = {"popular": "got the most popular items", "none": "got nothing"}
 
@@ -25,6 +27,14 @@ def recommend(
     ] = "all",
     k: Annotated[int, typer.Option("-k", min=1, help="How many items a user.")] = 10,
     user_column: Annotated[str | None, typer.Option(help="Column of users, if not found by its name.")] = None,
+    histories: Annotated[
+        Path | None,
+        typer.Option(help="Table of who turned to what, in order: anybody is answered by it. For models of histories."),
+    ] = None,
+    item_column: Annotated[str | None, typer.Option(help="Column of items of --histories.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option(help="Column of times of --histories; none: rows are in order.")
+    ] = None,
     with_seen: Annotated[bool, typer.Option("--with-seen", help="Also what a user has met in the data.")] = False,
     allow: Annotated[Path | None, typer.Option(help="File of the only items that may be recommended.")] = None,
     deny: Annotated[Path | None, typer.Option(help="File of items that may not be recommended.")] = None,
@@ -40,10 +50,11 @@ def recommend(
 
         songrank recommend runs/movielens-1m-song-0 -o best.parquet
         songrank recommend runs/movielens-1m-song-0 users.csv -k 20 --deny sold-out.txt -o best.csv
+        songrank recommend runs/sequences-song-0 --histories todays-clicks.csv -o best.csv
     """
     from songrank.cli.progress import progress_bar
     from songrank.data.source import Job
-    from songrank.inference.items import FALLBACKS
+    from songrank.inference.items import FALLBACKS, recommend_after
     from songrank.inference.items import recommend as best_items
     from songrank.inference.model_folder import column_names, open_model
     from songrank.inference.output_tables import check_output, table_writer
@@ -52,6 +63,10 @@ def recommend(
 
     if fallback not in FALLBACKS:
         raise UserError(f"fallback is {fallback!r}; expected one of {', '.join(FALLBACKS)}")
+    if histories is not None and users != "all":
+        raise UserError(f"--histories says who is asked about; leave out {users}")
+    if histories is None and (item_column or time_column):
+        raise UserError("--item-column and --time-column name columns of --histories; leave them out")
     check_output(output, overwrite=overwrite)
     folder = open_model(run, choose_device(device))
     folder.need("recommendation")
@@ -61,18 +76,21 @@ def recommend(
         job = Job(report)
         user, item = folder.called
         called = folder.info.get("called", {}).get("item", "item")
-        name, asked = _users(users, user_column, user, folder.query_ids, job)
+        if histories is not None:
+            name, asked, lists = _histories(histories, (user_column, item_column, time_column), folder, job)
+        else:
+            name, asked = _users(users, user_column, user, folder.query_ids, job)
         name = user if name == item else column_names(name, item)[0]
         items = id_column(folder.item_ids)
-        found = best_items(
-            folder,
-            asked,
-            k,
-            exclude_seen=not with_seen,
-            allow=None if allow is None else _items(allow, called, folder.item_ids, job, needed=True),
-            deny=() if deny is None else _items(deny, called, folder.item_ids, job, needed=False),
-            fallback=fallback,
-        )
+        options: dict[str, Any] = {
+            "exclude_seen": not with_seen,
+            "allow": None if allow is None else _items(allow, called, folder.item_ids, job, needed=True),
+            "deny": () if deny is None else _items(deny, called, folder.item_ids, job, needed=False),
+        }
+        if histories is not None:
+            found = recommend_after(folder, lists, k, **options)
+        else:
+            found = best_items(folder, asked, k, **options, fallback=fallback)
         done = 0
         with table_writer(output, overwrite=overwrite) as writer:
             for batch in found:
@@ -80,7 +98,7 @@ def recommend(
                 done += batch.num_users
                 job.report("recommending", done, len(asked))
     if not quiet:
-        unseen = int((folder.query_ids.find(asked) < 0).sum())
+        unseen = int((folder.query_ids.find(asked) < 0).sum()) if histories is None else 0
         strangers = f"; {unseen:,} never seen in training {_GOT[fallback]}" if unseen else ""
         typer.echo(f"{len(asked):,} users{strangers}; wrote {writer.rows:,} rows to {output}")
 
@@ -99,6 +117,38 @@ def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job")
     names, fix = (_plain(usual), *USER_NAMES), "name it: --user-column"
     name, asked = read_id_column(Path(users), column, names, "user", fix, known, job)
     return name or usual, asked if known.kind == "integer" else asked.cast(pl.String)
+
+
+def _histories(
+    file: Path, given: tuple[str | None, str | None, str | None], folder: "ModelFolder", job: "Job"
+) -> tuple[str, "pl.Series", "ItemLists"]:
+    """What the column of users is called, whom it holds, and what each of them turned to."""
+    from songrank.data.errors import DataError
+    from songrank.data.recommendation.interactions import Collector, Names
+    from songrank.data.recommendation.options import ColumnOptions
+    from songrank.inference.histories import table_histories
+    from songrank.inference.items import need_histories
+    from songrank.inference.tables import InputTable, id_column
+
+    need_histories(folder)
+    assert folder.item_ids is not None
+    table, told = InputTable(file, job), folder.info.get("called", {})
+    usual = [name if (name := told.get(word)) in table.columns else "auto" for word in ("query", "item", "time")]
+    query, item, time = (own or other for own, other in zip(given, usual, strict=True))
+    options = ColumnOptions(query_column=query, item_column=item, label_column=None, time_column=time)
+    try:
+        names = Names.find(table.columns, options, table.name)
+    except DataError as error:
+        fix = error.fix.replace("--query-column", "--user-column")
+        raise DataError(error.what, fix, file=error.file) from None
+    collector = Collector(names)
+    for block in table.blocks(names.all):
+        collector.add(block.frame, block.file, block.line)
+    log = collector.finish()
+    strange = int((folder.item_ids.find(list(log.item_ids)) < 0).sum())
+    if strange:
+        typer.echo(f"warning: {file}: {strange:,} of {len(log.item_ids):,} items are not known to the model", err=True)
+    return names.query, id_column(log.query_ids), table_histories(log, folder.item_ids, folder.info["duplicates"])
 
 
 def _items(file: Path, called: str, known: "Ids", job: "Job", *, needed: bool) -> "pl.Series":

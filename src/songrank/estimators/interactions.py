@@ -11,7 +11,8 @@ import polars as pl
 
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
-from songrank.data.recommendation.interactions import Names
+from songrank.data.recommendation.catalogue import Interactions as Log
+from songrank.data.recommendation.interactions import Collector, Names
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.tables.columns import read_ids
 from songrank.data.tables.frames import TABLE
@@ -20,6 +21,7 @@ from songrank.inference.model_folder import ModelFolder
 from songrank.training.carry_over import Past
 
 COLUMNS = ("user", "item", "label", "time")
+HISTORY = ("user", "item", "time")
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
 
 
@@ -34,6 +36,12 @@ class Interactions:
     def prepared(self) -> pl.DataFrame:
         """With ids as whole numbers or texts."""
         return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
+
+    def log(self) -> Log:
+        """Rows by numbers of their users and items, in order or with times."""
+        collector = Collector(Names("user", "item", None, "time" if "time" in self.names else None))
+        collector.add(self.prepared(), TABLE)
+        return collector.finish()
 
     def and_more(self, more: "Interactions") -> "Interactions":
         """These, then others, which must have the same columns."""

@@ -18,6 +18,7 @@ from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_relevance
 from songrank.estimators.interactions import (
     COLUMNS,
+    HISTORY,
     Interactions,
     id_keys,
     pack,
@@ -26,19 +27,30 @@ from songrank.estimators.interactions import (
     with_labels,
 )
 from songrank.estimators.tables import kind_of, read_table, write_table
-from songrank.inference.items import recommend
+from songrank.inference.histories import table_histories
+from songrank.inference.items import (
+    Recommendations,
+    need_histories,
+    queries_at_once,
+    recommend,
+    recommend_after,
+    score_users,
+)
 from songrank.inference.model_folder import column_names
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.training.carry_over import Past
 
+_RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
 
 class Recommender(RankingEstimator):
     """Learns from who met what, and recommends what each user has not met yet.
 
     Args:
         loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
-        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, or a dict with options; None for the recipe's.
-        recipe: a shipped recipe or a YAML file to start from.
+        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"sequence"`` (what a user turns to next),
+            ``"history"`` (what he likes by all that he turned to), or a dict with options; None for the recipe's.
+        recipe: a shipped recipe or a YAML file to start from; None: ``"sequences"`` or ``"histories"`` for these two
+            models, else ``"recommendation"``.
         epochs: of fine-tuning; None for the recipe's.
         learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
@@ -107,6 +119,10 @@ class Recommender(RankingEstimator):
         self.item = item
         self.label = label
         self.time = time
+
+    def _default_recipe(self) -> str:
+        name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
+        return _RECIPES.get(str(name), self.default_recipe)
 
     def fit(self, interactions: Any, y: Any = None) -> Self:
         """Learn from a table of interactions.
@@ -178,7 +194,6 @@ class Recommender(RankingEstimator):
         """
         folder = self._fitted()
         assert folder.query_ids is not None
-        assert folder.item_ids is not None
         kind = kind_of(users) if hasattr(users, "columns") else self._interactions.kind
         asked = self._interactions.original("user", folder.query_ids) if users is None else self._given(users, "user")
         parts = list(
@@ -192,6 +207,47 @@ class Recommender(RankingEstimator):
                 fallback=fallback,
             )
         )
+        return self._answers(asked, parts, kind)
+
+    def recommend_for(
+        self, histories: Any, k: int = 10, *, exclude_seen: bool = True, allow: Any = None, deny: Any = ()
+    ) -> Any:
+        """The k best items after each of these histories, for anybody, with a model that reads histories.
+
+        Users in the table are answered by its rows alone, whether they were seen in fitting or not; they come in order
+        of their ids. Every row counts, whatever its label.
+
+        Args:
+            histories: rows of user, item and perhaps time, called as in :meth:`fit` or by usual names; without times
+                rows are in order. Items that were never seen in fitting are passed over.
+            k: how many items a user; fewer where fewer are left.
+            exclude_seen: leave out what stands in the user's history.
+            allow: ids of the only items that may be recommended; None for all.
+            deny: ids of items that may not.
+
+        """
+        folder = self._fitted()
+        need_histories(folder)
+        assert folder.item_ids is not None
+        frame, names = read_table(histories, HISTORY), self._interactions.names
+        user, item, time = (names[word] if names.get(word) in frame.columns else "auto" for word in HISTORY)
+        columns = ColumnOptions(query_column=user, item_column=item, label_column=None, time_column=time)
+        table = read_interactions(frame, None, columns)
+        log = table.log()
+        parts = recommend_after(
+            folder,
+            table_histories(log, folder.item_ids, folder.info["duplicates"]),
+            k,
+            exclude_seen=exclude_seen,
+            allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),
+            deny=id_keys(self._given(deny, "item")).to_list(),
+        )
+        return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
+
+    def _answers(self, asked: pl.Series, parts: Sequence[Recommendations], kind: str) -> Any:
+        """Recommendations as a table with the original ids."""
+        folder = self._fitted()
+        assert folder.item_ids is not None
         items = self._interactions.original("item", folder.item_ids)
         user, item = column_names(self._interactions.names["user"], self._interactions.names["item"])
         columns = {
@@ -210,8 +266,8 @@ class Recommender(RankingEstimator):
         known = (user >= 0) & (item >= 0)
         scores = np.full(frame.height, np.nan, np.float32)
         with torch.no_grad():
-            for rows in torch.split(known.nonzero().squeeze(-1), 2**16):
-                found = folder.model(user[rows].to(folder.device), item[rows].unsqueeze(1).to(folder.device))
+            for rows in torch.split(known.nonzero().squeeze(-1), queries_at_once(folder, 2**8)):
+                found = folder.model(folder.queries(user[rows]), item[rows].unsqueeze(1).to(folder.device))
                 scores[rows.numpy()] = found.squeeze(1).float().cpu().numpy()
         return scores
 
@@ -235,7 +291,7 @@ class Recommender(RankingEstimator):
         told = self.recipe_.evaluation
         with torch.no_grad():
             return evaluate_catalogue(
-                lambda query: folder.model.score_all(users[query]),  # type: ignore[operator]
+                lambda query: score_users(folder, users[query]),
                 relevance,
                 metrics=list(metrics),
                 ties=told.ties,

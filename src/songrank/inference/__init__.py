@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from songrank.inference.documents import score_documents as score_documents
     from songrank.inference.export import export_model as export_model
     from songrank.inference.items import recommend as recommend
+    from songrank.inference.items import recommend_after as recommend_after
     from songrank.inference.labels import label as label
     from songrank.inference.labels import score_labels as score_labels
     from songrank.inference.model_folder import ModelFolder as ModelFolder
@@ -18,6 +19,7 @@ _HOMES = {
     "label": "labels",
     "open_model": "model_folder",
     "recommend": "items",
+    "recommend_after": "items",
     "score_documents": "documents",
     "score_labels": "labels",
 }

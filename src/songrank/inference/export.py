@@ -60,6 +60,7 @@ def export_model(
     inputs    the file takes                                    and gives
     ========= ================================================= ======================
     ids       query int64 [B]                                   scores [B, num_items]
+    histories history int64 [B, T], −1 after the last item      scores [B, num_items]
     documents features float32 [B, L, F], mask bool [B, L]      scores [B, L]
     features  features float32 [B, F]                           scores [B, num_labels]
     words     tokens int64 [B, T]                               scores [B, num_labels]
@@ -67,8 +68,9 @@ def export_model(
 
     Args:
         model: a model of ``songrank.models``, or one with the same calls, on any device; it is not changed.
-        inputs: what it reads, one of the four above.
-        sizes: those that the model was built with; ``num_queries``, ``num_features`` or ``vocabulary`` is needed.
+        inputs: what it reads, one of those above.
+        sizes: those that the model was built with; ``num_queries``, ``num_items`` for histories, ``num_features`` or
+            ``vocabulary`` is needed.
         path: name of the file, which ends in ``.onnx`` or ``.pt2``; a file of this name is replaced.
         format: ``"onnx"`` or ``"torch"``.
         mask: ``False`` for documents that come without padding: the file then takes features alone.
@@ -87,7 +89,7 @@ def export_model(
     _check_format(format, path)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
-    recorded = (_Lists if inputs == "documents" else _Catalogue)(copied)
+    recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
     if format == "onnx":
         _check_bytes(recorded, name)
     examples = _examples(recorded, kind, sizes, f"{name}, read as a model of {inputs},")
@@ -121,6 +123,7 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     "ids": _Kind("recommendation", "num_queries", {"query": "B"}),
+    "histories": _Kind("recommendation", "num_items", {"history": "BT"}),
     "documents": _Kind("search", "num_features", {"features": "BL", "mask": "BL"}),
     "features": _Kind("labelling", "num_features", {"features": "B"}),
     "words": _Kind("labelling", "vocabulary", {"tokens": "BT"}),
@@ -146,6 +149,15 @@ class _Catalogue(_Recorded):
     def scores(self, query: Tensor) -> Tensor:
         scores: Tensor = self.model.score_all(query)
         return scores
+
+
+class _Histories(_Catalogue):
+    def forward(self, history: Tensor) -> Tensor:
+        # Always as long as the model reads: score_all cuts what is longer, and a recorded graph has one way to go.
+        length: int = self.model.history_length
+        count = (history >= 0).sum(1, keepdim=True)
+        filled = nn.functional.pad(history, (0, length), value=-1)
+        return self.scores(filled.gather(1, (count - length).clamp_min(0) + torch.arange(length)))
 
 
 class _Lists(_Recorded):
@@ -207,6 +219,8 @@ def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator)
     length = torch.randint(0, shape[1] + 1, (shape[0], 1), generator=random)
     length[0], length[2:3] = shape[1], 0
     inside = torch.arange(shape[1]) < length
+    if name == "history":
+        return torch.where(inside, torch.randint(0, size, shape, generator=random), -1)
     return inside if name == "mask" else torch.randint(1, size, shape, generator=random) * inside
 
 

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.data.search.transforms import FeatureTransform
+from songrank.inference.histories import KEPT
 
 if TYPE_CHECKING:
     from songrank.inference.model_folder import ModelFolder
@@ -18,17 +20,18 @@ def check_tables(folder: "ModelFolder") -> None:
     """Raise ``ValueError`` if ids, seen items or the way input is read do not fit the model's sizes."""
     sizes, info = folder.info["sizes"], folder.info
     items = sizes.get("num_items", sizes.get("num_labels"))
+    users = sizes.get("num_queries", None if folder.query_ids is None else len(folder.query_ids))
     sound = (folder.item_ids is None) == (folder.inputs == "documents")
-    sound = sound and (folder.query_ids is None) == (folder.inputs != "ids")
+    sound = sound and (folder.query_ids is None) == (folder.inputs not in ("ids", "histories"))
     sound = sound and (folder.item_ids is None or _sound_ids(folder.item_ids, items))
-    sound = sound and (folder.query_ids is None or _sound_ids(folder.query_ids, sizes["num_queries"]))
+    sound = sound and (folder.query_ids is None or _sound_ids(folder.query_ids, users))
     if folder.seen is not None:
-        offsets, item, count = folder.seen["offsets"], folder.seen["item"], folder.seen["count"]
-        sound = sound and (offsets.dtype, item.dtype, count.dtype) == (torch.int64, torch.int32, torch.int64)
-        sound = sound and offsets.shape == (sizes["num_queries"] + 1,) and count.shape == (items,) and item.ndim == 1
-        sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
-        sound = sound and bool((offsets.diff() >= 0).all())
-        sound = sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
+        count = folder.seen["count"]
+        sound = sound and count.dtype == torch.int64 and count.shape == (items,)
+        sound = sound and _sound_lists(folder.seen["offsets"], folder.seen["item"], users, items)
+    if folder.histories is not None:
+        sound = sound and _sound_lists(folder.histories.offsets, folder.histories.item, users, items)
+        sound = sound and info["duplicates"] in KEPT
     if folder.words is not None:
         told = info["vocabulary"]
         sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
@@ -42,6 +45,15 @@ def check_tables(folder: "ModelFolder") -> None:
     sound = sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
     if not sound:
         raise ValueError("tables")
+
+
+def _sound_lists(offsets: Tensor, item: Tensor, users: int, items: int) -> bool:
+    """Whether these are items of so many users."""
+    sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
+    sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
+    sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
+    sound = sound and bool((offsets.diff() >= 0).all())
+    return sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
 
 
 def _sound_ids(ids: Ids, count: int) -> bool:

@@ -1,4 +1,7 @@
-"""Items for users: the best of the catalogue that a user has not met, and a stated answer for who was never seen."""
+"""Items for users: the best of the catalogue that a user has not met, and a stated answer for who was never seen.
+
+A model of histories also answers whoever brings one.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -8,12 +11,15 @@ import torch
 from torch import Tensor
 
 from songrank._checks import check_int
+from songrank.data.errors import DataError
 from songrank.data.ids import Ids
 from songrank.errors import UserError, shown
+from songrank.inference.histories import ItemLists
 from songrank.inference.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")
 _SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
+_BYTES = {"cpu": 2**28, "cuda": 2**32}  # of what the model makes of histories at once
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,74 @@ def recommend(
         )
     barred = _barred(folder.item_ids, allow, deny).to(folder.device)
     popular = _popular(folder.seen["count"], barred, k) if fallback == "popular" else None
-    step = max(1, _SCORES.get(folder.device.type, 2**26) // len(folder.item_ids))
+    met = ItemLists(folder.seen["offsets"], folder.seen["item"]) if exclude_seen else None
+    step = queries_at_once(folder, len(folder.item_ids))
     return (
-        _batch(folder, number[first : first + step], first, k, barred, popular, exclude_seen)
+        _batch(folder, number[first : first + step], first, k, barred, popular, met)
         for first in range(0, number.shape[0], step)
     )
+
+
+def recommend_after(
+    folder: ModelFolder,
+    histories: ItemLists,
+    k: int = 10,
+    *,
+    exclude_seen: bool = True,
+    allow: Sequence[Any] | Any | None = None,
+    deny: Sequence[Any] | Any = (),
+) -> Iterator[Recommendations]:
+    """The k best items after each of these histories, whoever's they are; batch by batch, as in :func:`recommend`.
+
+    A history without items is answered by the model too, as one that is about to begin.
+
+    Args:
+        folder: of a model that reads histories.
+        histories: numbers of items, oldest first; see ``songrank.inference.histories.table_histories``.
+        k: how many items a history.
+        exclude_seen: leave out what stands in the history itself.
+        allow: original ids of the only items that may be recommended; None for all.
+        deny: original ids of items that may not.
+
+    """
+    k = check_k(k)
+    need_histories(folder)
+    assert folder.item_ids is not None
+    barred = _barred(folder.item_ids, allow, deny).to(folder.device)
+    step = queries_at_once(folder, len(folder.item_ids))
+    return (
+        _batch_after(folder, histories, first, min(step, len(histories) - first), k, barred, exclude_seen)
+        for first in range(0, len(histories), step)
+    )
+
+
+def need_histories(folder: ModelFolder) -> None:
+    """Raise unless the model reads histories."""
+    folder.need("recommendation")
+    if folder.histories is None:
+        name = folder.info["model"]["name"]
+        fix = "train with model=sequence or model=history, or ask for users that it knows"
+        raise DataError(f"holds {name}, which knows users by their ids alone", fix, file=str(folder.path))
+
+
+def queries_at_once(folder: ModelFolder, scores: int) -> int:
+    """How many users are scored at once in bounded memory, with so many scores for each."""
+    kind = folder.device.type
+    room = _BYTES.get(kind, 2**28) // max(1, getattr(folder.model, "query_bytes", 1))
+    return max(1, min(_SCORES.get(kind, 2**26) // scores, room))
+
+
+def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
+    """[B, N]: scores of all items for these known users, in bounded memory besides."""
+    assert folder.item_ids is not None
+    step = queries_at_once(folder, len(folder.item_ids))
+    with torch.no_grad():
+        return torch.cat([_scores(folder, folder.queries(part)) for part in torch.split(user, step)])
+
+
+def _scores(folder: ModelFolder, query: Tensor) -> Tensor:
+    scores: Tensor = folder.model.score_all(query)  # type: ignore[operator]
+    return scores.float()
 
 
 def check_k(k: Any) -> int:
@@ -143,10 +212,12 @@ def _batch(
     k: int,
     barred: Tensor,
     popular: tuple[Tensor, Tensor] | None,
-    exclude_seen: bool,
+    met: ItemLists | None,
 ) -> Recommendations:
     known = (number >= 0).nonzero().squeeze(-1)
-    rows, item, score = _best(folder, number[known], k, barred, exclude_seen)
+    user = number[known]
+    entries = None if met is None else met.entries(user)
+    rows, item, score = _best(folder, folder.queries(user), k, barred, entries)
     parts = [(known[rows], item, score, torch.ones_like(rows, dtype=torch.bool))]
     strangers = (number < 0).nonzero().squeeze(-1)
     if popular is not None and strangers.numel():
@@ -156,27 +227,36 @@ def _batch(
     row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
     order = torch.argsort(row, stable=True)
     row, item, score, by_model = row[order], item[order], score[order], by_model[order]
-    rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each row's user begins
-    return Recommendations(row + first, item, score, rank, by_model, number.shape[0])
+    return Recommendations(row + first, item, score, _ranks(row), by_model, number.shape[0])
+
+
+def _batch_after(
+    folder: ModelFolder, histories: ItemLists, first: int, count: int, k: int, barred: Tensor, exclude_seen: bool
+) -> Recommendations:
+    asked = torch.arange(first, first + count)
+    entries = histories.entries(asked) if exclude_seen else None
+    row, item, score = _best(folder, folder.read(histories, asked), k, barred, entries)
+    return Recommendations(row + first, item, score, _ranks(row), torch.ones_like(row, dtype=torch.bool), count)
+
+
+def _ranks(row: Tensor) -> Tensor:
+    """From 1, counted from where each row's user begins."""
+    return torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1
 
 
 def _best(
-    folder: ModelFolder, query: Tensor, k: int, barred: Tensor, exclude_seen: bool
+    folder: ModelFolder, query: Tensor, k: int, barred: Tensor, met: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, item and score of the k best for each of these known users, best first."""
-    if not query.numel():
-        return query, query, torch.zeros(0)
+    """Row, item and score of the k best for each of these queries, best first, less what was met: rows and items."""
+    if not query.shape[0]:
+        nothing = torch.zeros(0, dtype=torch.int64)
+        return nothing, nothing, torch.zeros(0)
     with torch.no_grad():
-        scores = folder.model.score_all(query.to(folder.device)).float()  # type: ignore[operator]
+        scores = _scores(folder, query)
     scores[:, barred] = -torch.inf
-    if exclude_seen:
-        assert folder.seen is not None
-        offsets, item = folder.seen["offsets"], folder.seen["item"]
-        counts = offsets[query + 1] - offsets[query]
-        row = torch.repeat_interleave(torch.arange(query.shape[0]), counts)
-        within = torch.arange(row.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        met = item[torch.repeat_interleave(offsets[query], counts) + within].long()
-        scores[row.to(scores.device), met.to(scores.device)] = -torch.inf
+    if met is not None:
+        row, item = met
+        scores[row.to(scores.device), item.to(scores.device)] = -torch.inf
     wide = min(scores.shape[1], k)
     value, item = top(scores, wide)
     left = value > -torch.inf

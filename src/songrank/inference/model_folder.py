@@ -1,12 +1,13 @@
 """A trained model on disk: weights, what they mean, and nothing that needs pickle or the data it was trained on.
 
-=======================  ==============================================================================================
-``model.safetensors``    the weights
-``model.json``           model, sizes, how new input is read, checksums of the other files; written last
-``ids.safetensors``      original ids of items, and of the users of a recommendation task
-``seen.safetensors``     recommendation: what each user has met in any split, so that nobody is shown it again
-``vocabulary.txt``       texts: the words, one a line
-=======================  ==============================================================================================
+=========================  =============================================================================================
+``model.safetensors``      the weights
+``model.json``             model, sizes, how new input is read, checksums of the other files; written last
+``ids.safetensors``        original ids of items, and of the users of a recommendation task
+``seen.safetensors``       recommendation: what each user has met in any split, so that nobody is shown it again
+``histories.safetensors``  models of histories: what each user turned to last in any split, oldest first
+``vocabulary.txt``         texts: the words, one a line
+=========================  =============================================================================================
 """
 
 import hashlib
@@ -27,13 +28,16 @@ from songrank.data.files import write_whole
 from songrank.data.ids import Ids
 from songrank.data.storage import read_arrays, read_json
 from songrank.inference.folder_checks import check_tables
-from songrank.models.registry import INPUTS, MODELS
+from songrank.inference.histories import ItemLists, dataset_histories
+from songrank.models.registry import INPUTS, MODELS, history_length, inputs_of
 
 FORMAT = "songrank-model"
 VERSION = 2
 WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
-MODEL_FILES = (WEIGHTS, IDS, SEEN, WORDS)
-TASKS = {"ids": "recommendation", "documents": "search", "features": "labelling", "words": "labelling"}
+HISTORIES = "histories.safetensors"
+MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
+TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
+TASKS |= {"features": "labelling", "words": "labelling"}
 _READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
 _AGAIN = "copy the folder again, or train again"
 
@@ -50,6 +54,7 @@ class ModelFolder:
         query_ids: original ids of users; None unless the task is recommendation.
         seen: offsets [Q + 1] and items of what each user has met, and how often each item was met [N] in training.
         words: the number of each word, for texts.
+        histories: what each user turned to last, oldest first; None unless the model reads histories.
 
     """
 
@@ -60,6 +65,7 @@ class ModelFolder:
     query_ids: Ids | None = None
     seen: Mapping[str, Tensor] | None = None
     words: Mapping[str, int] | None = None
+    histories: ItemLists | None = None
 
     @property
     def task(self) -> str:
@@ -68,7 +74,7 @@ class ModelFolder:
 
     @property
     def inputs(self) -> str:
-        """What the model reads: ``"ids"``, ``"documents"``, ``"features"`` or ``"words"``."""
+        """What the model reads: ``"ids"``, ``"histories"``, ``"documents"``, ``"features"`` or ``"words"``."""
         return str(self.info["inputs"])
 
     def need(self, task: str) -> None:
@@ -78,6 +84,18 @@ class ModelFolder:
             raise DataError(
                 f"holds a model for {self.task}, not for {task}", f"use `{told[self.task]}`", file=str(self.path)
             )
+
+    def queries(self, user: Tensor) -> Tensor:
+        """What the model reads of these known users: their numbers, or what they turned to last."""
+        if self.histories is None:
+            return user.to(self.device)
+        return self.read(self.histories, user.cpu())
+
+    def read(self, histories: ItemLists, row: Tensor) -> Tensor:
+        """What a model of histories reads of these rows."""
+        length = history_length(self.model)
+        assert length is not None
+        return histories.last(row, length).to(self.device)
 
     @property
     def called(self) -> tuple[str, str]:
@@ -110,7 +128,7 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         dataset: gives the ids, what was seen, and how input is read.
 
     """
-    inputs = model_input(dataset)
+    inputs = inputs_of(section["name"])
     words = None
     reads = {key: dataset.info[key] for key in _READS if key in dataset.info}
     if inputs == "words":
@@ -119,17 +137,22 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         assert part.tokens is not None
         words = _read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
-    known = inspect.signature(type(model)).parameters
+    options = inspect.signature(type(model)).parameters
     info = {
         "task": dataset.task,
         "inputs": inputs,
         "model": dict(section),
-        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in known},
+        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in options},
         **reads,
     }
     item_ids = dataset.item_ids if inputs != "documents" else None
-    query_ids, seen = (dataset.query_ids, _seen(dataset)) if inputs == "ids" else (None, None)
-    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words), folder)
+    query_ids, seen = (dataset.query_ids, _seen(dataset)) if TASKS[inputs] == "recommendation" else (None, None)
+    histories = None
+    if (length := history_length(model)) is not None:
+        known = dataset_histories(dataset, tuple(dataset))[0].shortened(length)
+        histories = ItemLists(known.offsets, known.item.to(torch.int32))
+        info["duplicates"] = dataset.info["made"]["options"].get("duplicates", "keep")
+    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
 
 
 def save_model(model: ModelFolder, folder: Path) -> None:
@@ -144,6 +167,8 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
     if model.seen is not None:
         contents[SEEN] = save(dict(model.seen))
+    if model.histories is not None:
+        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories.item})
     if model.words is not None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
     for name, data in contents.items():
@@ -163,12 +188,14 @@ def _read_words(file: Path) -> dict[str, int]:
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
 
 
-def model_input(dataset: Dataset) -> str:
-    """What a model of this data set reads: ids, documents, features or words."""
+def model_inputs(dataset: Dataset) -> tuple[str, ...]:
+    """What models of this data set may read: ids or histories, documents, features, or words."""
     part = dataset["train"]
     if not isinstance(part, CatalogueSplit):
-        return "documents"
-    return "words" if part.tokens is not None else "features" if part.features is not None else "ids"
+        return ("documents",)
+    if part.tokens is not None:
+        return ("words",)
+    return ("features",) if part.features is not None else ("ids", "histories")
 
 
 def model_sizes(dataset: Dataset) -> dict[str, int]:
@@ -226,6 +253,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
         arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
         seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
         words = _read_words(path / WORDS) if WORDS in info["files"] else None
+        read = read_arrays(path / HISTORIES, _AGAIN) if HISTORIES in info["files"] else None
         folder = ModelFolder(
             path,
             info,
@@ -234,6 +262,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
             Ids.from_arrays("query", arrays) if "query" in arrays else None,
             seen,
             words,
+            None if read is None else ItemLists(read["offsets"], read["item"]),
         )
         check_tables(folder)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
@@ -254,7 +283,7 @@ def _description(path: Path) -> dict[str, Any]:
         other = f"has format version {info.get('version')!r}, and songrank {__version__} reads {VERSION}"
         raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
     needed = {"ids": {WEIGHTS, IDS, SEEN}, "documents": {WEIGHTS}, "features": {WEIGHTS, IDS}}
-    needed["words"] = {WEIGHTS, IDS, WORDS}
+    needed |= {"words": {WEIGHTS, IDS, WORDS}, "histories": {WEIGHTS, IDS, SEEN, HISTORIES}}
     inputs, section = info.get("inputs"), info.get("model")
     sound = (
         isinstance(inputs, str)

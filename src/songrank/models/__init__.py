@@ -10,6 +10,7 @@
 """
 
 from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.history import HistoryModel
 from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
@@ -23,6 +24,7 @@ __all__ = [
     "XMLCNN",
     "CatalogueModel",
     "ContextAwareRanker",
+    "HistoryModel",
     "LabelMLP",
     "ListModel",
     "MLPScorer",

@@ -7,9 +7,11 @@ from torch import nn
 
 from songrank._checks import check_choice
 from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.history import HistoryModel
 from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
+from songrank.models.sequence import SequenceModel
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
@@ -17,6 +19,8 @@ MODELS: dict[str, type[nn.Module]] = {
     "neumf": NeuMF,
     "matrix-factorisation": MatrixFactorisation,
     "two-tower": TwoTower,
+    "sequence": SequenceModel,
+    "history": HistoryModel,
     "context-aware": ContextAwareRanker,
     "mlp": MLPScorer,
     "label-mlp": LabelMLP,
@@ -24,15 +28,36 @@ MODELS: dict[str, type[nn.Module]] = {
 }
 INPUTS = {
     "ids": ("neumf", "matrix-factorisation", "two-tower"),
+    "histories": ("sequence", "history"),
     "documents": ("context-aware", "mlp"),
     "features": ("label-mlp",),
     "words": ("xml-cnn",),
 }
-"""Which models read what: ids of queries and items, lists of documents, features of a text, words of a text."""
+"""Which models read what of a query: its id, what it turned to before, its documents, features of a text, its words."""
+
+
+def inputs_of(name: str) -> str:
+    """What the model of this name reads, a key of ``INPUTS``.
+
+    >>> inputs_of("neumf"), inputs_of("sequence")
+    ('ids', 'histories')
+    """
+    check_choice("name", name, tuple(MODELS))
+    return next(inputs for inputs, names in INPUTS.items() if name in names)
+
+
+def history_length(model: nn.Module | None) -> int | None:
+    """How many items of a history this model reads, by its ``history_length``; None where its queries are no histories.
+
+    >>> history_length(SequenceModel(num_items=9, dim=8, length=5)), history_length(NeuMF(num_queries=3, num_items=9))
+    (5, None)
+    """
+    found: int | None = getattr(model, "history_length", None)
+    return found
 
 
 def create(name: str, **sizes: Any) -> nn.Module:
-    """The model of this name: neumf, matrix-factorisation, two-tower, context-aware, mlp, label-mlp or xml-cnn.
+    """The model of this name, such as neumf, sequence, context-aware or label-mlp: a key of ``MODELS``.
 
     >>> from songrank import models
     >>> model = models.create("neumf", num_queries=100, num_items=50, dim=16)

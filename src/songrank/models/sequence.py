@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from songrank._checks import check_int, fail
 from songrank.models._attention import AttentionBlock
+from songrank.models._histories import check_history, last_items
 from songrank.models._items import check_item, item_scores
 from songrank.models._layers import Dropout, check_dropout
 
@@ -68,6 +69,19 @@ class SequenceModel(nn.Module):
         for weight in (self.item.weight, self.place, self.start):
             nn.init.normal_(weight, std=_STD)
 
+    @property
+    def history_length(self) -> int:
+        """Most items that are read of a history. A model that has this reads histories."""
+        return self.length
+
+    @property
+    def query_bytes(self) -> int:
+        """What it takes to score one history without gradients, roughly, besides the scores."""
+        dim, block = self.start.shape[0], self.blocks[0]
+        assert isinstance(block, AttentionBlock)
+        places = self.length + 1
+        return 4 * places * (8 * dim + block.widen.out_features + block.heads * places)
+
     def reset_head(self) -> None:
         """Set the gain and shift of the last norm to 1 and 0: items are scored by their vectors, which stay."""
         self.norm.reset_parameters()
@@ -77,7 +91,7 @@ class SequenceModel(nn.Module):
 
         A state after a place without an item is of no use.
         """
-        self._check(history)
+        check_history(history)
         if history.shape[1] > self.length:
             fail("history", list(history.shape), f"at most length={self.length} items; forward and score_all cut it")
         rows = self.item(history.clamp_min(0)) + self.place[: history.shape[1]]
@@ -103,18 +117,6 @@ class SequenceModel(nn.Module):
 
     def _last(self, history: Tensor) -> Tensor:
         """[B, dim]: the states after all that is known."""
-        self._check(history)
-        count = (history >= 0).sum(1)
-        if history.shape[1] > self.length:
-            place = torch.arange(self.length, device=history.device)
-            first = (count - self.length).clamp_min(0).unsqueeze(1)
-            history, count = history.gather(1, first + place), count.clamp(max=self.length)
+        check_history(history)
+        history, count = last_items(history, self.length)
         return self.states(history)[torch.arange(history.shape[0], device=history.device), count]
-
-    @staticmethod
-    def _check(history: Tensor) -> None:
-        if not isinstance(history, Tensor) or history.dtype != torch.int64:
-            given = history.dtype if isinstance(history, Tensor) else type(history).__name__
-            fail("history", given, "a tensor of items, of type torch.int64", TypeError)
-        if history.dim() != 2:
-            raise ValueError(f"history has shape {list(history.shape)}; expected items of B users, of shape [B, T]")

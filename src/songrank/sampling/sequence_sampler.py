@@ -50,19 +50,23 @@ class Histories:
         begin = torch.maximum(begin, end - 1 - length)
         return begin, self.before(begin, (end - 1 - begin).clamp_min(0))
 
-    def last(self, user: Tensor, length: int) -> Tensor:
-        """[U, T]: each user's last ``length`` entries, −1 after the end.
+    def last(self, user: Tensor, length: int, width: int | None = None) -> Tensor:
+        """[U, T]: each user's last ``length`` entries, −1 after the end; T is ``width``, or as small as it can be.
+
+        A width that is given spares a look at the device.
 
         >>> Histories(torch.tensor([0, 3]), torch.tensor([5, 6, 7]), torch.ones(3)).last(torch.tensor([0]), 2)
         tensor([[6, 7]])
         """
         begin, end = self.offsets[user], self.offsets[user + 1]
         begin = torch.maximum(begin, end - length)
-        return self.before(begin, end - begin)
+        return self.before(begin, end - begin, width)
 
-    def before(self, begin: Tensor, count: Tensor) -> Tensor:
+    def before(self, begin: Tensor, count: Tensor, width: int | None = None) -> Tensor:
         """[U, T]: so many items from ``begin`` on."""
-        place = torch.arange(int(count.max()) if count.numel() else 0, device=begin.device)
+        if width is None:
+            width = int(count.max()) if count.numel() else 0
+        place = torch.arange(width, device=begin.device)
         there = place < count.unsqueeze(1)
         at = torch.where(there, begin.unsqueeze(1) + place, 0)
         return torch.where(there, self.item[at].long(), -1)

@@ -9,17 +9,18 @@ import torch
 from songrank.data import Dataset
 from songrank.errors import UserError
 from songrank.functional.hashing import derive_key
-from songrank.inference.model_folder import model_input, model_sizes
+from songrank.inference.model_folder import model_inputs, model_sizes
 from songrank.losses.base import RankingLoss
 from songrank.models.registry import INPUTS
-from songrank.relevance import Relevance
-from songrank.sampling import SlateSampler
+from songrank.sampling import SequenceSampler, SlateSampler
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.components import make_component
-from songrank.training.feeds import make_feed
+from songrank.training.feeds import Feed, SequenceFeed, make_feed
 from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe, WarmUp
 from songrank.training.stages import Stage
+
+_SLATE_BYTES = 2**31  # of the scores of a step over histories
 
 
 def choose_device(word: str) -> torch.device:
@@ -43,13 +44,14 @@ def choose_device(word: str) -> torch.device:
 
 def make_model(section: dict[str, Any], dataset: Dataset) -> torch.nn.Module:
     """The recipe's model in the data set's sizes, or a ``UserError`` where it cannot read this kind of data."""
-    wanted, sizes = model_input(dataset), model_sizes(dataset)
-    if section["name"] not in INPUTS[wanted]:
+    wanted = model_inputs(dataset)
+    names = [name for inputs in wanted for name in INPUTS[inputs]]
+    if section["name"] not in names:
         raise UserError(
-            f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted}; "
-            f"expected {' or '.join(INPUTS[wanted])}: say model={INPUTS[wanted][0]}, or see `songrank recipes`"
+            f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted[0]}; "
+            f"expected {' or '.join(names)}: say model={names[0]}, or see `songrank recipes`"
         )
-    model: torch.nn.Module = make_component("model", section, sizes)
+    model: torch.nn.Module = make_component("model", section, model_sizes(dataset))
     return model
 
 
@@ -83,11 +85,11 @@ def make_trainer(
         lazy = "lazy-adam" in (recipe.warm_up.optimiser, recipe.fine_tuning.optimiser)
         if lazy and not hasattr(model, "row_tables"):
             raise UserError(f"optimiser is lazy-adam, and {recipe.model['name']} has no tables of ids: say adam")
-        feed = make_feed(dataset, device)
+        feed = make_feed(dataset, device, model)
         return Trainer(
             model,
             feed,
-            _stages(recipe, dataset, feed.relevance),
+            _stages(recipe, dataset, feed),
             metric=watch.metric,
             evaluate_every=watch.every,
             candidates=watch.candidates,
@@ -142,9 +144,14 @@ def policies(recipe: Recipe) -> dict[str, Any]:
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
 
 
-def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stage]:
+def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
+    relevance, batch = feed.relevance, recipe.batch
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
-    sizes |= {"queries_per_batch": recipe.batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
+    if isinstance(feed, SequenceFeed):
+        _check_slates(recipe, feed)
+        sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": feed.rows}
+    else:
+        sizes |= {"queries_per_batch": batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
     stages: list[Stage] = []
     for number, (section, loss) in enumerate(
         ((recipe.warm_up, recipe.warm_up.loss), (recipe.fine_tuning, recipe.loss))
@@ -157,21 +164,41 @@ def _stages(recipe: Recipe, dataset: Dataset, relevance: Relevance) -> list[Stag
             Stage(
                 "warm-up" if warming else "fine-tuning",
                 built,
-                SlateSampler(
-                    relevance,
-                    recipe.batch.queries,
-                    **_columns(recipe, dataset),
-                    seed=derive_key(recipe.seed, number) % 2**31,
-                    k=built.k,
-                    gain=recipe.gain,
-                    query_weight=dataset["train"].weight,
-                    partial="pad" if relevance.device.type == "cuda" else "short",  # one shape for the captured step
-                ),
+                _sampler(recipe, dataset, feed, seed=derive_key(recipe.seed, number) % 2**31, k=built.k),
                 **section.model_dump(exclude={"loss", "reset_head"}),
                 reset_head=not warming and recipe.fine_tuning.reset_head and bool(stages),
             )
         )
     return stages
+
+
+def _check_slates(recipe: Recipe, feed: SequenceFeed) -> None:
+    """Raise if a batch of histories asks for what it has not, or for more scores at once than memory should bear."""
+    batch, users = recipe.batch, min(recipe.batch.queries, feed.users.num_queries)
+    if batch.length is not None:
+        raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
+    columns = feed.users.num_items if batch.irrelevant == "all" else 1 + int(batch.irrelevant)
+    a_user = 4 * feed.longest * columns
+    if users * a_user <= _SLATE_BYTES:
+        return
+    ways = ["batch.irrelevant=2000"] if columns > 2001 else []
+    ways += [f"batch.queries={_SLATE_BYTES // a_user}"] if a_user <= _SLATE_BYTES else []
+    raise UserError(
+        f"batch.irrelevant is {batch.irrelevant}: {users:,} users × {feed.longest:,} entries × {columns:,} items "
+        f"a step take {users * a_user / 1e9:,.1f} GB; expected at most {_SLATE_BYTES / 1e9:.1f}: "
+        f"say {' or '.join(ways) or 'a smaller model.length'}"
+    )
+
+
+def _sampler(recipe: Recipe, dataset: Dataset, feed: Feed, **options: Any) -> SlateSampler:
+    """Slates of the recipe's sizes: of what comes next in histories, or of queries with some of their items."""
+    batch = recipe.batch
+    options |= {"gain": recipe.gain, "query_weight": dataset["train"].weight}
+    if isinstance(feed, SequenceFeed):
+        return SequenceSampler(feed.users, feed.histories, feed.length, batch.queries, batch.irrelevant, **options)
+    columns = _columns(recipe, dataset)
+    partial = "pad" if feed.relevance.device.type == "cuda" else "short"  # one shape for the captured step
+    return SlateSampler(feed.relevance, batch.queries, **columns, **options, partial=partial)
 
 
 def _columns(recipe: Recipe, dataset: Dataset) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from songrank.data import CatalogueSplit, Dataset
 from songrank.data.ids import Ids
 from songrank.errors import UserError
 from songrank.losses.base import MemoryLoss
+from songrank.training.feeds import SequenceFeed
 from songrank.training.loop import Trainer
 
 
@@ -23,9 +24,10 @@ class Past:
         item_ids: of items.
         weights: of the model. Tables with a row a user are called ``query…``, those with a row an item ``item…`` or
             ``bias``; all else is shared.
-        pairs: user · items + item of each pair of training, ascending.
+        pairs: user · items + item of each row of the memory: of the pairs of training, ascending, or where the model
+            reads histories, of their entries, as they stand.
         loss: name of the class of the loss that remembers.
-        memory: its tables, one number a pair or a user, NaN where there is none.
+        memory: its tables, one number a pair or a user (or an entry), NaN where there is none.
 
     """
 
@@ -44,7 +46,8 @@ class Past:
         if isinstance(loss, MemoryLoss):
             memory = {name: loss.table(name).read().cpu() for name in loss.by_pair + loss.by_query}
         weights = {name: tensor.detach().cpu().clone() for name, tensor in trainer.model.state_dict().items()}
-        return cls(dataset.query_ids, dataset.item_ids, weights, _pairs(dataset), type(loss).__name__, memory)
+        pairs = _pairs(trainer, dataset)
+        return cls(dataset.query_ids, dataset.item_ids, weights, pairs, type(loss).__name__, memory)
 
     def carry_over(self, trainer: Trainer, dataset: Dataset) -> None:
         """Put weights and memory where they belong in a training that is about to begin; what is new stays as it is.
@@ -67,10 +70,10 @@ class Past:
         if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss:
             return
         user, item = users[self.pairs // len(self.item_ids)], items[self.pairs % len(self.item_ids)]
-        key, now = user * dataset.num_items + item, _pairs(dataset)
-        row = torch.searchsorted(now, key).clamp(max=max(now.shape[0] - 1, 0))
-        row = torch.where((user >= 0) & (item >= 0) & (now[row] == key), row, -1)
-        for names, rows in ((loss.by_pair, row), (loss.by_query, users)):
+        key = torch.where((user >= 0) & (item >= 0), user * dataset.num_items + item, -1)
+        row = _places(key, _pairs(trainer, dataset))
+        by_query = row if isinstance(trainer.feed, SequenceFeed) else users
+        for names, rows in ((loss.by_pair, row), (loss.by_query, by_query)):
             for name in names:
                 values = self.memory[name]
                 kept = (rows >= 0) & values.isfinite()
@@ -87,12 +90,30 @@ class Past:
             raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
 
 
-def _pairs(dataset: Dataset) -> Tensor:
-    """User · items + item of each pair of training, in the order of a relevance's rows."""
+def _pairs(trainer: Trainer, dataset: Dataset) -> Tensor:
+    """User · items + item of each row of a loss's memory."""
     part = dataset["train"]
     assert isinstance(part, CatalogueSplit)
-    user, item, _ = part.pairs()
-    return user * dataset.num_items + item
+    return part.keys() if isinstance(trainer.feed, SequenceFeed) else part.unique_keys()[0]
+
+
+def _places(old: Tensor, new: Tensor) -> Tensor:
+    """Where each of the old keys stands among the new ones, −1 where it does not; the second of equal ones second.
+
+    >>> _places(torch.tensor([7, 3, 7, 5]), torch.tensor([7, 4, 3, 7, 7])).tolist()
+    [0, 2, 3, -1]
+    """
+
+    def ordered(keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        key, order = keys.sort(stable=True)
+        return key, torch.arange(key.shape[0]) - torch.searchsorted(key, key), order
+
+    (key, nth, order), (known, _, place) = ordered(old), ordered(new)
+    at = torch.searchsorted(known, key) + nth
+    inside = at.clamp(max=max(known.shape[0] - 1, 0))
+    found = torch.full_like(old, -1)
+    found[order] = torch.where((at == inside) & (known[inside] == key), place[inside], -1)
+    return found
 
 
 def _put_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:

@@ -10,20 +10,21 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from songrank._csr import offsets
 from songrank.data import CatalogueSplit, Dataset, ListSplit
 from songrank.data.dataset import SPLITS
 from songrank.errors import UserError
+from songrank.inference.histories import dataset_histories
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
+from songrank.models.registry import history_length
 from songrank.relevance import Relevance
 from songrank.sampling import Histories
 from songrank.slate import Slate
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
-_STATE_BYTES = 16 * 1024  # of an item's state in a sequence model, while it is worked out
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
+_STATE_BYTES = 16 * 1024  # of an item's state in a model that does not say its own ``query_bytes``
 _LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
 
 
@@ -45,8 +46,8 @@ class Feed(Protocol):
         ...
 
 
-def make_feed(dataset: Dataset, device: torch.device | str = "cpu", *, history: int | None = None) -> Feed:
-    """The feed of a data set's task; for a model that reads histories, one of these, of so many items.
+def make_feed(dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None) -> Feed:
+    """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -60,7 +61,10 @@ def make_feed(dataset: Dataset, device: torch.device | str = "cpu", *, history: 
     """
     if dataset.form == "list":
         return ListFeed(dataset, device)
-    return CatalogueFeed(dataset, device) if history is None else HistoryFeed(dataset, device, history)
+    length = history_length(model)
+    if length is None:
+        return CatalogueFeed(dataset, device)
+    return (SequenceFeed if hasattr(model, "states") else HistoryFeed)(dataset, device, length)
 
 
 class CatalogueFeed:
@@ -109,7 +113,7 @@ class CatalogueFeed:
                     lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
                 )
             memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
-            step = max(1, memory // max(1, self._bytes_a_query(split)))
+            step = max(1, memory // max(1, self._bytes_a_query(model, split)))
 
             def score_all(query: Tensor) -> Tensor:
                 parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
@@ -117,7 +121,7 @@ class CatalogueFeed:
 
             return evaluate_catalogue(score_all, targets, memory=memory, **policies)
 
-    def _bytes_a_query(self, split: str) -> int:
+    def _bytes_a_query(self, model: Any, split: str) -> int:
         """What describes a query while it is scored, roughly: dense features, or a vector for each of its words."""
         part = self.dataset[split]
         assert isinstance(part, CatalogueSplit)
@@ -127,43 +131,75 @@ class CatalogueFeed:
 
 
 class HistoryFeed(CatalogueFeed):
-    """Recommendation by what users turned to before, in order: a query is a history, see ``SequenceSampler``."""
+    """Recommendation by what users turned to before: a query is a history, of at most ``length`` items.
+
+    In training that is all of training, what is asked for too: the model leaves a part of it out.
+    """
 
     def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
         super().__init__(dataset, device)
         self.length = length
         self.histories = self._until("train")
-        self._known: dict[str, Histories] = {}
-
-    def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores of a slate of training; one pass of the model over each user's history serves all his rows."""
-        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row = user.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
-        begin, history = self.histories.windows(users, self.length)
-        state = model.states(history)[row, slate.query - begin[row]]
-        if slate.item.shape[0] == 1:
-            answer: Tensor = model.score(state, slate.item)
-            return answer
-        return torch.cat([model.score(state, slate.item[:, :1]), model.score(state, slate.item[:1, 1:])], dim=1)
+        self._known: dict[str, tuple[Histories, int]] = {}
 
     def queries(self, split: str, query: Tensor) -> Tensor:
         """What these users turned to last, before the split."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
-            self._known[split] = self._until(*(name for name in before if name in self.dataset))
-        return self._known[split].last(query, self.length)
+            known = self._until(*(name for name in before if name in self.dataset))
+            counts = known.offsets.diff()
+            self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
+        known, width = self._known[split]
+        return known.last(query, self.length, width)
 
-    def _bytes_a_query(self, split: str) -> int:
-        return self.length * _STATE_BYTES
+    def _bytes_a_query(self, model: Any, split: str) -> int:
+        return int(getattr(model, "query_bytes", self.length * _STATE_BYTES))
 
     def _until(self, *names: str) -> Histories:
-        """What users turned to in these splits, one after the other."""
-        parts = [part for name in names if isinstance(part := self.dataset[name], CatalogueSplit)]
-        counts = torch.stack([part.offsets.diff() for part in parts])
-        owner = torch.cat([torch.repeat_interleave(torch.arange(len(count)), count) for count in counts])
-        order = owner.argsort(stable=True)
-        item, label = (torch.cat([getattr(part, name) for part in parts])[order] for name in ("item", "label"))
-        return Histories(offsets(counts.sum(0)).to(self.device), item.to(self.device), label.to(self.device))
+        """What users turned to in these splits."""
+        found, label = dataset_histories(self.dataset, names)
+        return Histories(*(part.to(self.device) for part in (found.offsets, found.item, label)))
+
+
+class SequenceFeed(HistoryFeed):
+    """Recommendation by what users turned to before, in order: every entry of a history is a query.
+
+    ``relevance`` is that of the entries, whose numbers are those of queries and pairs, and ``users`` that of the users,
+    for ``SequenceSampler``.
+    """
+
+    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+        super().__init__(dataset, device, length)
+        self.users = self.relevance
+        entries = torch.arange(self.histories.item.shape[0], device=self.device)
+        items = self.users.num_items
+        self.relevance = Relevance.from_keys(
+            entries * items + self.histories.item, self.histories.label, entries.shape[0], items
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many entries an epoch visits: the last ``length`` of each history."""
+        return int(self.histories.offsets.diff().clamp(max=self.length).sum())
+
+    @property
+    def longest(self) -> int:
+        """Most entries that one user has in a batch."""
+        return int(self.histories.offsets.diff().clamp(max=self.length).max())
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
+
+        An entry that is too old to be visited is scored as if there were nothing before it.
+        """
+        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
+        users, row = user.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
+        begin, history = self.histories.windows(users, self.length)
+        state = model.states(history)[row, (slate.query - begin[row]).clamp_min(0)]
+        if slate.item.shape[0] == 1:
+            answer: Tensor = model.score(state, slate.item)
+            return answer
+        return torch.cat([model.score(state, slate.item[:, :1]), model.score(state, slate.item[:1, 1:])], dim=1)
 
 
 class ListFeed:

@@ -158,6 +158,6 @@ def evaluate_run(
     model = open_model(path, place)
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
-        return make_feed(dataset, place).evaluate(model.model, split, **options)
+        return make_feed(dataset, place, model.model).evaluate(model.model, split, **options)
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None

@@ -1,0 +1,86 @@
+"""A model of what a user likes from the set of what he turned to, in whatever order."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank._checks import check_int
+from songrank.models._histories import check_history, last_items
+from songrank.models._items import check_item, item_scores
+from songrank.models._layers import Dropout, check_dropout
+
+_STD = 0.05
+
+
+class HistoryModel(nn.Module):
+    """An autoencoder of sets of items, in the form of two towers (Liang et al., *Mult-DAE*, WWW 2018).
+
+    With a_j the vector by which item j is read and v_i that by which item i is scored,
+
+        z = tanh(b + Σ_{j ∈ H} a_j / √|H|),      score of item i = z · v_i + c_i
+
+    In training a share of H is left out, else the model would learn to name what it was told. There is no table of
+    users: whoever brings a history gets an answer, and who has none is answered by tanh(b) and c, the popular items.
+
+    Histories are rows [B, T] of items in any order, filled up with −1 after the last one; of more than ``length`` items
+    the last are read.
+
+    Args:
+        num_items: N.
+        dim: width of all vectors.
+        length: most items that are read.
+        dropout: share of the items of a history that is left out in training.
+
+    >>> from songrank.models import HistoryModel
+    >>> model = HistoryModel(num_items=20, dim=8).eval()
+    >>> history = torch.tensor([[3, 5, 7], [7, 3, 5], [-1, -1, -1]])
+    >>> model.score_all(history).shape, torch.allclose(model.score_all(history)[0], model.score_all(history)[1])
+    (torch.Size([3, 20]), True)
+
+    """
+
+    def __init__(self, num_items: int, dim: int = 64, length: int = 500, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.num_items, self.length = check_int("num_items", num_items), check_int("length", length)
+        self.item_read = nn.Embedding(num_items, check_int("dim", dim))
+        self.shift = nn.Parameter(torch.zeros(dim))
+        self.item = nn.Embedding(num_items, dim)
+        self.bias = nn.Parameter(torch.zeros(num_items))
+        self.dropout = Dropout(check_dropout(dropout))
+        for table in (self.item_read, self.item):
+            nn.init.normal_(table.weight, std=_STD)
+
+    @property
+    def history_length(self) -> int:
+        """Most items that are read of a history. A model that has this reads histories."""
+        return self.length
+
+    @property
+    def query_bytes(self) -> int:
+        """What it takes to score one history without gradients, roughly, besides the scores."""
+        return 16 * self.length + 4 * self.shift.shape[0]
+
+    def reset_head(self) -> None:
+        """Set c to 0: items are scored by their vectors, which stay."""
+        nn.init.zeros_(self.bias)
+
+    def forward(self, query: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L], for the histories [B, T]."""
+        state = self._state(query)
+        check_item(item, state.shape[0])
+        return item_scores(state, self.item, item, self.bias)
+
+    def score_all(self, query: Tensor) -> Tensor:
+        """Scores [B, num_items] of all items, for the histories [B, T]."""
+        return F.linear(self._state(query), self.item.weight, self.bias)
+
+    def _state(self, history: Tensor) -> Tensor:
+        """Z [B, dim]."""
+        check_history(history)
+        history, _ = last_items(history, self.length)
+        if history.shape[1] == 0:
+            history = F.pad(history, (0, 1), value=-1)
+        share: Tensor = self.dropout((history >= 0).to(self.shift.dtype))
+        share = share / share.norm(dim=1, keepdim=True).clamp_min(1.0)
+        read = F.embedding_bag(history.clamp_min(0), self.item_read.weight, mode="sum", per_sample_weights=share)
+        return torch.tanh(read + self.shift)

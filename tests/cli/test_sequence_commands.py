@@ -1,0 +1,134 @@
+"""What a user turns to next, by commands: a log to a run, its figures, its answers, and answers for strangers."""
+
+import csv
+import json
+import shutil
+
+import polars as pl
+import pytest
+
+from songrank.inference import open_model, recommend
+
+ITEMS = 12
+SMALL = ["model.dim=16", "model.blocks=1", "model.length=5", "batch.queries=16", "warm_up.learning_rate=0.01"]
+SHORT = ["warm_up.epochs=25", "fine_tuning.epochs=4", "device=cpu"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """30 visitors who go from each product to the next, rows of all mixed by the hour."""
+    file = tmp_path_factory.mktemp("log") / "clicks.csv"
+    rows = [(f"v{v:02}", f"sku-{(5 * v + n) % ITEMS:02}", n) for n in range(9) for v in range(30) if n < 5 + v % 5]
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("visitor", "sku", "hour"), *rows])
+    return file
+
+
+@pytest.fixture
+def run(songrank, log, tmp_path):
+    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour"]
+    assert songrank("data", "prepare", "interactions", log, "-o", tmp_path / "data", *columns, "-q").returncode == 0
+    words = [f"data={tmp_path / 'data'}", *SMALL, *SHORT]
+    done = songrank("train", "sequences", *words, "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "run"
+
+
+def after(item, steps=1):
+    return f"sku-{(int(item[-2:]) + steps) % ITEMS:02}"
+
+
+def test_from_a_log_to_figures_pages_and_answers(songrank, run, log, tmp_path):
+    told = json.loads((run / "evaluation" / "test.json").read_text())["metrics"]
+    assert told["ndcg@10"] > 0.9
+    again = json.loads(songrank("evaluate", run, "--json", "--device", "cpu").stdout)
+    assert again["metrics"] == told
+    compared = songrank("compare", run, "--yardstick", "popularity")
+    assert compared.returncode == 0, compared.stderr
+    assert "popularity" in compared.stdout
+    assert songrank("report", run).returncode == 0
+    assert "exact g" in (run / "report.html").read_text()
+
+    shutil.rmtree(tmp_path / "data")
+    done = songrank("recommend", run, "-o", tmp_path / "best.csv", "-k", 1)
+    assert done.stdout == f"30 users; wrote 30 rows to {tmp_path / 'best.csv'}\n"
+    best = dict(pl.read_csv(tmp_path / "best.csv").select("visitor", "sku").rows())
+    last = {visitor: sku for visitor, sku, _ in csv.reader(log.open()) if visitor != "visitor"}
+    right = [best[visitor] == after(sku) for visitor, sku in last.items()]
+    assert sum(right) >= 27  # what was last of all, in test, is what counts
+
+
+def test_strangers_are_answered_by_a_table_of_what_they_turned_to(songrank, run, tmp_path):
+    rows = "sku,visitor,hour\nsku-06,zoe,3\nsku-05,zoe,2\nsku-01,abe,1\nsku-04,zoe,1\nsku-00,abe,0\nnew,abe,2\n"
+    (tmp_path / "today.csv").write_text(rows)
+    words = ["--histories", tmp_path / "today.csv", "-k", 2, "--device", "cpu"]
+    done = songrank("recommend", run, *words, "-o", tmp_path / "best.parquet")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"2 users; wrote 4 rows to {tmp_path / 'best.parquet'}\n"
+    assert done.stderr == f"warning: {tmp_path / 'today.csv'}: 1 of 6 items are not known to the model\n"
+    best = pl.read_parquet(tmp_path / "best.parquet")
+    assert best.columns == ["visitor", "sku", "score", "rank", "source"]
+    assert best.filter(pl.col("rank") == 1).select("visitor", "sku").rows() == [("abe", "sku-02"), ("zoe", "sku-07")]
+    assert set(best["source"]) == {"model"}
+
+
+def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp_path):
+    pl.read_csv(log).rename({"visitor": "who", "sku": "what", "hour": "at"}).write_parquet(tmp_path / "all.parquet")
+    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "at"]
+    words = ["--histories", tmp_path / "all.parquet", *columns, "-o", tmp_path / "best.parquet", "-k", 3, "-q"]
+    done = songrank("recommend", run, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    folder = open_model(run)
+    users = list(folder.query_ids)
+    wanted = [
+        (users[at], folder.item_ids[item], pytest.approx(score, abs=1e-5))
+        for batch in recommend(folder, users, 3)
+        for at, item, score in zip(batch.position.tolist(), batch.item.tolist(), batch.score.tolist(), strict=True)
+    ]
+    assert pl.read_parquet(tmp_path / "best.parquet").select("who", "sku", "score").rows() == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("who,sku\na,sku-01\n", [], "no column is clearly the query among 'who', 'sku'; name it: --user-column"),
+        (
+            "visitor,what\na,sku-01\n",
+            [],
+            "no column is clearly the item among 'visitor', 'what'; name it: --item-column",
+        ),
+        ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; it has 'visitor', 'sku'"),
+        ("visitor,sku,hour\na,sku-01,soon\n", [], "line 2: hour is 'soon'; expected a number, or a date"),
+        ("visitor,sku\na,\n", [], "line 2: sku is"),
+        ("visitor,sku\na,sku-01\n", ["all.csv"], "--histories says who is asked about; leave out all.csv"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_one_line(songrank, run, tmp_path, text, words, message):
+    (tmp_path / "today.csv").write_text(text)
+    done = songrank("recommend", run, *words, "--histories", tmp_path / "today.csv", "-o", tmp_path / "best.csv")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "best.csv").exists()
+
+
+def test_a_model_of_ids_is_refused_in_one_line(songrank, run, tmp_path):
+    words = [f"data={tmp_path / 'data'}", "model.dim=4", "warm_up.epochs=1", "fine_tuning.epochs=1", "-q"]
+    assert songrank("train", "recommendation", *words, "-o", tmp_path / "neumf").returncode == 0
+    (tmp_path / "today.csv").write_text("visitor,sku\na,sku-01\n")
+    words = ["--histories", tmp_path / "today.csv", "-o", tmp_path / "best.csv"]
+    done = songrank("recommend", tmp_path / "neumf", *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "holds neumf, which knows users by their ids alone; train with model=sequence" in done.stderr
+    done = songrank("recommend", run, "--item-column", "sku", "-o", tmp_path / "best.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "name columns of --histories" in done.stderr
+
+
+def test_a_search_over_it(songrank, run, tmp_path):
+    pytest.importorskip("optuna")
+    words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=2", "fine_tuning.epochs=1", "device=cpu"]
+    search = ["--search", "model.length=3,5", "--search", "loss.gamma=0.1..0.9", "--trials", 2]
+    done = songrank("tune", "sequences", *words, *search, "-o", tmp_path / "study", "-q")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "study" / "best.yaml").exists()

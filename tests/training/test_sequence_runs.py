@@ -1,0 +1,224 @@
+"""Recipes with a model of histories: what losses are told, what a step may take, and a run that is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from songrank.data import open_dataset, prepare
+from songrank.errors import UserError
+from songrank.losses.registry import LOSSES
+from songrank.models import SequenceModel
+from songrank.training import build
+from songrank.training.build import make_trainer
+from songrank.training.carry_over import Past
+from songrank.training.feeds import make_feed
+from songrank.training.recipe import Recipe
+from songrank.training.recipe_files import load_recipe
+from songrank.training.run import Run, evaluate_run
+
+MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
+ITEMS = 15
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """40 users who go through 15 items in a circle, 5 to 13 steps each, from starts of their own."""
+    place = tmp_path_factory.mktemp("data") / "set"
+    rows = [(f"u{user:02}", (user * 7 + step) % ITEMS, step) for user in range(40) for step in range(5 + user % 9)]
+    prepare("interactions", dict(zip(("user", "item", "time"), zip(*rows, strict=True), strict=True)), place)
+    return place
+
+
+def recipe(data, **changes):
+    values = {
+        "data": str(data),
+        "model": MODEL,
+        "batch": {"queries": 16, "irrelevant": "all"},
+        "warm_up": {"epochs": 20, "learning_rate": 0.01, "loss": "softmax"},
+        "fine_tuning": {"epochs": 4, "learning_rate": 1e-3, "reset_head": False},
+        "loss": {"name": "song", "gamma": 0.3},
+        "validation": {"metric": "ndcg@5", "every": 4},
+        "evaluation": {"metrics": ["ndcg@5"]},
+        "device": "cpu",
+    }
+    return Recipe.read({**values, **changes})
+
+
+def test_the_shipped_recipe_learns_what_follows_what(data, tmp_path):
+    small = ["model.dim=16", "model.blocks=1", "model.length=6", "batch.queries=16", "warm_up.learning_rate=0.01"]
+    short = ["warm_up.epochs=20", "fine_tuning.epochs=4", "device=cpu"]
+    run = Run.begin(load_recipe("sequences", [f"data={data}", *small, *short]), tmp_path / "run")
+    assert run.finish()
+    found = run.results["test"].values["ndcg@10"]
+    assert found > 0.9
+    assert evaluate_run(tmp_path / "run", device="cpu").values["ndcg@10"] == found
+    told = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert (told["inputs"], told["task"], told["sizes"]) == ("histories", "recommendation", {"num_items": ITEMS})
+
+
+def test_any_recommendation_recipe_takes_it(data, tmp_path):
+    changes = [f"data={data}", "model=sequence", "model.dim=8", "model.length=5", "warm_up.epochs=1", "device=cpu"]
+    run = Run.begin(load_recipe("recommendation", [*changes, "fine_tuning.epochs=1"]), tmp_path / "run")
+    assert run.finish()
+    assert run.trainer.stages[0].sampler.columns == 301
+
+
+def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
+    trainer = make_trainer(
+        recipe(data, warm_up={"epochs": 0}, loss={"name": "faster-k-song", "k": 3}), open_dataset(data)
+    )
+    part = open_dataset(data)["train"]
+    counts = part.offsets.diff()
+    loss, visited = trainer.stages[0].loss, counts.clamp(max=MODEL["length"])
+    assert trainer.feed.relevance.num_queries == trainer.feed.relevance.num_pairs == part.item.shape[0]
+    assert loss.queries_per_batch == 16 * MODEL["length"]
+    assert loss.query_share == 16 * MODEL["length"] / int(visited.sum())
+    trainer.run()
+    last = torch.cat([torch.arange(n) >= n - MODEL["length"] for n in counts.tolist()])
+    for name in (*loss.by_pair, *loss.by_query):
+        held = loss.table(name).read()
+        assert torch.equal(held.isfinite(), last), name
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_trains_it(data, loss):
+    options = {"k": 3} if loss.endswith("k-song") else {}
+    stage = {"epochs": 2, "learning_rate": 1e-3}
+    trainer = make_trainer(
+        recipe(data, warm_up={"epochs": 0}, fine_tuning=stage, loss={"name": loss, **options}), open_dataset(data)
+    )
+    before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    trainer.run()
+    assert not torch.equal(before["item.weight"], trainer.model.item.weight)
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+
+
+def test_what_the_memory_is_compared_with_is_what_it_estimates(data):
+    """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
+    compare_memory = pytest.importorskip("songrank.report.remembered").compare_memory
+    still = {"epochs": 1, "learning_rate": 1e-30, "optimiser": "sgd"}
+    told = recipe(
+        data,
+        model={**MODEL, "dropout": 0.0},
+        warm_up={"epochs": 0},
+        fine_tuning=still,
+        loss={"name": "song", "gamma": 1.0},
+    )
+    trainer = make_trainer(told, open_dataset(data))
+    trainer.run()
+    (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.feed, queries=10**6)
+    visited = open_dataset(data)["train"].offsets.diff().clamp(max=MODEL["length"]).sum()
+    assert len(found.remembered) == int(visited)
+    assert found.remembered == pytest.approx(found.exact, rel=1e-4)
+
+
+def test_a_step_that_would_not_fit_is_refused_in_one_line(data, monkeypatch):
+    dataset = open_dataset(data)
+    monkeypatch.setattr(build, "_SLATE_BYTES", 16 * 6 * ITEMS * 4)
+    make_trainer(recipe(data), dataset)
+    monkeypatch.setattr(build, "_SLATE_BYTES", 16 * 6 * ITEMS * 4 - 1)
+    with pytest.raises(UserError, match="16 users × 6 entries × 15 items a step take 0.0 GB.*: say batch.queries=15$"):
+        make_trainer(recipe(data), dataset)
+    make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 5}), dataset)
+    make_trainer(recipe(data, batch={"queries": 15, "irrelevant": "all"}), dataset)
+
+
+def test_a_large_catalogue_is_told_of_sampled_items(tmp_path):
+    users, length = 500, 100
+    table = {"user": [u for u in range(users) for _ in range(length + 2)]}
+    table["item"] = [(u * 37 + n) % 20_000 for u in range(users) for n in range(length + 2)]
+    dataset = prepare("interactions", table, tmp_path / "set")
+    told = recipe(tmp_path / "set", model={**MODEL, "length": length}, batch={"queries": 500, "irrelevant": "all"})
+    with pytest.raises(
+        UserError, match=r"take \d.* GB; expected at most 2.1: say batch.irrelevant=2000 or batch.queries="
+    ):
+        make_trainer(told, dataset)
+
+
+def test_what_has_no_meaning_for_it_is_refused(data, tmp_path):
+    dataset = open_dataset(data)
+    with pytest.raises(UserError, match=r"batch.length is 5; expected none: of histories, model.length items are read"):
+        make_trainer(recipe(data, batch={"length": 5}), dataset)
+    with pytest.raises(UserError, match="optimiser is lazy-adam, and sequence has no tables of ids: say adam"):
+        make_trainer(recipe(data, fine_tuning={"epochs": 1, "optimiser": "lazy-adam"}), dataset)
+    lists = prepare("synthetic", None, tmp_path / "lists", task="search", queries=20)
+    with pytest.raises(UserError, match="model.name is 'sequence', and .* holds search data with documents"):
+        make_trainer(recipe(data), lists)
+
+
+def test_a_random_split_is_read_in_order_of_time(tmp_path):
+    rows = [(user, (user + step) % 11, step) for user in range(12) for step in range(11)]
+    table = dict(zip(("user", "item", "time"), zip(*rows, strict=True), strict=True))
+    dataset = prepare("interactions", table, tmp_path / "set", split="random", validation=0.3, test=0.2)
+    feed = make_feed(dataset, model=SequenceModel(dataset.num_items, dim=8, length=20))
+    held = dataset["test"]
+    for user, row in enumerate(feed.queries("test", torch.arange(12)).tolist()):
+        gone = held.item[held.offsets[user] : held.offsets[user + 1]].tolist()
+        assert [item for item in row if item >= 0] == [
+            item for item in ((user + step) % 11 for step in range(11)) if item not in gone
+        ]
+
+
+def test_killed_for_real_and_gone_on_with_it_ends_with_the_same_bits(data, tmp_path, songrank):
+    told = ["model=sequence", "model.dim=16", "model.length=6", "model.dropout=0.3", "batch.queries=8"]
+    told += [f"data={data}", "batch.irrelevant=8", "warm_up.epochs=4", "fine_tuning.epochs=9", "device=cpu"]
+    told += ["loss.gamma=0.3", "validation.every=5"]
+    assert songrank("train", "sequences", *told, "-o", tmp_path / "whole", "-q").returncode == 0
+    command = [sys.executable, "-m", "songrank.cli", "train", "sequences", *told, "-o", tmp_path / "run", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    for _ in range(7):  # the second stage is under way
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -9
+    assert songrank("train", "--resume", tmp_path / "run", "-q").returncode == 0
+    whole, run = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))
+    assert whole.keys() == run.keys()
+    assert all(torch.equal(value, run[name]) for name, value in whole.items())
+    for name in ("metrics.jsonl", "evaluation/test.json", "histories.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+@pytest.mark.parametrize("loss", [{"name": "song"}, {"name": "k-song", "k": 3}])
+def test_memory_goes_with_the_entries_when_there_are_more(tmp_path, loss):
+    def entries(table, name):
+        """A trainer, and what it remembers by user, item and which time it is that they meet."""
+        dataset = prepare("interactions", table, tmp_path / name, duplicates="keep")
+        trainer = make_trainer(
+            recipe(tmp_path / name, warm_up={"epochs": 0}, fine_tuning={"epochs": 1}, loss=loss), dataset
+        )
+        return trainer, dataset
+
+    def remembered(trainer, dataset):
+        part, found, times = dataset["train"], {}, {}
+        owner = torch.repeat_interleave(torch.arange(part.num_queries), part.offsets.diff())
+        memory = trainer.stages[-1].loss
+        for row, (user, item) in enumerate(zip(owner.tolist(), part.item.tolist(), strict=True)):
+            pair = dataset.query_ids[user], dataset.item_ids[item]
+            times[pair] = times.get(pair, 0) + 1
+            for name in (*memory.by_pair, *memory.by_query):
+                found[name, *pair, times[pair]] = memory.table(name).read([row]).item()
+        return found
+
+    user = [f"u{u}" for u in range(6) for _ in range(7)]
+    item = [f"i{(u + n * n) % 5}" for u in range(6) for n in range(7)]  # items come again
+    first, data = entries({"user": user, "item": item}, "old")
+    first.run()
+    before = remembered(first, data)
+    past = Past.of(first, data)
+    table = {"user": [*user, "a", "a", "a", "u2", "u2"], "item": [*item, "a1", "i3", "a2", "a1", "i0"]}
+    second, data = entries(table, "new")
+    past.carry_over(second, data)
+    after = remembered(second, data)
+    kept = {key for key in before if key in after and before[key] == before[key]}
+    assert len(kept) > 20
+    assert any(key[-1] > 1 for key in kept)
+    assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+    assert all(value != value for key, value in after.items() if key not in kept)
