@@ -134,9 +134,10 @@ def test_files_that_were_copied_open_in_another_process(models_written, tmp_path
             if (models_written / inputs / name).exists():
                 shutil.copy(models_written / inputs / name, tmp_path / inputs)
     code = (
-        "import json\nfrom songrank.inference import open_model\n"
+        "import json, sys\nfrom songrank.inference import open_model\n"
         f"opened = [open_model(name) for name in {list(SECTIONS)!r}]\n"
-        "print(json.dumps([sum(p.double().sum().item() for p in folder.model.parameters()) for folder in opened]))"
+        "print(json.dumps([sum(p.double().sum().item() for p in folder.model.parameters()) for folder in opened]))\n"
+        "assert 'torch._dynamo' not in sys.modules, 'a second for what nobody asked'"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -42,6 +42,7 @@ from songrank.training.carry_over import Past
 
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
 
+
 class Recommender(RankingEstimator):
     """Learns from who met what, and recommends what each user has not met yet.
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from songrank import __version__
 from songrank.data import CatalogueSplit, Dataset
@@ -313,6 +314,15 @@ def _check_sum(file: Path, expected: Any) -> None:
         )
 
 
+class _WithoutDraws(TorchFunctionMode):
+    """Modules are built with whatever weights: a draw without memory would import torch's compiler, for a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in {"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_"}:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
     """The model with its weights: built without memory first, so that sizes that do not fit the file cost nothing."""
     weights = read_arrays(path / WEIGHTS, _AGAIN)
@@ -321,7 +331,7 @@ def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
         layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
         if max(layers) > len(weights):  # before so many are built
             raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutDraws():
             model = MODELS[info["model"]["name"]](**info["sizes"], **options)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
     except Exception as error:  # models raise whatever they like at options that are none
