@@ -118,27 +118,97 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data):
     assert found.remembered == pytest.approx(found.exact, rel=1e-4)
 
 
+A_USER = 4 * MODEL["length"] * ITEMS  # bytes of the scores of the longest history
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.startswith(("faster", "gumbel"))])
+def test_a_step_in_parts_is_the_step(data, monkeypatch, loss):
+    """Five users at a time, the last part of a batch with one: weights, memory and history are those of the whole."""
+    dataset = open_dataset(data)
+    told = recipe(
+        data,
+        model={**MODEL, "dropout": 0.0},
+        warm_up={"epochs": 0},
+        fine_tuning={"epochs": 2, "learning_rate": 1e-3, "optimiser": "sgd", "clip": 0.5},
+        loss={"name": loss, **({"k": 3} if loss == "k-song" else {})},
+    )
+    whole = make_trainer(told, dataset)
+    monkeypatch.setattr(build, "_SLATE_BYTES", 6 * A_USER - 1)
+    parts = make_trainer(told, dataset)
+    stage = parts.stages[0]
+    assert (whole.stages[0].at_once, stage.at_once) == (None, 4)  # 16 users in four parts of one size
+    drawn, draw = [], stage.sampler.draw
+    monkeypatch.setattr(stage.sampler, "draw", lambda *some: drawn.append(draw(*some)) or drawn[-1])
+    whole.run()
+    parts.run()
+    assert len(drawn) == 2 * 10
+    assert max(slate.label.numel() * 4 for slate in drawn) <= 6 * A_USER - 1
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(parts.model.state_dict()[name], weight, rtol=1e-4, atol=1e-6, msg=name)
+    for name, held in whole.stages[0].loss.state_dict().items():
+        torch.testing.assert_close(stage.loss.state_dict()[name], held, rtol=1e-4, atol=1e-6, equal_nan=True, msg=name)
+    for one, other in zip(whole.at.history, parts.at.history, strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert other["step"] == one["step"]
+
+
+def test_queries_weigh_in_parts_as_in_the_whole(tmp_path, monkeypatch):
+    rows = [(f"u{user:02}", (user * 7 + step) % ITEMS, step) for user in range(12) for step in range(4 + user % 5)]
+    prepare("interactions", dict(zip(("user", "item", "time"), zip(*rows, strict=True), strict=True)), tmp_path / "set")
+    told = recipe(tmp_path / "set", model={**MODEL, "dropout": 0.0}, warm_up={"epochs": 0}, fine_tuning={"epochs": 1})
+    weight = torch.linspace(0.0, 3.0, 12)
+    found = []
+    for most in (10**9, 5 * A_USER):
+        monkeypatch.setattr(build, "_SLATE_BYTES", most)
+        trainer = make_trainer(told, open_dataset(tmp_path / "set"))
+        trainer.stages[0].sampler.query_weight = weight
+        trainer.run()
+        found.append(trainer.model.item.weight.detach().clone())
+    assert trainer.stages[0].at_once == 4
+    torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("irrelevant", ["all", 7])
+def test_a_step_in_parts_is_stopped_and_gone_on_with(data, tmp_path, monkeypatch, irrelevant):
+    monkeypatch.setattr(build, "_SLATE_BYTES", 3 * A_USER // (1 if irrelevant == "all" else 2))
+    told = recipe(data, batch={"queries": 16, "irrelevant": irrelevant}, warm_up={"epochs": 3, "loss": "softmax"})
+    straight = Run.begin(told, tmp_path / "straight")
+    assert straight.trainer.stages[0].at_once is not None
+    assert straight.finish()
+    ticks = iter([False] * 4 + [True] + [False] * 6 + [True] + [False] * 100)
+    stopped = Run.begin(told, tmp_path / "stopped")
+    for _ in range(2):
+        stopped.trainer.tick = lambda trainer=stopped.trainer: trainer.stop() if next(ticks) else None
+        assert not stopped.finish()
+        stopped = Run.resume(tmp_path / "stopped")
+    assert stopped.finish()
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("straight", "stopped"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
 def test_a_step_that_would_not_fit_is_refused_in_one_line(data, monkeypatch):
     dataset = open_dataset(data)
-    monkeypatch.setattr(build, "_SLATE_BYTES", 16 * 6 * ITEMS * 4)
-    make_trainer(recipe(data), dataset)
-    monkeypatch.setattr(build, "_SLATE_BYTES", 16 * 6 * ITEMS * 4 - 1)
-    with pytest.raises(UserError, match="16 users × 6 entries × 15 items a step take 0.0 GB.*: say batch.queries=15$"):
+    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER)
+    assert make_trainer(recipe(data), dataset).stages[0].at_once == 1
+    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER - 1)
+    with pytest.raises(UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say a smaller model.len"):
         make_trainer(recipe(data), dataset)
     make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 5}), dataset)
-    make_trainer(recipe(data, batch={"queries": 15, "irrelevant": "all"}), dataset)
 
 
-def test_a_large_catalogue_is_told_of_sampled_items(tmp_path):
+def test_a_loss_that_wants_the_whole_step_says_so(tmp_path):
     users, length = 500, 100
     table = {"user": [u for u in range(users) for _ in range(length + 2)]}
     table["item"] = [(u * 37 + n) % 20_000 for u in range(users) for n in range(length + 2)]
     dataset = prepare("interactions", table, tmp_path / "set")
-    told = recipe(tmp_path / "set", model={**MODEL, "length": length}, batch={"queries": 500, "irrelevant": "all"})
+    told = {"model": {**MODEL, "length": length}, "batch": {"queries": 500, "irrelevant": "all"}}
+    assert make_trainer(recipe(tmp_path / "set", **told), dataset).stages[1].at_once == 36
     with pytest.raises(
-        UserError, match=r"take \d.* GB; expected at most 2.1: say batch.irrelevant=2000 or batch.queries="
+        UserError,
+        match=r"500 users × 100 entries × \d.* items are more than 0.27 GB, and faster-song takes them all at once: "
+        "say batch.irrelevant=2000 or batch.queries=36$",
     ):
-        make_trainer(told, dataset)
+        make_trainer(recipe(tmp_path / "set", **told, loss={"name": "faster-song"}), dataset)
 
 
 def test_what_has_no_meaning_for_it_is_refused(data, tmp_path):

@@ -15,11 +15,12 @@ from songrank.errors import UserError
 from songrank.models import MatrixFactorisation, NeuMF, TwoTower
 from songrank.training import stages
 from songrank.training.build import make_trainer
+from songrank.training.captured_step import make_step
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.recipe import Recipe
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
-from songrank.training.step import PlainStep, Values, make_step
+from songrank.training.step import PlainStep, Values
 
 MODELS = {
     "neumf": (lambda items: NeuMF(9, items, dim=5, hidden=(4,), dropout=0.0), ("product", "hidden")),

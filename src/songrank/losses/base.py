@@ -177,11 +177,15 @@ class MemoryLoss(RankingLoss):
         return torch.promote_types(scores.dtype, self.table(first).values.dtype)
 
 
-def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
-    """[B]: the share of each query in the mean over the batch; rows that are all padding have none."""
+def row_weights(slate: Slate, dtype: torch.dtype) -> Tensor:
+    """[B]: the weight of each query in a mean; rows that are all padding have none."""
     weight = slate.rows_present.to(dtype)
-    if slate.row_weight is not None:
-        weight = weight * slate.row_weight.to(dtype)
+    return weight if slate.row_weight is None else weight * slate.row_weight.to(dtype)
+
+
+def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
+    """[B]: the share of each query in the mean over the batch."""
+    weight = row_weights(slate, dtype)
     total = weight.sum()
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 

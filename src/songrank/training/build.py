@@ -20,7 +20,8 @@ from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe, WarmUp
 from songrank.training.stages import Stage
 
-_SLATE_BYTES = 2**31  # of the scores of a step over histories
+_SLATE_BYTES = 2**28
+"""Of scores over histories that are made at a time; with what losses make of them a step takes some ten times that."""
 
 
 def choose_device(word: str) -> torch.device:
@@ -147,8 +148,9 @@ def policies(recipe: Recipe) -> dict[str, Any]:
 def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
     relevance, batch = feed.relevance, recipe.batch
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
+    at_once = None
     if isinstance(feed, SequenceFeed):
-        _check_slates(recipe, feed)
+        at_once = _users_at_once(recipe, feed)
         sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": feed.rows}
     else:
         sizes |= {"queries_per_batch": batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
@@ -167,25 +169,30 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
                 _sampler(recipe, dataset, feed, seed=derive_key(recipe.seed, number) % 2**31, k=built.k),
                 **section.model_dump(exclude={"loss", "reset_head"}),
                 reset_head=not warming and recipe.fine_tuning.reset_head and bool(stages),
+                at_once=at_once,
             )
         )
     return stages
 
 
-def _check_slates(recipe: Recipe, feed: SequenceFeed) -> None:
-    """Raise if a batch of histories asks for what it has not, or for more scores at once than memory should bear."""
+def _users_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
+    """How many users' histories are scored at a time, so that memory is bounded; None for all of a batch."""
     batch, users = recipe.batch, min(recipe.batch.queries, feed.users.num_queries)
     if batch.length is not None:
         raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
     columns = feed.users.num_items if batch.irrelevant == "all" else 1 + int(batch.irrelevant)
-    a_user = 4 * feed.longest * columns
-    if users * a_user <= _SLATE_BYTES:
-        return
+    most = _SLATE_BYTES // (4 * feed.longest * columns)
+    if users <= most:
+        return None
+    whole = {recipe.warm_up.loss["name"], recipe.loss["name"]} & {"faster-song", "faster-k-song"}
+    if most > 0 and not whole:
+        return -(-users // -(-users // most))  # parts of one size
     ways = ["batch.irrelevant=2000"] if columns > 2001 else []
-    ways += [f"batch.queries={_SLATE_BYTES // a_user}"] if a_user <= _SLATE_BYTES else []
+    ways += [f"batch.queries={most}"] if most > 0 else []
+    rows = f"{users:,} users × {feed.longest:,} entries" if most > 0 else f"a user's {feed.longest:,} entries"
     raise UserError(
-        f"batch.irrelevant is {batch.irrelevant}: {users:,} users × {feed.longest:,} entries × {columns:,} items "
-        f"a step take {users * a_user / 1e9:,.1f} GB; expected at most {_SLATE_BYTES / 1e9:.1f}: "
+        f"batch.irrelevant is {batch.irrelevant}: scores of {rows} × {columns:,} items are more than "
+        f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole.pop()} takes them all at once' if most > 0 else ''}: "
         f"say {' or '.join(ways) or 'a smaller model.length'}"
     )
 

@@ -12,12 +12,13 @@ from songrank import kernels
 from songrank._checks import check_choice, check_int
 from songrank.errors import UserError
 from songrank.metrics import Evaluation
+from songrank.training.captured_step import make_step
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.state_tree import random_state, set_random_state
-from songrank.training.step import PlainStep, Values, make_step
+from songrank.training.step import PlainStep, Values
 
 
 def validation_name(metric: str, candidates: int | str) -> str:

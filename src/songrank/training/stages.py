@@ -42,6 +42,8 @@ class Stage:
         correction: κ of ``Storm``, for losses of two points; None for 1.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
+        at_once: queries of a batch that are scored at a time, for batches that memory should not bear whole; their
+            gradients are added up before the one update. None for all.
 
     >>> from songrank import Relevance
     >>> from songrank.losses import SoftmaxCE
@@ -64,6 +66,7 @@ class Stage:
     correction: float | None = None
     reset_head: bool = False
     clip: float | None = None
+    at_once: int | None = None
 
     def __post_init__(self) -> None:
         check_int("epochs", self.epochs, 0)
@@ -78,6 +81,10 @@ class Stage:
             check_number("clip", self.clip, 0, low_open=True)
             if self.optimiser == "lazy-adam":
                 fail("clip", self.clip, "none with optimiser='lazy-adam', which never has the whole gradient")
+        if self.at_once is not None:
+            check_int("at_once", self.at_once)
+            if isinstance(self.loss, VarianceReduced) or self.optimiser == "lazy-adam":
+                fail("at_once", self.at_once, "none with lazy-adam and with faster-song or faster-k-song")
         if isinstance(self.loss, VarianceReduced):
             if self.optimiser == "lazy-adam":
                 fail("optimiser", self.optimiser, f"adam or sgd with {type(self.loss).__name__}")
@@ -132,7 +139,7 @@ class Stage:
         pairs = self.sampler.queries_per_batch * self.sampler.columns
         named: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(pairs)
         lazy = self.optimiser == "lazy-adam"
-        if not lazy and (not waiting or self.clip is not None):
+        if not lazy and (not waiting or self.clip is not None or self.at_once is not None):
             return {}
 
         def chosen(weight: Tensor) -> bool:

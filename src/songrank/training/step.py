@@ -1,34 +1,18 @@
-"""One step of training: draw, scores, loss, gradient, update. Plain, or recorded once as a CUDA graph and replayed.
+"""One step of training, as one would write it by hand: draw, scores, loss, gradient, update; whole or in parts."""
 
-A recorded step does the same work in the same order, without Python in between, which is most of a small step's time on
-a GPU. Slates of a catalogue are drawn within it; those of lists are copied into it. Evaluation and checkpoints stay
-outside. When the learning rate changes, the step is recorded anew.
-"""
-
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from songrank import kernels
-from songrank.losses.base import RankingLoss
+from songrank.losses.base import row_weights
 from songrank.losses.faster_song import VarianceReduced
-from songrank.sampling import drawing
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.storm import Storm
 from songrank.training.two_points import directional, forward_both
-
-_EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
-_WORTH_COMPILING = 50_000
-"""Steps of a stage from which on the loss is compiled: that takes 5 to 15 seconds, and spares a fifth of a millisecond
-each time."""
 
 
 class Values:
@@ -98,11 +82,15 @@ class PlainStep:
             scores, more = self._scores(slate)
         value = self.loss(scores, slate, **more)
         value.backward()  # type: ignore[no-untyped-call]
+        self._update(value.detach())
+        return scores.detach()
+
+    def _update(self, value: Tensor) -> None:
+        """Take the step, with the gradient that is there."""
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
-        self.values.add(value.detach())
+        self.values.add(value)
         self.optimiser.step()
-        return scores.detach()
 
     def _scores(self, slate: Slate) -> tuple[Tensor, dict[str, Tensor]]:
         """Scores at these weights, and what a faster loss needs besides: those before, or the change since then."""
@@ -126,131 +114,34 @@ class PlainStep:
         return float(self.stage.loss.objective(scores, slate))
 
 
-class CapturedStep(PlainStep):
-    """The same step as a graph; slates of another shape, and a few at the start, go the plain way."""
-
-    def __init__(self, *parts: Any, warn: Callable[[str], None]) -> None:
-        super().__init__(*parts)
-        self.warn = warn
-        self.plain_steps = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.slate: Slate | None = None
-        self.rate = 0.0
-        self.possible = True
-        sampler = self.stage.sampler
-        self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
-        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed():
-            self.loss = _compiled(self.stage.loss, warn)
+class StepInParts(PlainStep):
+    """The same step, some queries at a time: memory is that of ``stage.at_once`` queries, the gradient that of all."""
 
     def epoch(self) -> Iterator[None]:
         """Do the steps that are left of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
-        if self.drawing is None:
-            yield from super().epoch()
-            return
-        self.drawing.begin()
+        order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
         for _ in range(sampler.batches_left):
-            self._step(self.drawing.next)
+            self._step(order[sampler.position : sampler.position + size])
             sampler.advance()
             yield
 
-    def __call__(self, slate: Slate) -> None:
-        """Do one step."""
-        if self.slate is not None and _shapes(slate) != _shapes(self.slate):
-            super().__call__(slate)
-            return
-        if self.slate is None:
-            copies: dict[str, Any] = {name: value.clone() for name, value in _tensors(slate).items()}
-            self.slate = replace(slate, **copies)
-        else:
-            for name, value in _tensors(slate).items():
-                getattr(self.slate, name).copy_(value)
-        held = self.slate
-        self._step(lambda: replace(held))  # what a slate derives from its tensors is made, and recorded, each time
-
-    def _step(self, draw: Callable[[], Slate]) -> None:
-        """Do one step on what ``draw`` gives: eagerly at first, then by the graph."""
-        rate = self.optimiser.param_groups[0]["lr"]
-        if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
-            self._record(draw)
-            self.rate = rate
-        if self.graph is not None:
-            self.graph.replay()
-            return
-        self.plain_steps += 1
-        with _side_stream():
-            super().__call__(draw())
-
-    def _record(self, draw: Callable[[], Slate]) -> None:
-        """Record the step; nothing is computed yet."""
-        self.graph = None
+    def _step(self, query: Tensor) -> None:
+        """One step over these queries."""
         self.optimiser.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        numbers = generator.clone_state()
-        try:
-            with torch.cuda.graph(graph):
-                slate = draw()
-                self.last = self.compute(slate), slate
-        except RuntimeError as error:
-            torch.cuda.synchronize()
-            generator.graphsafe_set_state(numbers)  # the old one still waits for the recording's end
-            self.possible = False
-            reason = str(error).splitlines()[0]
-            self.warn(f"the step of {self.stage.name} cannot be recorded as a graph ({reason}): going the plain way")
-            return
-        self.graph = graph
-
-
-def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep:
-    """The fastest step there is for these parts, or the plain one if ``speed`` is ``"plain"``."""
-    feed: Feed = parts[1]
-    if speed == "plain" or feed.relevance.device.type != "cuda":
-        return PlainStep(*parts)
-    return CapturedStep(*parts, warn=warn)
-
-
-def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., Tensor]:
-    """The loss compiled, or as it is where that fails, as it does without a C compiler."""
-    # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
-    options: dict[str, Any] = {"triton.persistent_reductions": False}
-    call: Callable[..., Tensor] = torch.compile(loss, dynamic=False, options=options)
-    # Each run of a process compiles a loss of its own; beyond eight, torch would give up on all later ones.
-    unlimited = torch._dynamo.config.patch(recompile_limit=10**6, accumulated_recompile_limit=10**6)
-
-    def compute(scores: Tensor, slate: Slate, **more: Tensor) -> Tensor:
-        nonlocal call
-        try:
-            with unlimited, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # advice to a person who would compile by hand
-                return call(scores, slate, **more)
-        except Exception as error:
-            if call is loss:
-                raise
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            warn(f"{type(loss).__name__} cannot be compiled ({reason}): going on without")
-            call = loss
-            return loss(scores, slate, **more)  # type: ignore[no-any-return]
-
-    return compute
-
-
-@contextmanager
-def _side_stream() -> Iterator[None]:
-    """A stream of its own, as torch asks for before recording, joined with the current one at both ends."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    outer = torch.cuda.current_stream()
-    stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
-
-
-def _tensors(slate: Slate) -> dict[str, Tensor]:
-    found = {field.name: getattr(slate, field.name) for field in fields(slate)}
-    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
-
-
-def _shapes(slate: Slate) -> dict[str, torch.Size]:
-    return {name: value.shape for name, value in _tensors(slate).items()}
+        found = torch.zeros((), device=query.device)
+        total = torch.zeros((), device=query.device)
+        for part in torch.split(query, self.stage.at_once or query.shape[0]):
+            slate = self.stage.sampler.draw(part)
+            with torch.autocast(query.device.type, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
+                scores = self.feed.scores(self.model, slate)
+            weight = row_weights(slate, torch.float32).sum()
+            value = self.loss(scores, slate) * weight  # a sum over the part's rows, so that parts add up to the batch
+            value.backward()  # type: ignore[no-untyped-call]
+            found, total = found + value.detach(), total + weight
+        total = torch.where(total > 0, total, torch.ones_like(total))
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.div_(total)
+        self._update(found / total)
+        self.last = scores.detach(), slate
