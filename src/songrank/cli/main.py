@@ -13,6 +13,7 @@ from songrank import __version__
 from songrank.cli.compare import compare
 from songrank.cli.data import app as data
 from songrank.cli.demo import demo
+from songrank.cli.ensemble import ensemble
 from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
 from songrank.cli.label import label
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, report, tune, recommend, rank, label, export, paper):
+for command in (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export, paper):
     app.command()(command)
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from songrank.data.files import NEW, not_written
 from songrank.errors import UserError
+from songrank.models.ensemble import Ensemble
 from songrank.models.neumf import NeuMF
 from songrank.models.registry import MODELS
 
@@ -140,7 +141,8 @@ class _Recorded(nn.Module):
 
 class _Catalogue(_Recorded):
     def forward(self, query: Tensor) -> Tensor:
-        if not isinstance(self.model, NeuMF):
+        members = self.model.members if isinstance(self.model, Ensemble) else [self.model]
+        if not isinstance(members[0], NeuMF):
             return self.scores(query)
         # Its score_all makes as many tiles as B asks for, and a recorded graph has a fixed number of them.
         scores: Tensor = self.model(query, torch.arange(self.model.num_items).unsqueeze(0))

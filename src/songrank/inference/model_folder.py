@@ -13,8 +13,8 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from songrank.data.ids import Ids
 from songrank.data.storage import read_arrays, read_json
 from songrank.inference.folder_checks import check_tables
 from songrank.inference.histories import ItemLists, dataset_histories
+from songrank.models.ensemble import Ensemble
 from songrank.models.registry import INPUTS, MODELS, history_length, inputs_of
 
 FORMAT = "songrank-model"
@@ -154,6 +155,16 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         histories = ItemLists(known.offsets, known.item.to(torch.int32))
         info["duplicates"] = dataset.info["made"]["options"].get("duplicates", "keep")
     save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
+
+
+def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
+    """One model that gives the mean of their scores; they are of one kind and were trained on the same data."""
+    first = folders[0]
+    for other in folders[1:]:
+        if {**other.info, "files": None, "songrank": None} != {**first.info, "files": None, "songrank": None}:
+            raise DataError(f"holds another kind of model than {first.path}", _AGAIN, file=str(other.path))
+    info = {**first.info, "members": len(folders)}
+    return replace(first, info=info, model=Ensemble([folder.model for folder in folders]))
 
 
 def save_model(model: ModelFolder, folder: Path) -> None:
@@ -331,8 +342,12 @@ def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
         layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
         if max(layers) > len(weights):  # before so many are built
             raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
+        kind, members = MODELS[info["model"]["name"]], info.get("members", 1)
+        if not isinstance(members, int) or not 0 < members <= len(weights):
+            raise ValueError(f"{members!r} members")
         with torch.device("meta"), _WithoutDraws():
-            model = MODELS[info["model"]["name"]](**info["sizes"], **options)
+            models = [kind(**info["sizes"], **options) for _ in range(members)]
+        model = models[0] if members == 1 else Ensemble(models)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
     except Exception as error:  # models raise whatever they like at options that are none
         reason = (str(error).splitlines() or [type(error).__name__])[0]

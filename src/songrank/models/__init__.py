@@ -10,6 +10,7 @@
 """
 
 from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.ensemble import Ensemble
 from songrank.models.history import HistoryModel
 from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
@@ -24,6 +25,7 @@ __all__ = [
     "XMLCNN",
     "CatalogueModel",
     "ContextAwareRanker",
+    "Ensemble",
     "HistoryModel",
     "LabelMLP",
     "ListModel",

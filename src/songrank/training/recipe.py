@@ -161,6 +161,9 @@ class Recipe(_Section):
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:1")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    members: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="runs whose scores are averaged; `songrank ensemble` writes it"
+    )
 
     @model_validator(mode="after")
     def _faster_losses(self) -> Self:
