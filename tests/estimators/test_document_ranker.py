@@ -23,7 +23,8 @@ from songrank import Slate
 from songrank.data import prepare
 from songrank.errors import UserError
 from songrank.estimators import DocumentRanker, NotFittedError
-from songrank.estimators.weights import WEIGHTED_LOSSES, weighted_labels
+from songrank.estimators.weights import WEIGHTED_LOSSES
+from songrank.functional.gains import weighted_labels
 from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
 
@@ -173,8 +174,8 @@ def test_a_weight_of_a_document_multiplies_its_gain(gain, fitted):
 
 
 def test_a_weight_of_one_leaves_a_label_as_it_is():
-    label = np.random.default_rng(0).random(1000) * 5
-    np.testing.assert_array_equal(weighted_labels(label, np.ones(1000)), label)
+    label = torch.rand(1000, generator=torch.Generator().manual_seed(0)) * 5
+    assert torch.equal(weighted_labels(label, 1.0), label)
 
 
 def test_weights_change_the_model_except_those_of_irrelevant_documents(tmp_path):
@@ -207,7 +208,7 @@ def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(
         LOSSES[name](**more.get(name, {}))(moved, slate).backward()
         return moved.grad
 
-    weighted = gradient(torch.from_numpy(weighted_labels(label, weight)).float(), "exp2")
+    weighted = gradient(weighted_labels(label, weight), "exp2")
     by_gain = torch.allclose(weighted, gradient(gain, "linear"), atol=1e-5)
     heard = not torch.allclose(weighted, gradient(label, "exp2"), atol=1e-4)
     assert (by_gain and heard) == (name in WEIGHTED_LOSSES)

@@ -86,26 +86,28 @@ def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
         assert torch.equal(held.isfinite(), last), name
 
 
+@pytest.mark.parametrize("batch", [{"irrelevant": "all"}, {"irrelevant": 6, "following": 3}])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_every_loss_trains_it(data, loss):
+def test_every_loss_trains_it(data, loss, batch):
     options = {"k": 3} if loss.endswith("k-song") else {}
     stage = {"epochs": 2, "learning_rate": 1e-3}
-    trainer = make_trainer(
-        recipe(data, warm_up={"epochs": 0}, fine_tuning=stage, loss={"name": loss, **options}), open_dataset(data)
-    )
+    told = {"batch": {"queries": 16, **batch}, "loss": {"name": loss, **options}}
+    trainer = make_trainer(recipe(data, warm_up={"epochs": 0}, fine_tuning=stage, **told), open_dataset(data))
     before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
     trainer.run()
     assert not torch.equal(before["item.weight"], trainer.model.item.weight)
     assert all(weight.isfinite().all() for weight in trainer.model.parameters())
 
 
-def test_what_the_memory_is_compared_with_is_what_it_estimates(data):
+@pytest.mark.parametrize("following", [1, 3])
+def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
     compare_memory = pytest.importorskip("songrank.report.remembered").compare_memory
     still = {"epochs": 1, "learning_rate": 1e-30, "optimiser": "sgd"}
     told = recipe(
         data,
         model={**MODEL, "dropout": 0.0},
+        batch={"queries": 16, "irrelevant": "all", "following": following},
         warm_up={"epochs": 0},
         fine_tuning=still,
         loss={"name": "song", "gamma": 1.0},
@@ -113,8 +115,10 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data):
     trainer = make_trainer(told, open_dataset(data))
     trainer.run()
     (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.feed, queries=10**6)
-    visited = open_dataset(data)["train"].offsets.diff().clamp(max=MODEL["length"]).sum()
-    assert len(found.remembered) == int(visited)
+    counts = open_dataset(data)["train"].offsets.diff().tolist()
+    left = [entries for n in counts for entries in range(1, min(n, MODEL["length"]) + 1)]  # of a history, at each entry
+    visited = sum(min(entries, following) for entries in left)
+    assert len(found.remembered) == visited
     assert found.remembered == pytest.approx(found.exact, rel=1e-4)
 
 
@@ -217,6 +221,8 @@ def test_what_has_no_meaning_for_it_is_refused(data, tmp_path):
         make_trainer(recipe(data, batch={"length": 5}), dataset)
     with pytest.raises(UserError, match="optimiser is lazy-adam, and sequence has no tables of ids: say adam"):
         make_trainer(recipe(data, fine_tuning={"epochs": 1, "optimiser": "lazy-adam"}), dataset)
+    with pytest.raises(UserError, match="batch.following is 2, and history reads no order; leave it out"):
+        make_trainer(recipe(data, model={"name": "history", "dim": 4}, batch={"following": 2}), dataset)
     lists = prepare("synthetic", None, tmp_path / "lists", task="search", queries=20)
     with pytest.raises(UserError, match="model.name is 'sequence', and .* holds search data with documents"):
         make_trainer(recipe(data), lists)

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 
 from songrank.data.errors import DataError
 from songrank.data.storage import Array
 from songrank.errors import shown
 from songrank.estimators.features import Features, unmasked
 from songrank.estimators.lists import Lists, read_lists
-from songrank.estimators.weights import read_weights, weighted_labels
+from songrank.estimators.weights import read_weights
+from songrank.functional.gains import weighted_labels
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def read_documents(
     lists = read_lists(features.rows, group, qid)
     if sample_weight is not None:
         weight = read_weights(f"{prefix}sample_weight", sample_weight, features.rows, "row")
-        label = weighted_labels(label, weight, gain)
+        label = weighted_labels(torch.from_numpy(label.astype(np.float64)), torch.from_numpy(weight), gain).numpy()
     return Documents(features, label.astype(np.float32), lists)
 
 

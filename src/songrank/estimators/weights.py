@@ -1,4 +1,8 @@
-"""Weights of documents, as labels that carry them: what corrects for the position at which a document was shown."""
+"""Weights of documents, as labels that carry them: what corrects for the position at which a document was shown.
+
+With w = 1 / propensity, labels whose gain is w times as large (``functional.gains.weighted_labels``) are inverse
+propensity weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*, SIGIR 2019).
+"""
 
 from typing import Any
 
@@ -11,28 +15,6 @@ from songrank.estimators.features import unmasked
 _OF_RANKS = ("song", "k-song", "faster-song", "faster-k-song")
 WEIGHTED_LOSSES = (*_OF_RANKS, "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
 """Losses that are functions of gains, so that a weight of a document means the same in all of them."""
-
-
-def weighted_labels(label: Any, weight: Any, gain: str = "exp2") -> Array:
-    r"""Labels whose gain is w times that of the labels given, float64 [n].
-
-    .. math:: 2^{y'} - 1 = w (2^y - 1) \iff y' = \log_2(1 + w (2^y - 1)), \qquad \text{linear gain: } y' = w y
-
-    With w = 1 / propensity this is inverse propensity weighting of DCG (Agarwal et al., *A General Framework for
-    Counterfactual Learning-to-Rank*, SIGIR 2019). A label of 0 stays 0 whatever its weight; a weight of 0 makes a
-    document irrelevant.
-
-    >>> weighted_labels([2, 0, 1], [1.0, 9.0, 3.0])
-    array([2., 0., 2.])
-    >>> weighted_labels([2, 0, 1], [0.5, 9.0, 3.0], gain="linear")
-    array([1., 0., 3.])
-    """
-    label, weight = np.asarray(label, np.float64), np.asarray(weight, np.float64)
-    if gain == "linear":
-        weighted: Array = weight * label
-    else:
-        weighted = np.log1p(weight * np.expm1(label * np.log(2.0))) / np.log(2.0)
-    return np.where(weight == 1, label, weighted)
 
 
 def check_weighted_loss(loss: str) -> None:

@@ -7,6 +7,7 @@ tensor([0., 1., 3.])
 tensor([1.])
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -28,6 +29,25 @@ def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
         # An irrelevant item earns nothing whatever the function says, or padding would count.
         return torch.where(labels > 0, gain(labels), 0.0)
     return torch.exp2(labels) - 1.0 if check_gain(gain) == "exp2" else labels
+
+
+def weighted_labels(labels: Tensor, weight: Tensor | float, gain: str = "exp2") -> Tensor:
+    r"""Labels whose gain is w times that of the labels given.
+
+    .. math:: 2^{y'} - 1 = w (2^y - 1) \iff y' = \log_2(1 + w (2^y - 1)), \qquad \text{linear gain: } y' = w y
+
+    A label of 0 stays 0 whatever its weight; a weight of 0 makes it 0.
+
+    >>> weighted_labels(torch.tensor([2.0, 0.0, 1.0]), torch.tensor([1.0, 9.0, 3.0]))
+    tensor([2., 0., 2.])
+    >>> weighted_labels(torch.tensor([2.0, 0.0, 1.0]), 0.5, gain="linear")
+    tensor([1.0000, 0.0000, 0.5000])
+    """
+    weight = torch.as_tensor(weight, dtype=labels.dtype, device=labels.device)
+    if check_choice("gain", gain, ("exp2", "linear")) == "linear":
+        return weight * labels
+    weighted = torch.log1p(weight * torch.expm1(labels * math.log(2.0))) / math.log(2.0)
+    return torch.where(weight == 1, labels, weighted)
 
 
 def check_gain(gain: Gain) -> Gain:

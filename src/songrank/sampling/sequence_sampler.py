@@ -13,7 +13,7 @@ from songrank._checks import check_int, fail
 from songrank._columns import check_same_length
 from songrank._csr import offsets as running_total
 from songrank._csr import segment_rows
-from songrank.functional.gains import gains
+from songrank.functional.gains import weighted_labels
 from songrank.functional.hashing import derive_key, random_fractions
 from songrank.relevance import Relevance
 from songrank.sampling.slate_sampler import SlateSampler
@@ -72,13 +72,43 @@ class Histories:
         return torch.where(there, self.item[at].long(), -1)
 
 
+def next_items(histories: Histories, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:
+    """What is relevant at each entry of histories: its item, and so on for ``following`` entries of the same user.
+
+    The gain of the j-th of them, counted from 1, is 1 / j of what its label says; of an item that comes twice the
+    larger one counts. Queries are entries; a row of a loss's memory is a pair of an entry and an item.
+
+    >>> some = Histories(torch.tensor([0, 3, 4]), torch.tensor([5, 6, 7, 5]), torch.ones(4))
+    >>> found = next_items(some, num_items=9, following=2, gain="linear")
+    >>> found.num_relevant.tolist(), found.item.tolist(), found.label.tolist()
+    ([2, 2, 1, 1], [5, 6, 6, 7, 7, 5], [1.0, 0.5, 1.0, 0.5, 1.0, 1.0])
+    """
+    count = histories.item.shape[0]
+    entry = torch.arange(count, device=histories.item.device)
+    end = histories.offsets[1:].repeat_interleave(histories.offsets.diff())
+    keys, labels = [], []
+    for place in range(check_int("following", following)):
+        kept = entry + place < end
+        at = (entry + place)[kept]
+        keys.append(entry[kept] * num_items + histories.item[at])
+        labels.append(weighted_labels(histories.label[at].float(), 1.0 / (place + 1), gain))
+    key, label = torch.cat(keys), torch.cat(labels)
+    if following > 1:  # the larger one of two labels of a pair
+        order = label.argsort(descending=True, stable=True)
+        order = order[key[order].argsort(stable=True)]
+        first = torch.ones_like(order, dtype=torch.bool)
+        first[1:] = key[order][1:] != key[order][:-1]
+        key, label = key[order][first], label[order][first]
+    return Relevance.from_keys(key, label, count, num_items)
+
+
 class SequenceSampler(SlateSampler):
     """Yields slates of what comes next, every user with a history once an epoch.
 
     A row is one entry of a user's history, and its relevant item is the item of that entry; what was there before it is
-    what the model reads. ``slate.query`` and ``slate.pair`` are the entry's number: a loss remembers one row an entry.
-    The list is the whole catalogue. The last ``length`` entries of a history are rows; the first entry of a short one
-    comes after nothing.
+    what the model reads. ``slate.query`` is the entry's number, and so is ``slate.pair``: a loss remembers one row an
+    entry. (``targets`` may say that more items are relevant.) The list is the whole catalogue. The last ``length``
+    entries of a history are rows; the first entry of a short one comes after nothing.
 
     Args:
         relevance: of the same users and items; its device is where slates are made.
@@ -86,9 +116,10 @@ class SequenceSampler(SlateSampler):
         length: most items that are read.
         queries_per_batch: users a batch.
         irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many items, drawn
-            uniformly with replacement for the batch and shared by its rows, and the relevant item before them. A row
-            has no use for its own relevant item among the shared ones, and of what is left every irrelevant item is as
+            uniformly with replacement for the batch and shared by its rows, and the relevant ones before them. A row
+            has no use for its own relevant items among the shared ones, and of what is left every irrelevant item is as
             likely as any other: the mean over them is unbiased.
+        targets: what is relevant at each entry, by :func:`next_items`; the item of the entry if not given.
         seed, k, gain, query_weight: as for :class:`SlateSampler`; weights are those of users.
 
     >>> histories = Histories(torch.tensor([0, 3, 4]), torch.tensor([5, 6, 7, 5]), torch.ones(4))
@@ -107,6 +138,8 @@ class SequenceSampler(SlateSampler):
         queries_per_batch: int = 128,
         irrelevant: int | str = "all",
         seed: int = 0,
+        *,
+        targets: Relevance | None = None,
         **options: Any,
     ) -> None:
         super().__init__(relevance, queries_per_batch, "all", irrelevant, seed, **options)
@@ -115,11 +148,17 @@ class SequenceSampler(SlateSampler):
         if self.partial != "short" or self.length is not None:
             fail("options", sorted(options), "neither partial nor length: users have any number of rows")
         self.histories, self.window = histories, check_int("length", length)
+        self.targets = next_items(histories, relevance.num_items) if targets is None else targets
+        if (self.targets.num_queries, self.targets.num_items) != (histories.item.shape[0], relevance.num_items):
+            fail("targets", repr(self.targets), f"{histories.item.shape[0]} entries and {relevance.num_items} items")
+        self._ideal = self.targets.ideal_dcg(self.k, self.gain)
 
     @property
     def columns(self) -> int:
         """L of the slates."""
-        return self.relevance.num_items if self.irrelevant == "all" else 1 + int(self.irrelevant)
+        return (
+            self.relevance.num_items if self.irrelevant == "all" else self.targets.max_relevant + int(self.irrelevant)
+        )
 
     def _batches_at_once(self) -> int:
         return 1
@@ -129,26 +168,32 @@ class SequenceSampler(SlateSampler):
         epoch = self.epoch if epoch is None else epoch
         user = torch.as_tensor(query, device=self.relevance.device) - self.relevance.query_range[0]
         entry, owner = self._entries(user)
-        item, label = self.histories.item[entry].long(), self.histories.label[entry]
-        rows = entry.shape[0]
-        pair = entry.unsqueeze(1)
+        targets, rows = self.targets, entry.shape[0]
+        place = torch.arange(targets.max_relevant, device=entry.device)
+        total = targets.num_relevant[entry]
+        there = place < total.unsqueeze(1)
+        pair = torch.where(there, targets.indptr[entry].unsqueeze(1) + place, -1)
+        item = torch.where(there, targets.item[pair].long(), 0)
+        label = torch.where(there, targets.label[pair], 0.0)
         if self.irrelevant == "all":
-            parts = {"item": torch.arange(self.columns, device=item.device).unsqueeze(0), "column": item.unsqueeze(1)}
-            parts["mask"] = torch.ones_like(parts["item"], dtype=torch.bool)
-            labels = torch.zeros(rows, self.columns, dtype=label.dtype, device=item.device)
+            whole = torch.arange(self.columns, device=entry.device).unsqueeze(0)
+            parts = {"item": whole, "mask": torch.ones_like(whole, dtype=torch.bool), "column": item}
+            labels = torch.zeros(rows, self.columns + 1, dtype=label.dtype, device=entry.device)
+            labels = labels.scatter_(1, torch.where(there, item, self.columns), label)[:, :-1]
         else:
             shared = self._shared(user, epoch)
-            parts = {"item": torch.cat([item.unsqueeze(1), shared.expand(rows, -1)], dim=1)}
-            parts["mask"] = torch.cat([torch.ones_like(pair, dtype=torch.bool), shared != item.unsqueeze(1)], dim=1)
-            parts["column"] = torch.zeros_like(pair)
-            labels = torch.zeros(rows, self.columns, dtype=label.dtype, device=item.device)
+            mask = torch.ones(rows, shared.shape[0], dtype=torch.bool, device=entry.device)
+            for own in torch.where(there, item, -1).unbind(1):
+                mask &= shared != own.unsqueeze(1)
+            parts = {"item": torch.cat([item, shared.expand(rows, -1)], dim=1), "mask": torch.cat([there, mask], dim=1)}
+            labels = torch.cat([label, label.new_zeros(rows, shared.shape[0])], dim=1)
         return Slate(
             query=entry,
-            label=labels.scatter_(1, parts["column"], label.unsqueeze(1)),
+            label=labels,
             pair=pair,
             list_size=torch.full_like(entry, self.relevance.num_items),
-            num_relevant=torch.ones_like(entry),
-            ideal_dcg=gains(label.float(), self.gain),
+            num_relevant=total,
+            ideal_dcg=self._ideal[entry],
             k=self.k,
             gain=self.gain,
             row_weight=None if self.query_weight is None else self.query_weight[user][owner],
@@ -163,7 +208,7 @@ class SequenceSampler(SlateSampler):
         count = end - first
         owner = segment_rows(count)
         entry = torch.arange(owner.shape[0], device=user.device) + (first - running_total(count)[:-1])[owner]
-        relevant = self.histories.label[entry] > 0
+        relevant = self.targets.num_relevant[entry] > 0
         return entry[relevant], owner[relevant]
 
     def _shared(self, user: Tensor, epoch: int) -> Tensor:

@@ -86,7 +86,7 @@ def make_trainer(
         lazy = "lazy-adam" in (recipe.warm_up.optimiser, recipe.fine_tuning.optimiser)
         if lazy and not hasattr(model, "row_tables"):
             raise UserError(f"optimiser is lazy-adam, and {recipe.model['name']} has no tables of ids: say adam")
-        feed = make_feed(dataset, device, model)
+        feed = make_feed(dataset, device, model, recipe.batch.following or 1, recipe.gain)
         return Trainer(
             model,
             feed,
@@ -151,6 +151,10 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
     relevance, batch = feed.relevance, recipe.batch
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
     at_once = None
+    if batch.following is not None and not isinstance(feed, SequenceFeed):
+        raise UserError(
+            f"batch.following is {batch.following}, and {recipe.model['name']} reads no order; leave it out"
+        )
     if isinstance(feed, SequenceFeed):
         at_once = _users_at_once(recipe, feed)
         sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": feed.rows}
@@ -182,7 +186,7 @@ def _users_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
     batch, users = recipe.batch, min(recipe.batch.queries, feed.users.num_queries)
     if batch.length is not None:
         raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
-    columns = feed.users.num_items if batch.irrelevant == "all" else 1 + int(batch.irrelevant)
+    columns = feed.users.num_items if batch.irrelevant == "all" else feed.following + int(batch.irrelevant)
     most = _SLATE_BYTES // (4 * feed.longest * columns)
     if users <= most:
         return None
@@ -204,6 +208,7 @@ def _sampler(recipe: Recipe, dataset: Dataset, feed: Feed, **options: Any) -> Sl
     batch = recipe.batch
     options |= {"gain": recipe.gain, "query_weight": dataset["train"].weight}
     if isinstance(feed, SequenceFeed):
+        options["targets"] = feed.relevance
         return SequenceSampler(feed.users, feed.histories, feed.length, batch.queries, batch.irrelevant, **options)
     columns = _columns(recipe, dataset)
     partial = "pad" if feed.relevance.device.type == "cuda" else "short"  # one shape for the captured step

@@ -43,7 +43,7 @@ class Past:
         """The past of a training that has ended."""
         loss = trainer.stages[-1].loss
         memory = {}
-        if isinstance(loss, MemoryLoss):
+        if isinstance(loss, MemoryLoss) and not _remembers_more(trainer):
             memory = {name: loss.table(name).read().cpu() for name in loss.by_pair + loss.by_query}
         weights = {name: tensor.detach().cpu().clone() for name, tensor in trainer.model.state_dict().items()}
         pairs = _pairs(trainer, dataset)
@@ -67,7 +67,9 @@ class Past:
                 else:
                     state[name].copy_(old)
         loss = trainer.stages[-1].loss
-        if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss:
+        if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss or not self.memory:
+            return
+        if _remembers_more(trainer):
             return
         user, item = users[self.pairs // len(self.item_ids)], items[self.pairs % len(self.item_ids)]
         key = torch.where((user >= 0) & (item >= 0), user * dataset.num_items + item, -1)
@@ -88,6 +90,11 @@ class Past:
 
         if shapes(state) != shapes(self.weights):
             raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
+
+
+def _remembers_more(trainer: Trainer) -> bool:
+    """Whether an entry of a history has several rows of memory; these start anew."""
+    return isinstance(trainer.feed, SequenceFeed) and trainer.feed.following > 1
 
 
 def _pairs(trainer: Trainer, dataset: Dataset) -> Tensor:

@@ -18,7 +18,7 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.registry import history_length
 from songrank.relevance import Relevance
-from songrank.sampling import Histories
+from songrank.sampling import Histories, next_items
 from songrank.slate import Slate
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
@@ -46,8 +46,16 @@ class Feed(Protocol):
         ...
 
 
-def make_feed(dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None) -> Feed:
+def make_feed(
+    dataset: Dataset,
+    device: torch.device | str = "cpu",
+    model: torch.nn.Module | None = None,
+    following: int = 1,
+    gain: str = "exp2",
+) -> Feed:
     """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
+
+    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`).
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -64,7 +72,9 @@ def make_feed(dataset: Dataset, device: torch.device | str = "cpu", model: torch
     length = history_length(model)
     if length is None:
         return CatalogueFeed(dataset, device)
-    return (SequenceFeed if hasattr(model, "states") else HistoryFeed)(dataset, device, length)
+    if hasattr(model, "states"):
+        return SequenceFeed(dataset, device, length, following, gain)
+    return HistoryFeed(dataset, device, length)
 
 
 class CatalogueFeed:
@@ -164,18 +174,16 @@ class HistoryFeed(CatalogueFeed):
 class SequenceFeed(HistoryFeed):
     """Recommendation by what users turned to before, in order: every entry of a history is a query.
 
-    ``relevance`` is that of the entries, whose numbers are those of queries and pairs, and ``users`` that of the users,
-    for ``SequenceSampler``.
+    ``relevance`` is that of the entries, whose numbers are those of queries, and ``users`` that of the users, for
+    ``SequenceSampler``.
     """
 
-    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+    def __init__(
+        self, dataset: Dataset, device: torch.device | str, length: int, following: int = 1, gain: str = "exp2"
+    ) -> None:
         super().__init__(dataset, device, length)
-        self.users = self.relevance
-        entries = torch.arange(self.histories.item.shape[0], device=self.device)
-        items = self.users.num_items
-        self.relevance = Relevance.from_keys(
-            entries * items + self.histories.item, self.histories.label, entries.shape[0], items
-        )
+        self.users, self.following = self.relevance, following
+        self.relevance = next_items(self.histories, self.users.num_items, following, gain)
 
     @property
     def rows(self) -> int:
@@ -199,7 +207,8 @@ class SequenceFeed(HistoryFeed):
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
-        return torch.cat([model.score(state, slate.item[:, :1]), model.score(state, slate.item[:1, 1:])], dim=1)
+        own = slate.column.shape[1]  # what rows share comes after what is each one's
+        return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
 
 
 class ListFeed:

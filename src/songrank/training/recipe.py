@@ -58,6 +58,9 @@ class Batch(_Section):
         description="instead of the two, for lists: cut to so many documents, or all of them; "
         "none: as the data set was prepared",
     )
+    following: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="of histories in order: so many next items are relevant, the j-th with 1/j of its gain"
+    )
 
 
 class _Stage(_Section):
