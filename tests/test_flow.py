@@ -24,7 +24,7 @@ MAY_KNOW = {
     "recipes": set(),
     "inference": {"data", "models"},
     "training": {"data", "functional", "inference", "kernels", "losses", "metrics", "models", "recipes", "sampling"},
-    "estimators": {"data", "inference", "metrics", "training"},
+    "estimators": {"data", "functional", "inference", "metrics", "training"},
     "report": {"data", "functional", "inference", "losses", "metrics", "sampling", "training"},
     "yardsticks": {"data", "metrics", "training"},
     "paper": {"data", "functional", "losses", "models", "report", "sampling", "training"},
