@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from songrank.data import open_dataset
+from songrank.data.files import alone
 from songrank.inference import open_model
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 from songrank.models import Ensemble, NeuMF, SequenceModel
@@ -60,6 +61,9 @@ def test_it_is_the_mean_of_its_members_in_every_command(songrank, trained, tmp_p
     told = json.loads(songrank("compare", tmp_path / "runs", whole, "--json").stdout)
     assert [method["label"] for method in told["methods"]] == ["song members=none", "song members=3"]
     assert songrank("report", whole).returncode == 0
+    page = (whole / "report.html").read_text()
+    assert "members is 3" not in page
+    assert "mean of 3 runs" in page
     assert isinstance(open_model(whole).model, Ensemble)
     done = songrank("export", whole, "-o", tmp_path / "whole.pt2", "--format", "torch")
     assert done.returncode == 0, done.stderr
@@ -71,6 +75,9 @@ def test_it_is_the_mean_of_its_members_in_every_command(songrank, trained, tmp_p
 def test_a_folder_of_runs_stands_for_them_and_a_run_that_is_there_stays(songrank, trained, tmp_path):
     assert songrank("ensemble", tmp_path / "runs", "-o", tmp_path / "whole").returncode == 0
     assert open_model(tmp_path / "whole").info["members"] == 3
+    again = songrank("ensemble", tmp_path / "runs", "-o", tmp_path / "runs" / "all")
+    assert [line.split()[0] for line in again.stdout.splitlines()[1:3]] == ["validation", "test"]
+    assert songrank("ensemble", tmp_path / "runs", "-o", tmp_path / "runs" / "all", "--overwrite").returncode == 0
     again = songrank("ensemble", *trained[:2], "-o", tmp_path / "whole")
     assert again.returncode == 2
     assert "holds a run already" in again.stderr
@@ -91,7 +98,8 @@ def test_what_cannot_be_put_together_is_said_in_one_line(songrank, trained, tmp_
         ([trained[1], trained[0], tmp_path / "copy"], f"{tmp_path / 'copy'}: has the seed of {trained[1]}, 1; expect"),
         ([trained[0], tmp_path / "unfinished"], "has no model yet; finish it with `songrank train --resume"),
         ([tmp_path / "whole", tmp_path / "whole2"], "does not exist"),
-        ([trained[0], tmp_path / "whole"], "follows another recipe than"),
+        ([trained[0], tmp_path / "whole"], f"{tmp_path / 'whole'}: is an ensemble itself; name the runs that it was"),
+        ([*trained, "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),
     ]:
         done = songrank("ensemble", *words, "-o", tmp_path / "no")
         assert done.returncode == 2
@@ -100,7 +108,34 @@ def test_what_cannot_be_put_together_is_said_in_one_line(songrank, trained, tmp_
         assert not (tmp_path / "no").exists()
     done = songrank("train", tmp_path / "recipe.yaml", "members=3", "-o", tmp_path / "no")
     assert done.returncode == 2
-    assert "members is 3; expected none: train each, then see `songrank ensemble`" in done.stderr
+    assert "members is 3; expected none: such runs are made by `songrank ensemble`" in done.stderr
+
+
+def test_members_are_not_written_over_nor_runs_that_are_being_trained(songrank, trained, tmp_path):
+    before = {file: file.read_bytes() for file in trained[0].rglob("*") if file.is_file()}
+    done = songrank("ensemble", *trained, "-o", trained[0], "--overwrite")
+    assert done.returncode == 2
+    assert done.stderr == f"error: {trained[0]}: is one of the runs; choose another place with -o\n"
+    with alone(trained[0] / "config.yaml", "trained"):
+        done = songrank("ensemble", *trained[1:], "-o", trained[0], "--overwrite")
+        assert done.returncode == 2
+        assert "is being trained by another process" in done.stderr
+    assert {file: file.read_bytes() for file in trained[0].rglob("*") if file.is_file()} == before
+
+
+def test_models_of_other_ids_are_not_joined(songrank, trained, tmp_path):
+    """Without run.json nothing else tells that a run was trained on other films of the same number."""
+    lines = (tmp_path / "source" / "ratings.dat").read_text().splitlines()
+    (tmp_path / "other.dat").write_text("".join(f"{line.replace('::', '::9', 1)}\n" for line in lines))
+    assert (
+        songrank("data", "prepare", "movielens-1m", tmp_path / "other.dat", "-o", tmp_path / "d", "-q").returncode == 0
+    )
+    words = [f"data={tmp_path / 'd'}", "seed=7", "device=cpu"]
+    assert songrank("train", tmp_path / "recipe.yaml", *words, "-o", tmp_path / "other", "-q").returncode == 0
+    (tmp_path / "other" / "run.json").unlink()
+    done = songrank("ensemble", trained[0], tmp_path / "other", "-o", tmp_path / "whole")
+    assert done.returncode == 2
+    assert "holds another kind of model, or other ids, than" in done.stderr
 
 
 def test_a_number_of_members_that_is_none_is_refused(songrank, trained, tmp_path):

@@ -59,7 +59,7 @@ def expected(model, queries, names, k):
         (found,) = label(folder, queries[number : number + 1], k)
         pairs = zip(found.item[0].tolist(), found.score[0].tolist(), strict=True)
         rows += [
-            (name, folder.item_ids[item], pytest.approx(score, rel=1e-4), rank)
+            (name, folder.item_ids[item], pytest.approx(score, rel=1e-4, abs=1e-5), rank)
             for rank, (item, score) in enumerate(pairs, 1)
         ]
     return rows

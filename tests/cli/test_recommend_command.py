@@ -48,7 +48,7 @@ def by_library(model, users, k, **more):
         columns = (batch.position, batch.item, batch.score, batch.rank, batch.known)
         for position, item, score, rank, known in zip(*(column.tolist() for column in columns), strict=True):
             source = "model" if known else "popular"
-            rows.append((users[position], folder.item_ids[item], pytest.approx(score), rank, source))
+            rows.append((users[position], folder.item_ids[item], pytest.approx(score, abs=1e-5), rank, source))
     return rows
 
 

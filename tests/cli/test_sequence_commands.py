@@ -72,6 +72,33 @@ def test_strangers_are_answered_by_a_table_of_what_they_turned_to(songrank, run,
     assert set(best["source"]) == {"model"}
 
 
+def test_a_model_without_times_looks_for_none(songrank, log, tmp_path):
+    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "none"]
+    turned = tmp_path / "turned.csv"
+    head, *rows = log.read_text().splitlines(keepends=True)
+    turned.write_text(head.replace("hour", "timestamp") + "".join(rows[::-1]))
+    assert songrank("data", "prepare", "interactions", turned, "-o", tmp_path / "data", *columns, "-q").returncode == 0
+    words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
+    assert songrank("train", "sequences", *words, "-o", tmp_path / "run", "-q").returncode == 0
+    asked = {}
+    for name, more in {"known": [], "histories": ["--histories", turned]}.items():
+        done = songrank("recommend", tmp_path / "run", *more, "-o", tmp_path / f"{name}.csv", "-k", 3)
+        assert done.returncode == 0, done.stderr
+        asked[name] = pl.read_csv(tmp_path / f"{name}.csv").sort("visitor", "rank").select("visitor", "sku", "rank")
+    assert asked["known"].equals(asked["histories"])
+    done = songrank(
+        "recommend", tmp_path / "run", "--histories", turned, "--fallback", "none", "-o", tmp_path / "x.csv"
+    )
+    assert done.returncode == 2
+    assert "--fallback none is for users who bring no history; leave it out" in done.stderr
+
+
+def test_training_items_are_no_figure(songrank, run):
+    done = songrank("evaluate", run, "--split", "train")
+    assert done.returncode == 2
+    assert "a model of histories reads the items of training: evaluate it on validation or test" in done.stderr
+
+
 def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp_path):
     pl.read_csv(log).rename({"visitor": "who", "sku": "what", "hour": "at"}).write_parquet(tmp_path / "all.parquet")
     columns = ["--user-column", "who", "--item-column", "what", "--time-column", "at"]

@@ -94,9 +94,17 @@ def test_it_learns_what_there_is_to_learn(fitted):
     assert noise.evaluate(other, target, "ndcg@4").values["ndcg@4"] < 0.8
 
 
-def test_texts_teach_it_words():
-    options = {**SMALL_TEXT, "model.dim": 16, "model.bottleneck": 16, "model.dropout": 0.0}
-    made = text_ranker(epochs=30, learning_rate=1e-2, options=options).fit(TEXTS, SETS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"name": "xml-cnn", "dim": 16, "filters": 4, "bottleneck": 16, "dropout": 0.0},
+        {"name": "text-transformer", "dim": 16, "blocks": 1, "heads": 2},
+    ],
+    ids=lambda model: model["name"],
+)
+def test_texts_teach_it_words(model):
+    options = {key: value for key, value in SMALL_TEXT.items() if not key.startswith("model.")}
+    made = text_ranker(model=model, epochs=30, learning_rate=1e-2, options=options).fit(TEXTS, SETS)
     best = made.predict([f"the {word} of word1" for word in WORDS], k=1)[:, 0]
     assert sum(best == WORDS) >= 3
     assert made.best_score_ > 0.9

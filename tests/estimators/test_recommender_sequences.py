@@ -42,6 +42,12 @@ def first(found):
     return dict(zip(found["who"], found["what"], strict=True))
 
 
+def test_a_fit_without_times_looks_for_none_later(table):
+    turned = table.iloc[::-1].rename(columns={"when": "timestamp"})
+    model = small(user="who", item="what", time=None).fit(turned)
+    assert first(model.recommend(k=1)) == first(model.recommend_for(turned, k=1))
+
+
 def test_the_estimator_the_recipe_and_the_command_give_the_same_weights(tmp_path, table, songrank):
     model = small(**NAMES, folder=str(tmp_path / "estimator"), random_state=3).fit(table)
     changes = ["loss=song", f"model={json.dumps(MODEL)}", "fine_tuning.epochs=2", "seed=3", "device=cpu"]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from songrank import SONG, ListwiseCE, Relevance, SlateSampler
+from songrank.models import CatalogueModel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EPOCHS = 4
@@ -116,3 +117,44 @@ def test_a_model_from_a_folder_scores_as_the_one_that_was_saved(cross_encoder, q
     loaded_tokenizer, loaded = cross_encoder.pretrained(str(tmp_path))
     expected = cross_encoder.scores_of(model.eval(), tokenizer, questions)
     torch.testing.assert_close(cross_encoder.scores_of(loaded.eval(), loaded_tokenizer, questions), expected)
+
+
+@pytest.fixture(scope="module")
+def text_encoder():
+    pytest.importorskip("transformers")
+    return load("text_encoder")
+
+
+def test_labels_are_the_syllables_that_words_of_a_text_share(text_encoder):
+    texts, labels = text_encoder.made_up_texts(30, seed=2)
+    for text, row in zip(texts, labels.tolist(), strict=True):
+        shared = {part: sum(part in word for word in text.split()) for part in text_encoder.LABELS}
+        assert row == [max(0, count - 1) for count in shared.values()]
+    assert (labels.sum(1) > 0).all()
+
+
+def test_an_encoder_of_transformers_makes_a_catalogue_model_that_padding_does_not_change(text_encoder):
+    torch.manual_seed(0)
+    tokenizer, encoder = text_encoder.tiny_distilbert()
+    model = text_encoder.labeller(tokenizer, encoder, 10).eval()
+    assert isinstance(model, CatalogueModel)
+    texts, _ = text_encoder.made_up_texts(6, seed=2)
+    texts[1] = texts[1].split()[0]
+    scores = model.score_all(text_encoder.numbers(tokenizer, texts))
+    assert scores.std() > 0.1
+    for text, row in zip(texts, scores, strict=True):
+        alone = text_encoder.numbers(tokenizer, [text])
+        torch.testing.assert_close(model.score_all(alone)[0], row)
+        torch.testing.assert_close(model(alone, torch.tensor([[7, 2]]))[0], row[[7, 2]])
+
+
+def test_an_encoder_from_a_folder_scores_as_the_one_that_was_saved(text_encoder, tmp_path):
+    parts = text_encoder.tiny_distilbert()
+    for part in parts:
+        part.save_pretrained(tmp_path)
+    scores = []
+    for tokenizer, encoder in (parts, text_encoder.pretrained(str(tmp_path))):
+        torch.manual_seed(0)
+        model = text_encoder.labeller(tokenizer, encoder, 10).eval()
+        scores.append(model.score_all(text_encoder.numbers(tokenizer, ["balan dero moris", "kutep"])))
+    torch.testing.assert_close(*scores)

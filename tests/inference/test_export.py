@@ -43,6 +43,7 @@ OPTIONS = {
     "mlp": {"hidden": (8, 5), "dropout": 0.3},
     "label-mlp": {"hidden": (8,), "dropout": 0.3},
     "xml-cnn": {"dim": 6, "filters": 4, "windows": (1, 4), "pools": 3, "bottleneck": 9},
+    "text-transformer": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
 }
 
 

@@ -30,10 +30,13 @@ def log():
     return {user: rng.sample(range(100, 100 + FILMS), rng.randint(1, 9)) for user in range(10, 70, 3)}
 
 
-def written(place, log, **options):
-    rows = [(time, user, film) for user, films in log.items() for time, film in enumerate(films)]
-    random.Random(4).shuffle(rows)
-    table = pl.DataFrame(rows, schema=["time", "user", "item"], orient="row")
+def written(place, log, rows=None, **options):
+    if rows is None:
+        rows = [
+            {"time": time, "user": user, "item": film} for user, films in log.items() for time, film in enumerate(films)
+        ]
+        random.Random(4).shuffle(rows)
+    table = pl.DataFrame(rows)
     dataset = prepare("interactions", table, place / "data", **options)
     torch.manual_seed(2)
     model = SequenceModel(dataset.num_items, dim=8, blocks=1, heads=2, length=LENGTH, dropout=0.2)
@@ -70,6 +73,21 @@ def test_known_users_are_answered_by_all_they_turned_to_in_order(log, tmp_path, 
     users = [40, 13, 10, 40]
     found = answers(folder, recommend(folder, users, 5))
     assert [found[place] for place in range(4)] == [by_loops(folder, log[user], 5) for user in users]
+
+
+@pytest.mark.parametrize("split", ["leave-last-out", "random", "none"])
+@pytest.mark.parametrize("times", [{}, {"time": 5}])
+def test_rows_of_one_time_or_of_none_stay_in_the_order_of_the_file(log, tmp_path, split, times):
+    rows = [
+        {"user": user, "item": film, **times}
+        for place in range(9)
+        for user, films in log.items()
+        for film in films[place : place + 1]
+    ]
+    folder = open_model(written(tmp_path, log, rows=rows, split=split))
+    for user, number in zip(log, folder.query_ids.find(list(log)), strict=True):
+        read = [film for film in folder.queries(number[None])[0].tolist() if film >= 0]
+        assert folder.item_ids[read] == log[user][-LENGTH:]
 
 
 def test_users_who_were_never_seen_get_what_is_popular(folder):

@@ -5,6 +5,7 @@ import importlib
 import json
 import random
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -36,15 +37,21 @@ def make(place, dataset, section):
     return open_model(place / "model")
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["lower case", "as written"])
+READERS = (
+    {"name": "xml-cnn", "dim": 4, "filters": 3, "windows": [2], "pools": 2, "bottleneck": 4},
+    {"name": "text-transformer", "dim": 4, "blocks": 1, "heads": 2, "length": 7},
+)
+
+
+@pytest.fixture(scope="module", params=product([True, False], READERS), ids=lambda p: f"{p[1]['name']}, lower: {p[0]}")
 def of_words(request, tmp_path_factory):
+    lowercase, section = request.param
     place = tmp_path_factory.mktemp("words")
     rows = [{"text": text, "labels": [f"l{number % 7}"]} for number, text in enumerate(texts())]
     (place / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     dataset = prepare(
-        "xmc-text", place / "texts.jsonl", place / "data", split="random", validation=0, test=0, lowercase=request.param
+        "xmc-text", place / "texts.jsonl", place / "data", split="random", validation=0, test=0, lowercase=lowercase
     )
-    section = {"name": "xml-cnn", "dim": 4, "filters": 3, "windows": [2], "pools": 2, "bottleneck": 4}
     return make(place, dataset, section), dataset
 
 

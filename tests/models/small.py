@@ -72,6 +72,7 @@ CATALOGUE = {
         lambda: models.XMLCNN(WORDS, ITEMS, dim=6, filters=4, windows=(1, 2, 4), pools=3, bottleneck=9),
         tokens,
     ),
+    "text-transformer": (lambda: models.TextTransformer(WORDS, ITEMS, dim=8, heads=2, length=9), tokens),
 }
 
 LISTS = {

@@ -137,7 +137,14 @@ def test_it_is_a_catalogue_model(name):
 
 @pytest.mark.parametrize(
     ("name", "dynamic"),
-    [("neumf", True), ("factors", False), ("towers of features", False), ("labels, bags", True), ("xml-cnn", False)],
+    [
+        ("neumf", True),
+        ("factors", False),
+        ("towers of features", False),
+        ("labels, bags", True),
+        ("xml-cnn", False),
+        ("text-transformer", True),
+    ],
 )
 def test_it_compiles_whole_whether_sizes_are_left_open_or_not(name, dynamic):
     torch._dynamo.reset()

@@ -15,6 +15,7 @@ SIZES = {
     "mlp": {"num_features": 4, "hidden": [8]},
     "label-mlp": {"num_features": 4, "num_labels": 5, "hidden": []},
     "xml-cnn": {"vocabulary": 9, "num_labels": 5, "dim": 4, "windows": [2]},
+    "text-transformer": {"vocabulary": 9, "num_labels": 5, "dim": 8, "length": 3},
 }
 
 

@@ -8,6 +8,7 @@ from songrank.data import open_dataset, prepare
 from songrank.losses import SoftmaxCE
 from songrank.models import SequenceModel
 from songrank.sampling import SequenceSampler
+from songrank.training import feeds
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
@@ -31,6 +32,18 @@ def build(folder, model_seed=0):
     dataset = open_dataset(folder)
     model = SequenceModel(dataset.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
     return make_feed(dataset, model=model), model
+
+
+@pytest.mark.parametrize("candidates", ["all", 4])
+def test_evaluation_asks_for_as_many_histories_as_memory_bears(folder, monkeypatch, candidates):
+    feed, model = build(folder)
+    whole = feed.evaluate(model.eval(), "test", candidates=candidates, metrics=["ndcg@5"])
+    monkeypatch.setattr(feeds, "_EVALUATION_BYTES", 7 * model.query_bytes)
+    asked, states = [], model.states
+    monkeypatch.setattr(model, "states", lambda history: asked.append(len(history)) or states(history))
+    parts = feed.evaluate(model, "test", candidates=candidates, metrics=["ndcg@5"])
+    assert 5 < max(asked) <= 7
+    assert parts.values == pytest.approx(whole.values)
 
 
 @pytest.mark.parametrize("irrelevant", ["all", 5])

@@ -125,34 +125,38 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
 A_USER = 4 * MODEL["length"] * ITEMS  # bytes of the scores of the longest history
 
 
+@pytest.mark.parametrize("irrelevant", ["all", 8])
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.startswith(("faster", "gumbel"))])
-def test_a_step_in_parts_is_the_step(data, monkeypatch, loss):
-    """Five users at a time, the last part of a batch with one: weights, memory and history are those of the whole."""
+def test_a_step_in_parts_is_the_step(data, monkeypatch, loss, irrelevant):
+    """Four users at a time, in batches of 16 and 8: weights, memory and history are those of the whole."""
     dataset = open_dataset(data)
     told = recipe(
         data,
         model={**MODEL, "dropout": 0.0},
+        batch={"queries": 16, "irrelevant": irrelevant},
         warm_up={"epochs": 0},
         fine_tuning={"epochs": 2, "learning_rate": 1e-3, "optimiser": "sgd", "clip": 0.5},
         loss={"name": loss, **({"k": 3} if loss == "k-song" else {})},
     )
     whole = make_trainer(told, dataset)
-    monkeypatch.setattr(build, "_SLATE_BYTES", 6 * A_USER - 1)
+    most = 6 * (A_USER if irrelevant == "all" else 4 * MODEL["length"] * 9) - 1
+    monkeypatch.setattr(build, "_SLATE_BYTES", most)
     parts = make_trainer(told, dataset)
     stage = parts.stages[0]
     assert (whole.stages[0].at_once, stage.at_once) == (None, 4)  # 16 users in four parts of one size
-    drawn, draw = [], stage.sampler.draw
-    monkeypatch.setattr(stage.sampler, "draw", lambda *some: drawn.append(draw(*some)) or drawn[-1])
+    drawn, rows = [], stage.sampler._rows
+    monkeypatch.setattr(stage.sampler, "_rows", lambda *some: drawn.append(rows(*some)) or drawn[-1])
     whole.run()
     parts.run()
     assert len(drawn) == 2 * 10
-    assert max(slate.label.numel() * 4 for slate in drawn) <= 6 * A_USER - 1
+    assert max(slate.label.numel() * 4 for slate in drawn) <= most
     for name, weight in whole.model.state_dict().items():
         torch.testing.assert_close(parts.model.state_dict()[name], weight, rtol=1e-4, atol=1e-6, msg=name)
     for name, held in whole.stages[0].loss.state_dict().items():
         torch.testing.assert_close(stage.loss.state_dict()[name], held, rtol=1e-4, atol=1e-6, equal_nan=True, msg=name)
     for one, other in zip(whole.at.history, parts.at.history, strict=True):
         assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert other["objective"] == pytest.approx(one["objective"], rel=1e-4)
         assert other["step"] == one["step"]
 
 

@@ -23,14 +23,17 @@ def ensemble(
     It costs as much to use as all of them together. The folder is a run: evaluate, compare, report, recommend, rank,
     label and export take it like any other. It is evaluated on the splits that all of the runs were evaluated on.
     """
+    from songrank.cli.training_view import print_results
     from songrank.data.files import plain
     from songrank.training.ensemble import make_ensemble
     from songrank.training.finished_runs import find_runs
 
-    found = make_ensemble(find_runs(runs), output, data=data, device=device, overwrite=overwrite)
+    named = {run.resolve() for run in runs}
+    members = [run for run in find_runs(runs) if run.resolve() in named or run.resolve() != output.resolve()]
+    found = make_ensemble(members, output, data=data, device=device, overwrite=overwrite)
+    if not found:
+        typer.echo("warning: no split was evaluated in all of the runs, so it is not evaluated either", err=True)
     if as_json:
         typer.echo(json.dumps(plain({split: evaluation.values for split, evaluation in found.items()}), indent=2))
         return
-    for evaluation in found.values():
-        typer.echo(str(evaluation))
-    typer.echo(str(output))
+    print_results(output, found)

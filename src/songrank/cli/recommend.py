@@ -65,6 +65,8 @@ def recommend(
         raise UserError(f"fallback is {fallback!r}; expected one of {', '.join(FALLBACKS)}")
     if histories is not None and users != "all":
         raise UserError(f"--histories says who is asked about; leave out {users}")
+    if histories is not None and fallback != "popular":
+        raise UserError(f"--fallback {fallback} is for users who bring no history; leave it out")
     if histories is None and (item_column or time_column):
         raise UserError("--item-column and --time-column name columns of --histories; leave them out")
     check_output(output, overwrite=overwrite)
@@ -134,6 +136,8 @@ def _histories(
     assert folder.item_ids is not None
     table, told = InputTable(file, job), folder.info.get("called", {})
     usual = [name if (name := told.get(word)) in table.columns else "auto" for word in ("query", "item", "time")]
+    if told.get("time", "auto") is None:  # without times in training
+        usual[2] = None
     query, item, time = (own or other for own, other in zip(given, usual, strict=True))
     options = ColumnOptions(query_column=query, item_column=item, label_column=None, time_column=time)
     try:

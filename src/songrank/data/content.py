@@ -21,6 +21,7 @@ COLUMNS = {
     "weight": "weight of each query in training",
     "met.offsets": "row q has the entries met.offsets[q] to met.offsets[q + 1] of met.item",
     "met.item": "items that a query met without their being relevant: label 0, or below min_rating",
+    "place": "place of each pair among those of its query in all splits, from 0; where splits are not in order",
     "time": "time of each pair, as the source gives it; dates in microseconds since 1970 (nanoseconds if it has them)",
     "features": "one row of features a document, after the transformation stored here",
     "features.offsets": "row q has the features features.offsets[q] to features.offsets[q + 1]",
@@ -37,8 +38,8 @@ class Content:
 
     Args:
         task: ``"recommendation"``, ``"labelling"`` or ``"search"``.
-        splits: arrays of each split by name: ``offsets`` and ``label`` always; ``item`` (and ``time``) in catalogues;
-            ``features`` in lists; ``weight`` where queries have weights;
+        splits: arrays of each split by name: ``offsets`` and ``label`` always; ``item`` (and ``time``, ``place``) in
+            catalogues; ``features`` in lists; ``weight`` where queries have weights;
             ``features.offsets/index/value`` or ``tokens`` and ``lengths`` for labelling.
         item_ids: of a catalogue.
         query_ids: one for all splits, or one a split.

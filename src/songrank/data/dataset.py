@@ -68,6 +68,7 @@ class CatalogueSplit:
     ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
     ``lengths`` [Q]. They are None for recommendation, where a query is just an id. ``weight`` [Q] is each query's in
     training; None where all count alike. ``met`` are offsets and items of what a query met without its being relevant.
+    ``place`` is that of each pair among the query's pairs of all splits, where these do not follow one another.
 
     >>> ones = torch.ones(3)
     >>> split = CatalogueSplit("train", 9, offsets=torch.tensor([0, 2, 3]), item=torch.tensor([4, 1, 4]), label=ones)
@@ -86,6 +87,7 @@ class CatalogueSplit:
     lengths: Tensor | None = None
     weight: Tensor | None = None
     met: tuple[Tensor, Tensor] | None = None
+    place: Tensor | None = None
 
     @property
     def num_queries(self) -> int:
@@ -299,6 +301,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             arrays.get("lengths"),
             arrays.get("weight"),
             (arrays["met.offsets"], arrays["met.item"]) if "met.item" in arrays else None,
+            arrays.get("place"),
         )
 
     def relevance(

@@ -31,7 +31,8 @@ class LabelRanker(RankingEstimator):
 
     Args:
         loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
-        model: ``"label-mlp"`` for features, ``"xml-cnn"`` for texts, or a dict with options; None for the recipe's.
+        model: ``"label-mlp"`` for features, ``"xml-cnn"`` or ``"text-transformer"`` for texts, or a dict
+            with options; None for the recipe's.
         recipe: a shipped recipe or a YAML file to start from; None: ``labelling``, for texts ``labelling-text``.
         epochs: of fine-tuning; None for the recipe's.
         learning_rate: of fine-tuning; None for the recipe's.

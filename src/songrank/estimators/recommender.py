@@ -232,7 +232,8 @@ class Recommender(RankingEstimator):
         assert folder.item_ids is not None
         frame, names = read_table(histories, HISTORY), self._interactions.names
         user, item, time = (names[word] if names.get(word) in frame.columns else "auto" for word in HISTORY)
-        columns = ColumnOptions(query_column=user, item_column=item, label_column=None, time_column=time)
+        when = time if "time" in names else None  # without times in fitting
+        columns = ColumnOptions(query_column=user, item_column=item, label_column=None, time_column=when)
         table = read_interactions(frame, None, columns)
         log = table.log()
         parts = recommend_after(

@@ -61,15 +61,17 @@ class ItemLists:
 def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> tuple[ItemLists, Tensor]:
     """What each user turned to in these splits, in order, and the label of each entry.
 
-    In order of time where the data has times, else one split after the other.
+    In the order of preparation: of time, and where times are equal or there are none, of the source.
     """
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
     item, label = torch.cat([part.item for part in parts]), torch.cat([part.label for part in parts])
-    times = [part.time for part in parts if part.time is not None]
     order = torch.arange(owner.shape[0])
-    if len(times) == len(parts) > 1:
-        order = torch.cat(times).argsort(stable=True)
+    for found in ([part.place for part in parts], [part.time for part in parts]):
+        known = [column for column in found if column is not None]
+        if len(known) == len(parts) > 1:
+            order = torch.cat(known).argsort(stable=True)
+            break
     order = order[owner[order].argsort(stable=True)]
     counts = torch.stack([part.offsets.diff() for part in parts]).sum(0)
     return ItemLists(offsets(counts), item[order]), label[order]

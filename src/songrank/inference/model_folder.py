@@ -160,9 +160,15 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
 def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
     """One model that gives the mean of their scores; they are of one kind and were trained on the same data."""
     first = folders[0]
+
+    def told(folder: ModelFolder) -> dict[str, Any]:
+        """All that a folder says, checksums of its tables included, but for its weights."""
+        return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None}, "songrank": None}
+
     for other in folders[1:]:
-        if {**other.info, "files": None, "songrank": None} != {**first.info, "files": None, "songrank": None}:
-            raise DataError(f"holds another kind of model than {first.path}", _AGAIN, file=str(other.path))
+        if told(other) != told(first):
+            fix = "expected runs of one recipe on the same data"
+            raise DataError(f"holds another kind of model, or other ids, than {first.path}", fix, file=str(other.path))
     info = {**first.info, "members": len(folders)}
     return replace(first, info=info, model=Ensemble([folder.model for folder in folders]))
 

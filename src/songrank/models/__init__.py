@@ -18,6 +18,7 @@ from songrank.models.neumf import NeuMF
 from songrank.models.protocols import CatalogueModel, ListModel
 from songrank.models.registry import create
 from songrank.models.sequence import SequenceModel
+from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
@@ -33,6 +34,7 @@ __all__ = [
     "MatrixFactorisation",
     "NeuMF",
     "SequenceModel",
+    "TextTransformer",
     "TwoTower",
     "create",
 ]

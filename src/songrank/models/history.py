@@ -1,4 +1,4 @@
-"""A model of what a user likes from the set of what he turned to, in whatever order."""
+"""A model of what a user likes from what he turned to, in whatever order."""
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,8 @@ class HistoryModel(nn.Module):
         z = tanh(b + Σ_{j ∈ H} a_j / √|H|),      score of item i = z · v_i + c_i
 
     In training a share of H is left out, else the model would learn to name what it was told. There is no table of
-    users: whoever brings a history gets an answer, and who has none is answered by tanh(b) and c, the popular items.
+    users: whoever brings a history gets an answer, and who has none is answered by tanh(b) and c, the popular items. An
+    item that comes twice counts twice.
 
     Histories are rows [B, T] of items in any order, filled up with −1 after the last one; of more than ``length`` items
     the last are read.

@@ -12,6 +12,7 @@ from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
 from songrank.models.sequence import SequenceModel
+from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
@@ -25,13 +26,14 @@ MODELS: dict[str, type[nn.Module]] = {
     "mlp": MLPScorer,
     "label-mlp": LabelMLP,
     "xml-cnn": XMLCNN,
+    "text-transformer": TextTransformer,
 }
 INPUTS = {
     "ids": ("neumf", "matrix-factorisation", "two-tower"),
     "histories": ("sequence", "history"),
     "documents": ("context-aware", "mlp"),
     "features": ("label-mlp",),
-    "words": ("xml-cnn",),
+    "words": ("xml-cnn", "text-transformer"),
 }
 """Which models read what of a query: its id, what it turned to before, its documents, features of a text, its words."""
 

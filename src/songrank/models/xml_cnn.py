@@ -6,11 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int, check_shape, fail
+from songrank._checks import check_int
 from songrank.models._items import table_scores
 from songrank.models._layers import Dropout, check_dropout, check_sizes
+from songrank.models._words import check_words, word_table
 
 _EMBEDDING_BOUND = 0.25  # word vectors that are trained elsewhere have entries of about this size
+
+
+def _draw(weight: Tensor) -> None:
+    nn.init.uniform_(weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND)
 
 
 def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
@@ -92,26 +97,12 @@ class XMLCNN(nn.Module):
         self.windows = check_sizes("windows", windows, least=1)
         self.pools = check_int("pools", pools)
         check_int("filters", filters)
-        if freeze and embeddings is None:
-            fail("freeze", freeze, "embeddings to keep, or freeze=False")
-        self.embedding = nn.Embedding(check_int("vocabulary", vocabulary, 2), check_int("dim", dim), padding_idx=0)
-        self._set_embeddings(embeddings)
-        self.embedding.weight.requires_grad_(not freeze)
+        self.embedding = word_table(vocabulary, dim, _draw, embeddings, freeze=freeze)
         self.convolutions = nn.ModuleList(nn.Conv1d(dim, filters, size, padding=size - 1) for size in self.windows)
         pooled = len(self.windows) * filters * self.pools
         self.bottleneck = nn.Linear(pooled, check_int("bottleneck", bottleneck))
         self.dropout = Dropout(check_dropout(dropout))
         self.head = nn.Linear(bottleneck, num_labels)
-
-    @torch.no_grad()
-    def _set_embeddings(self, given: Tensor | None) -> None:
-        weight = self.embedding.weight
-        if given is None:
-            nn.init.uniform_(weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND)
-        else:
-            check_shape("embeddings", given, tuple(weight.shape), meaning="[vocabulary, dim]")
-            weight.copy_(given)
-        weight[0] = 0.0
 
     def reset_head(self) -> None:
         """Draw all labels' w and b anew; the layers below stay."""
@@ -128,10 +119,7 @@ class XMLCNN(nn.Module):
 
     def _encode(self, tokens: Tensor) -> Tensor:
         """z, [B, bottleneck]."""
-        if not isinstance(tokens, Tensor) or tokens.dim() != 2 or tokens.shape[1] == 0:
-            fail("query", getattr(tokens, "shape", type(tokens).__name__), "word numbers, of shape [B, T]")
-        if tokens.is_floating_point() or tokens.dtype == torch.bool:
-            fail("query", tokens.dtype, "word numbers, of type torch.int64", TypeError)
+        check_words(tokens)
         place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         length = (place * (tokens != 0)).amax(1)
         words = self.embedding(tokens.long()).transpose(1, 2)

@@ -79,7 +79,8 @@ def _lead(contents: Contents) -> str:
     first = contents.groups[0]
     config = first.subjects[0].config
     data = first.data.name if isinstance(first.data, Dataset) else str(config.get("data", "")).rpartition("/")[2]
-    what = f"{config['model']['name']} trained with {config['loss']['name']} on {data}"
+    mean = f", the mean of {members} runs" if (members := config.get("members")) else ""
+    what = f"{config['model']['name']} trained with {config['loss']['name']} on {data}{mean}"
     if len(contents.groups) > 1:
         what = f"{len(contents.groups)} methods, {len(contents.subjects)} runs on {data}"
     elif len(contents.subjects) > 1:

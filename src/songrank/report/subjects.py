@@ -85,6 +85,6 @@ def rebuild(subject: Subject, dataset: Dataset, device: str) -> Run:
     if not (subject.path / "run.json").exists():
         raise UserError("the folder was not written by `songrank train`, so its model cannot be built again")
     directory = RunDirectory(subject.path)
-    recipe = directory.recipe().model_copy(update={"device": device})
+    recipe = directory.recipe().model_copy(update={"device": device, "members": None})
     with torch.random.fork_rng(devices=[]):
         return Run(directory, recipe, dataset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,6 +167,17 @@ class SequenceSampler(SlateSampler):
         """The slate of these users in this epoch (the current one if not given)."""
         epoch = self.epoch if epoch is None else epoch
         user = torch.as_tensor(query, device=self.relevance.device) - self.relevance.query_range[0]
+        return self._rows(user, self._shared(user, epoch))
+
+    def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
+        """The slate of a batch in pieces, ``size`` users each; all of them share the batch's items."""
+        user = query - self.relevance.query_range[0]
+        shared = self._shared(user, self.epoch)
+        for part in torch.split(user, size):
+            yield self._rows(part, shared)
+
+    def _rows(self, user: Tensor, shared: Tensor | None) -> Slate:
+        """The rows of these users, with the whole catalogue or with the items that are shared."""
         entry, owner = self._entries(user)
         targets, rows = self.targets, entry.shape[0]
         place = torch.arange(targets.max_relevant, device=entry.device)
@@ -175,13 +186,12 @@ class SequenceSampler(SlateSampler):
         pair = torch.where(there, targets.indptr[entry].unsqueeze(1) + place, -1)
         item = torch.where(there, targets.item[pair].long(), 0)
         label = torch.where(there, targets.label[pair], 0.0)
-        if self.irrelevant == "all":
+        if shared is None:
             whole = torch.arange(self.columns, device=entry.device).unsqueeze(0)
             parts = {"item": whole, "mask": torch.ones_like(whole, dtype=torch.bool), "column": item}
             labels = torch.zeros(rows, self.columns + 1, dtype=label.dtype, device=entry.device)
             labels = labels.scatter_(1, torch.where(there, item, self.columns), label)[:, :-1]
         else:
-            shared = self._shared(user, epoch)
             mask = torch.ones(rows, shared.shape[0], dtype=torch.bool, device=entry.device)
             for own in torch.where(there, item, -1).unbind(1):
                 mask &= shared != own.unsqueeze(1)
@@ -211,8 +221,10 @@ class SequenceSampler(SlateSampler):
         relevant = self.targets.num_relevant[entry] > 0
         return entry[relevant], owner[relevant]
 
-    def _shared(self, user: Tensor, epoch: int) -> Tensor:
+    def _shared(self, user: Tensor, epoch: int) -> Tensor | None:
         """[M]: the items that all rows of a batch share; which, depends on the seed, the epoch and the first user."""
+        if self.irrelevant == "all":
+            return None
         key = derive_key(self.seed, epoch, _SHARED) + user[:1]
         fraction = random_fractions(key, int(self.irrelevant))[0]
         return (fraction * self.relevance.num_items).long()

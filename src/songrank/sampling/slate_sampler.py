@@ -219,6 +219,11 @@ class SlateSampler:
         pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
+    def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
+        """The slate of a batch of the current epoch in pieces, ``size`` queries each, drawn when they are asked for."""
+        for part in torch.split(query, size):
+            yield self.draw(part)
+
     def _allocate(self, total: Tensor, rest: Tensor) -> tuple[int, int, Tensor, Tensor]:
         """Pair columns, all columns, and how many relevant and irrelevant items each row gets."""
         most = self.relevance.max_relevant

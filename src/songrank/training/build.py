@@ -110,7 +110,7 @@ def make_trainer(
 def _check_fit(recipe: Recipe, dataset: Dataset) -> None:
     """Raise if this data set cannot be trained on as the recipe wants."""
     if recipe.members is not None:
-        raise UserError(f"members is {recipe.members}; expected none: train each, then see `songrank ensemble`")
+        raise UserError(f"members is {recipe.members}; expected none: such runs are made by `songrank ensemble` alone")
     if "train" not in dataset:
         raise UserError(f"{dataset.path} has no training split; it has {', '.join(dataset)}")
     watch = recipe.validation

@@ -117,13 +117,16 @@ class CatalogueFeed:
         if split not in self._targets:
             self._targets[split] = self.dataset.relevance(split, device=self.device)
         targets = self._targets[split]
+        memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
+        step = max(1, memory // max(1, self._bytes_a_query(model, split)))
         with torch.no_grad():
             if candidates != "all":
-                return evaluate_sampled(
-                    lambda query, item: model(self.queries(split, query), item), targets, int(candidates), **policies
-                )
-            memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
-            step = max(1, memory // max(1, self._bytes_a_query(model, split)))
+
+                def score(query: Tensor, item: Tensor) -> Tensor:
+                    both = zip(torch.split(query, step), torch.split(item, step), strict=True)
+                    return torch.cat([model(self.queries(split, some), items) for some, items in both])
+
+                return evaluate_sampled(score, targets, int(candidates), **policies)
 
             def score_all(query: Tensor) -> Tensor:
                 parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
@@ -151,6 +154,12 @@ class HistoryFeed(CatalogueFeed):
         self.length = length
         self.histories = self._until("train")
         self._known: dict[str, tuple[Histories, int]] = {}
+
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
+        if split == "train":
+            raise UserError("a model of histories reads the items of training: evaluate it on validation or test")
+        return super().evaluate(model, split, candidates, **policies)
 
     def queries(self, split: str, query: Tensor) -> Tensor:
         """What these users turned to last, before the split."""

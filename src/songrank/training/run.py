@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
 from songrank.data.files import alone
@@ -66,7 +68,11 @@ class Run:
     def _owner(self) -> str:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
         elsewhere = {"title", "data", "prepare", "device", "evaluation"}
-        told = json.dumps(self.recipe.model_dump(mode="json", exclude=elsewhere), sort_keys=True)
+        values = self.recipe.model_dump(mode="json", exclude=elsewhere)
+        for section, key in ((values, "members"), (values["batch"], "following")):  # younger than some runs
+            if section[key] is None:
+                del section[key]
+        told = json.dumps(values, sort_keys=True)
         return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()
 
     @classmethod
@@ -154,10 +160,14 @@ def evaluate_run(
     directory.check_data(dataset)
     if split not in dataset:
         raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
-    place = choose_device(device)
-    model = open_model(path, place)
+    model = open_model(path, choose_device(device)).model
+    return evaluate_model(model, dataset, split, recipe, **changes)
+
+
+def evaluate_model(model: nn.Module, dataset: Dataset, split: str, recipe: Recipe, **changes: Any) -> Evaluation:
+    """Evaluate a model, on the device where it is, under the recipe's policies or others."""
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
-        return make_feed(dataset, place, model.model).evaluate(model.model, split, **options)
+        return make_feed(dataset, next(model.parameters()).device, model).evaluate(model, split, **options)
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None

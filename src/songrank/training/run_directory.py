@@ -25,7 +25,7 @@ import torch
 from songrank import __version__
 from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
-from songrank.data.files import NEW, not_written, plain, write_whole
+from songrank.data.files import NEW, alone, not_written, plain, write_whole
 from songrank.data.storage import read_json
 from songrank.inference.model_folder import MODEL_FILES
 from songrank.metrics import Evaluation
@@ -51,7 +51,8 @@ class RunDirectory:
             if not overwrite:
                 fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
                 raise DataError("holds a run already", fix, file=str(self.path))
-            self._clear()
+            with alone(self.config, "trained"):
+                self._clear()
         self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
         write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
 
@@ -72,7 +73,7 @@ class RunDirectory:
             for folder in (self.checkpoints, self.tensorboard, self.path / "evaluation"):
                 if folder.exists():
                     shutil.rmtree(folder)
-            for name in ("config.yaml", "run.json", "metrics.jsonl", "model.json", *MODEL_FILES):
+            for name in ("config.yaml", "run.json", "metrics.jsonl", "report.html", "model.json", *MODEL_FILES):
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise not_written(self.path, error) from None

@@ -121,27 +121,34 @@ class StepInParts(PlainStep):
         """Do the steps that are left of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
         order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
-        for _ in range(sampler.batches_left):
-            self._step(order[sampler.position : sampler.position + size])
+        left = sampler.batches_left
+        for number in range(1, left + 1):
+            self._step(order[sampler.position : sampler.position + size], last=number == left)
             sampler.advance()
             yield
 
-    def _step(self, query: Tensor) -> None:
-        """One step over these queries."""
+    def objective(self) -> float:
+        """The readable value of the loss for the epoch's last batch."""
+        return float(self.shown)
+
+    def _step(self, query: Tensor, *, last: bool) -> None:
+        """One step over these queries; of the last one of an epoch the objective is kept."""
         self.optimiser.zero_grad(set_to_none=True)
         found = torch.zeros((), device=query.device)
         total = torch.zeros((), device=query.device)
-        for part in torch.split(query, self.stage.at_once or query.shape[0]):
-            slate = self.stage.sampler.draw(part)
+        self.shown = torch.zeros((), device=query.device)
+        for slate in self.stage.sampler.parts(query, self.stage.at_once or query.shape[0]):
             with torch.autocast(query.device.type, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
                 scores = self.feed.scores(self.model, slate)
             weight = row_weights(slate, torch.float32).sum()
             value = self.loss(scores, slate) * weight  # a sum over the part's rows, so that parts add up to the batch
             value.backward()  # type: ignore[no-untyped-call]
             found, total = found + value.detach(), total + weight
+            if last:
+                self.shown = self.shown + self.stage.loss.objective(scores.detach(), slate) * weight
         total = torch.where(total > 0, total, torch.ones_like(total))
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(total)
+        self.shown = self.shown / total
         self._update(found / total)
-        self.last = scores.detach(), slate

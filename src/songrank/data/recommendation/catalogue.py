@@ -54,6 +54,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         raise DataError("no interaction is left", "check the file, or lower min_interactions and min_per_item")
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     codes = split_codes(counts, log.time, options, job)
+    place = _places(log.query, counts, codes)
     label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
     splits: dict[str, dict[str, Array | Pieces]] = {}
     for number, split in enumerate(SPLITS):
@@ -63,12 +64,22 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         columns = {"item": log.item[rows], "label": label[rows].astype(np.float32, copy=False)}
         if log.time is not None:
             columns["time"] = log.time[rows]
+        if place is not None:
+            columns["place"] = place[rows]
         splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
     if log.met is not None and "train" in splits:
         splits["train"] |= _met(*log.met, len(log.query_ids))
     if "train" not in splits:
         raise DataError("no pair is left for training", "hold out less, or choose another split")
     return Content("recommendation", splits, log.query_ids, log.item_ids)
+
+
+def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
+    """Of each row its place among those of its query, from 0; None where splits follow one another in each query."""
+    if codes is None or not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any():
+        return None
+    places: Array = (np.arange(query.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.int32)
+    return places
 
 
 def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
