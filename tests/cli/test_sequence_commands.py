@@ -93,6 +93,25 @@ def test_a_model_without_times_looks_for_none(songrank, log, tmp_path):
     assert "--fallback none is for users who bring no history; leave it out" in done.stderr
 
 
+@pytest.mark.parametrize("least", [None, 4])
+def test_rows_that_are_not_liked_do_not_count_in_a_history(songrank, log, tmp_path, least):
+    rated = tmp_path / "rated.csv"
+    head, *rows = log.read_text().splitlines()
+    rated.write_text("\n".join([f"{head},rating", *(f"{row},{at % 6}" for at, row in enumerate(rows))]) + "\n")
+    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour", "-q"]
+    columns += [] if least is None else ["--min-rating", least]
+    assert songrank("data", "prepare", "interactions", rated, "-o", tmp_path / "data", *columns).returncode == 0
+    words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
+    assert songrank("train", "sequences", *words, "-o", tmp_path / "run", "-q").returncode == 0
+    best = {}
+    for name, more in {"known": [], "histories": ["--histories", rated]}.items():
+        file = tmp_path / f"{name}.csv"
+        done = songrank("recommend", tmp_path / "run", *more, "-o", file, "-k", 2, "--with-seen")
+        assert done.returncode == 0, done.stderr
+        best[name] = dict(pl.read_csv(file).group_by("visitor", maintain_order=True).agg("sku").rows())
+    assert {visitor: best["histories"][visitor] for visitor in best["known"]} == best["known"]
+
+
 def test_training_items_are_no_figure(songrank, run):
     done = songrank("evaluate", run, "--split", "train")
     assert done.returncode == 2

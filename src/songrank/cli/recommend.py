@@ -139,7 +139,8 @@ def _histories(
     if told.get("time", "auto") is None:  # without times in training
         usual[2] = None
     query, item, time = (own or other for own, other in zip(given, usual, strict=True))
-    options = ColumnOptions(query_column=query, item_column=item, label_column=None, time_column=time)
+    label = told.get("label") if told.get("label") in table.columns else None
+    options = ColumnOptions(query_column=query, item_column=item, label_column=label, time_column=time)
     try:
         names = Names.find(table.columns, options, table.name)
     except DataError as error:
@@ -152,7 +153,8 @@ def _histories(
     strange = int((folder.item_ids.find(list(log.item_ids)) < 0).sum())
     if strange:
         typer.echo(f"warning: {file}: {strange:,} of {len(log.item_ids):,} items are not known to the model", err=True)
-    return names.query, id_column(log.query_ids), table_histories(log, folder.item_ids, folder.info["duplicates"])
+    lists = table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
+    return names.query, id_column(log.query_ids), lists
 
 
 def _items(file: Path, called: str, known: "Ids", job: "Job", *, needed: bool) -> "pl.Series":

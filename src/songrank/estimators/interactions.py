@@ -39,7 +39,8 @@ class Interactions:
 
     def log(self) -> Log:
         """Rows by numbers of their users and items, in order or with times."""
-        collector = Collector(Names("user", "item", None, "time" if "time" in self.names else None))
+        label, time = (word if word in self.names else None for word in ("label", "time"))
+        collector = Collector(Names("user", "item", label, time))
         collector.add(self.prepared(), TABLE)
         return collector.finish()
 

@@ -216,7 +216,7 @@ class Recommender(RankingEstimator):
         """The k best items after each of these histories, for anybody, with a model that reads histories.
 
         Users in the table are answered by its rows alone, whether they were seen in fitting or not; they come in order
-        of their ids. Every row counts, whatever its label.
+        of their ids. Where the label of :meth:`fit` is there, rows that it would not count as relevant do not count.
 
         Args:
             histories: rows of user, item and perhaps time, called as in :meth:`fit` or by usual names; without times
@@ -233,12 +233,13 @@ class Recommender(RankingEstimator):
         frame, names = read_table(histories, HISTORY), self._interactions.names
         user, item, time = (names[word] if names.get(word) in frame.columns else "auto" for word in HISTORY)
         when = time if "time" in names else None  # without times in fitting
-        columns = ColumnOptions(query_column=user, item_column=item, label_column=None, time_column=when)
+        label = names["label"] if names.get("label") in frame.columns else None
+        columns = ColumnOptions(query_column=user, item_column=item, label_column=label, time_column=when)
         table = read_interactions(frame, None, columns)
         log = table.log()
         parts = recommend_after(
             folder,
-            table_histories(log, folder.item_ids, folder.info["duplicates"]),
+            table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating")),
             k,
             exclude_seen=exclude_seen,
             allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),

@@ -77,18 +77,21 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> tuple[ItemList
     return ItemLists(offsets(counts), item[order]), label[order]
 
 
-def table_histories(log: Interactions, items: Ids, kept: str = "keep") -> ItemLists:
+def table_histories(log: Interactions, items: Ids, kept: str = "keep", min_rating: float | None = None) -> ItemLists:
     """What each user of a table turned to, in order of time, or of its rows where it has no times.
 
-    Items that the model does not know are left out.
+    Items that the model does not know are left out, and where there are labels, rows that are not relevant by them.
 
     Args:
         log: rows of the table; users have the numbers of its ids.
         items: ids that the model knows.
         kept: which of a user's rows with one item count, one of ``KEPT``; where labels would decide, the last.
+        min_rating: the least label that is relevant; None for all above 0.
 
     """
     number = items.find(list(log.item_ids)).numpy()[log.item]
+    if log.label is not None:
+        number = np.where((log.label > 0) & (log.label >= (min_rating or 0.0)), number, -1)
     user, place = log.query.astype(np.int64), np.arange(number.shape[0])
     order = np.lexsort((place, user) if log.time is None else (place, log.time, user))
     order = order[number[order] >= 0]

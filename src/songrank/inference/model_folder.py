@@ -153,7 +153,8 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
     if (length := history_length(model)) is not None:
         known = dataset_histories(dataset, tuple(dataset))[0].shortened(length)
         histories = ItemLists(known.offsets, known.item.to(torch.int32))
-        info["duplicates"] = dataset.info["made"]["options"].get("duplicates", "keep")
+        made = dataset.info["made"]["options"]
+        info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
     save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
 
 
