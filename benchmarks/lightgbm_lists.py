@@ -76,6 +76,7 @@ def train(lightgbm: Any, fold: Fold, config: dict[str, float], seed: int, option
         "metric": "None",
         "bagging_freq": 1,
         "max_bin": options.bins,
+        "zero_as_missing": options.zero_as_missing,
         "seed": seed,
         "deterministic": True,
         "num_threads": options.threads,
@@ -98,17 +99,17 @@ def train(lightgbm: Any, fold: Fold, config: dict[str, float], seed: int, option
     )
 
 
-def write_run(folder: Path, fold: Fold, config: dict[str, float], seed: int, booster: Any) -> Evaluation:
+def write_run(folder: Path, fold: Fold, name: str, seed: int, notes: dict[str, Any], scores: Any) -> Evaluation:
     """The configuration and the evaluation on test, laid out as a run's."""
-    found = fold.evaluate("test", booster.predict(fold.parts["test"].features.float().numpy()))
+    found = fold.evaluate("test", scores)
     (folder / "evaluation").mkdir(parents=True, exist_ok=True)
     about: dict[str, Any] = {
-        "model": {"name": "lightgbm"},
+        "model": {"name": name},
         "loss": {"name": "lambdarank"},
         "data": str(fold.folder),
         "seed": seed,
     }
-    about["notes"] = {**config, "rounds": booster.best_iteration}  # what differs from fold to fold is one method still
+    about["notes"] = notes  # what differs from fold to fold is one method still
     (folder / "config.yaml").write_text(json.dumps(about, indent=2) + "\n")  # JSON is YAML
     report = {
         "split": "test",
@@ -132,6 +133,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the runs, fold1-seed0 and so on")
     parser.add_argument("--configurations", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--choosing", type=int, help="seeds by which a configuration is chosen; all by default")
+    parser.add_argument("--ensemble", type=Path, help="folder of runs too, of the mean of all seeds' scores: fold1, …")
+    parser.add_argument("--zero-as-missing", action="store_true", help="for data prepared with --missing zero")
     parser.add_argument("--same", action="store_true", help="one configuration for all folds")
     parser.add_argument("--rounds", type=int, default=1000, help="most trees")
     parser.add_argument("--patience", type=int, default=50, help="rounds without a better figure before it stops")
@@ -145,23 +149,33 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     folds = [Fold.open(folder) for folder in options.folds]
     configs = draw(options.configurations, seed=0)
-    value = np.zeros((len(folds), len(configs), options.seeds))
+    choosing = options.choosing or options.seeds
+    value = np.zeros((len(folds), len(configs), choosing))
     boosters: dict[tuple[int, int, int], Any] = {}
     for at in np.ndindex(value.shape):
         fold, config, seed = at
         boosters[at] = train(lightgbm, folds[fold], configs[config], seed, options)
         value[at] = boosters[at].best_score["valid_0"]["ndcg"]
-        if seed == options.seeds - 1:
+        if seed == choosing - 1:
             print(f"fold {fold + 1} {value[fold, config].mean():.4f} {json.dumps(configs[config])}", flush=True)
     mean = value.mean(-1)
     chosen = np.full(len(folds), mean.mean(0).argmax()) if options.same else mean.argmax(1)
     results = []
     for number, (fold_at, config_at) in enumerate(zip(folds, chosen.tolist(), strict=True)):
         print(f"fold {number + 1}: validation {mean[number, config_at]:.4f} {json.dumps(configs[config_at])}")
+        scores = []
         for seed in range(options.seeds):
             folder = options.output / f"fold{number + 1}-seed{seed}"
-            booster = boosters[number, config_at, seed]
-            results.append(list(write_run(folder, fold_at, configs[config_at], seed, booster).values.values()))
+            booster = boosters.get((number, config_at, seed)) or train(
+                lightgbm, fold_at, configs[config_at], seed, options
+            )
+            scores.append(booster.predict(fold_at.parts["test"].features.float().numpy()))
+            notes = {**configs[config_at], "rounds": booster.best_iteration}
+            found = write_run(folder, fold_at, "lightgbm", seed, notes, scores[-1])
+            results.append(list(found.values.values()))
+        if options.ensemble:
+            folder, notes = options.ensemble / f"fold{number + 1}", {"seeds": options.seeds}
+            write_run(folder, fold_at, "lightgbm-ensemble", 0, notes, np.mean(scores, 0))
     print("  ".join(f"{name} {mean:.4f}" for name, mean in zip(METRICS, np.mean(results, 0), strict=True)))
 
 

@@ -29,7 +29,7 @@ from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
 
 SMALL = {"model.hidden": [8], "warm_up.epochs": 2, "batch.queries": 4}
-PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "split": "given"}
+PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
 NAMES = ["bm25", "clicks", "age", "label"]  # the last one is also what a table calls its labels
 
 
@@ -89,6 +89,15 @@ def test_it_learns_what_there_is_to_learn(fitted):
     assert set(found.values) == {"ndcg@5", "mrr"}
     guess = noise.fit(X, Y, group=GROUP).evaluate(other, labels, lengths)
     assert found.values["ndcg@5"] > 0.9 > guess.values["ndcg@5"]
+
+
+def test_that_a_value_is_missing_can_be_learned():
+    noise = np.random.default_rng(5).normal(size=(len(X), 2))
+    noise[Y > 0, 0] = np.nan
+    model = ranker(epochs=40, learning_rate=2e-2)
+    assert model.fit(noise, Y > 0, group=GROUP).evaluate(noise, Y > 0, GROUP).values["ndcg@10"] == 1
+    unsaid = clone(model).set_params(data_options={"missing_flags": False}).fit(noise, Y > 0, group=GROUP)
+    assert unsaid.evaluate(noise, Y > 0, GROUP).values["ndcg@10"] < 0.98
 
 
 def test_ids_in_any_order_are_lengths_of_lists(tmp_path):

@@ -17,7 +17,9 @@ module = importlib.import_module("songrank.inference.documents")
 OPTIONS = {
     "plain": {},
     "transformed": {"standardise": True, "log_features": "auto", "missing": "mean"},
+    "flags": {"standardise": True, "missing": "mean", "missing_flags": True},
     "z": {"within_query": "z"},
+    "z-rank, flags": {"within_query": "z-rank", "standardise": True, "missing_flags": True},
     "z-rank": {"within_query": "z-rank", "standardise": True, "missing": "min"},
 }
 NAMES = ["price", "clicks", "age"]

@@ -21,7 +21,7 @@ from songrank.metrics import Evaluation, evaluate_lists
 from songrank.training.build import policies
 from songrank.training.loop import validation_name
 
-_PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "split": "given"}
+_PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
 _ROWS = 4096  # documents scored at once by a model that looks at each alone
 _TOLD = "ranker.json"
 
@@ -43,10 +43,10 @@ class DocumentRanker(RankingEstimator):
         callbacks: called with each epoch's line of the history, for your own logging.
         verbose: 0 for silence, 1 for a line at each look at validation.
 
-    Features are standardised, heavy-tailed ones after a logarithm, and a missing value (NaN) becomes the mean; all of
-    it is learned in ``fit`` and done again in ``predict``. The MLP scores each document alone. With
-    ``model="context-aware"`` or ``within_query`` a score depends on the other documents of its list, so that
-    ``predict`` needs to know the lists.
+    Features are standardised, heavy-tailed ones after a logarithm, and a missing value (NaN) becomes the mean, with a
+    column more that says where it was missing; all of it is learned in ``fit`` and done again in ``predict``. The MLP
+    scores each document alone. With ``model="context-aware"`` or ``within_query`` a score depends on the other
+    documents of its list, so that ``predict`` needs to know the lists.
 
     After fitting, besides what all estimators have: ``best_score_`` and ``evals_result_`` by name of the evaluation set
     and metric, ``best_iteration_``, ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.

@@ -53,9 +53,9 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
 
 
 def num_raw_features(folder: ModelFolder) -> int:
-    """How many features a document has in a file; the model may see each in two ways."""
-    told = folder.info["features"]
-    return int(told["count"]) // (2 if told.get("within_query") == "z-rank" else 1)
+    """How many features a document has in a file; the model may see each in two ways, and flags of missing ones."""
+    within = folder.info["features"].get("within_query")
+    return _transform(folder).num_given // (2 if within == "z-rank" else 1)
 
 
 def _transform(folder: ModelFolder) -> FeatureTransform:

@@ -31,7 +31,7 @@ def check_tables(folder: "ModelFolder") -> None:
         sound = sound and _sound_lists(folder.seen["offsets"], folder.seen["item"], users, items)
     if folder.histories is not None:
         sound = sound and _sound_lists(folder.histories.offsets, folder.histories.item, users, items)
-        sound = sound and info["duplicates"] in KEPT
+        sound = sound and info["duplicates"] in KEPT and isinstance(info.get("min_rating") or 0.0, int | float)
     if folder.words is not None:
         told = info["vocabulary"]
         sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
@@ -71,11 +71,14 @@ def _sound_ids(ids: Ids, count: int) -> bool:
 def _sound_documents(told: Mapping[str, Any], transform: Mapping[str, Any] | None) -> bool:
     """Whether new documents can be read as those of training were; synthetic ones have no transformation."""
     how, names = told.get("within_query", "none"), told.get("names")
-    raw = told["count"] // (2 if how == "z-rank" else 1)
+    given, sound = told["count"], True
     try:
-        sound = transform is None or FeatureTransform.from_json(transform).num_features == told["count"]
+        if transform is not None:
+            read = FeatureTransform.from_json(transform)
+            given, sound = read.num_given, read.num_features == told["count"]
     except DataError:
         return False
+    raw = given // (2 if how == "z-rank" else 1)
     sound = sound and how in ("none", "z", "rank", "z-rank")
     named = names is None or (isinstance(names, list) and len(names) == raw and all(isinstance(n, str) for n in names))
     return sound and named and told.get("first_index", 1) in (0, 1)

@@ -125,9 +125,8 @@ def _paper_changes(name: str, dataset: Dataset) -> tuple[str, ...]:
         changes.append("validation.every=1")
     if task == "search" and _source(name, dataset) != name:
         changes.append("evaluation.empty=skip")
-    if (
-        name in _SHORT_LISTS
-    ):  # taken whole: nothing to remember; and few: the recipe's 100 epochs of warm-up learn by heart
+    if name in _SHORT_LISTS:
+        # Taken whole, so there is nothing to remember; and few, so that 100 epochs of warm-up learn them by heart.
         changes += ["batch.length=all", "warm_up.loss.gamma=1.0", "warm_up.epochs=5", "warm_up.decay={}"]
         changes += ["fine_tuning.epochs=60", "fine_tuning.decay={30: 0.1}"]
     return (f"evaluation.metrics=[{', '.join(METRICS[task])}]", f"validation.metric={CHOSEN_BY[task]}", *changes)

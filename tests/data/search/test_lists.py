@@ -17,7 +17,7 @@ from songrank.data.search.transforms import FeatureTransform
 from tests.data.search.prepared import letor_line, lists_of, prepare_in, written
 
 NAN = float("nan")
-LEARNED = {"standardise": True, "log_features": "auto", "missing": "mean"}
+LEARNED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True}
 
 
 def some_lists(seed, queries, features=3, missing=0.1, start=0):

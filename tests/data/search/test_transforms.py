@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from sklearn.impute import MissingIndicator
 from sklearn.preprocessing import StandardScaler
 
 from songrank.data.errors import DataError
@@ -67,6 +68,35 @@ def test_missing_values_do_not_count_in_the_moments():
     assert fit(rows, standardise=True, missing="zero").apply(rows).tolist() == [[-1], [1], [-3]]
 
 
+def test_flags_say_what_was_missing_and_are_standardised_too():
+    rows = rows_of([2, 1, NAN], [4, 1, NAN], [NAN, 1, NAN], [NAN, 1, NAN])
+    plain, scaled = fit(rows, missing="min", flags=3), fit(rows, missing="min", flags=3, standardise=True)
+    assert plain.flags.tolist() == [0]  # the second is never missing, the third always
+    assert plain.apply(rows).tolist() == [[2, 1, 0, 0], [4, 1, 0, 0], [2, 1, 0, 1], [2, 1, 0, 1]]
+    assert scaled.apply(rows)[:, 3].tolist() == [-1, -1, 1, 1]
+    assert (plain.num_given, plain.num_features) == (3, 4)
+    assert plain.apply(rows_of([7, NAN, 5])).tolist() == [[7, 1, 5, 0]]
+
+
+def test_only_the_first_features_have_flags_if_so_wanted():
+    rows = rows_of([1, NAN, NAN], [NAN, 2, 3])
+    assert [fit(rows, flags=count).flags.tolist() for count in range(4)] == [[], [0], [0, 1], [0, 1, 2]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    rows=arrays.arrays(np.float32, st.tuples(st.integers(1, 30), st.integers(1, 4)), elements=VALUES),
+    cuts=st.lists(st.integers(0, 30), max_size=3),
+)
+def test_flags_are_scikit_learns_indicators(rows, cuts):
+    count = rows.shape[1]
+    transform = FeatureTransform.fit(np.split(rows, sorted(cuts)), count, flags=count)
+    indicator = MissingIndicator(features="missing-only").fit(rows)
+    wanted = [at for at in indicator.features_ if not np.isnan(rows[:, at]).all()]
+    assert transform.flags.tolist() == wanted
+    assert (transform.apply(rows)[:, count:] == np.isnan(rows[:, wanted])).all()
+
+
 def test_the_mean_that_fills_is_taken_after_the_logarithm():
     rows = rows_of([0], [np.e - 1], [NAN])
     assert fit(rows, log_features="all", missing="mean").apply(rows)[2] == pytest.approx(0.5)
@@ -125,16 +155,18 @@ def test_standardisation_is_scikit_learns(rows):
 
 
 @pytest.mark.parametrize("log_features", ["none", "auto", "all"])
-def test_json_keeps_every_bit(log_features):
+@pytest.mark.parametrize("flags", [0, 3])
+def test_json_keeps_every_bit(log_features, flags):
     generator = np.random.default_rng(0)
     rows = np.exp(generator.normal(size=(500, 5)) * 3).astype(np.float32)
     rows[generator.random(rows.shape) < 0.1] = NAN
-    transform = fit(rows, standardise=True, log_features=log_features, missing="mean")
+    transform = fit(rows, standardise=True, log_features=log_features, missing="mean", flags=flags)
     again = FeatureTransform.from_json(json.loads(json.dumps(transform.to_json())))
     assert again.apply(rows).tobytes() == transform.apply(rows).tobytes()
 
 
 GOOD = {"log": [1], "mean": [0.0, 1.0], "scale": [1.0, 2.0], "missing": [0.0, 0.0]}
+FLAGGED = {"mean": [0.0, 1.0, 0.5], "scale": [1.0, 2.0, 0.5]}
 
 
 @pytest.mark.parametrize(
@@ -152,10 +184,18 @@ GOOD = {"log": [1], "mean": [0.0, 1.0], "scale": [1.0, 2.0], "missing": [0.0, 0.
         {"scale": [1.0, -1.0]},
         {"missing": [NAN, 0.0]},
         {"missing": None},
+        {"missing": [0.0]},
+        {"flags": [0]},
+        {"flags": [2], **FLAGGED},
+        {"flags": [0, 0], **FLAGGED},
+        {"flags": ["a"], **FLAGGED},
+        {"flags": None, **FLAGGED},
+        FLAGGED,
     ],
 )
 def test_json_that_describes_no_transformation(change):
     FeatureTransform.from_json(GOOD)
+    FeatureTransform.from_json({**GOOD, **FLAGGED, "flags": [1]})
     with pytest.raises(DataError, match="does not describe"):
         FeatureTransform.from_json({**GOOD, **change})
 

@@ -78,3 +78,11 @@ def test_what_is_held_out_changes_nothing_in_training(tmp_path):
     ]
     assert torch.equal(sets[0]["train"].features, sets[1]["train"].features)
     assert sets[0].info["transform"] == sets[1].info["transform"]
+
+
+def test_flags_of_missing_values_stand_once_beside_scores_and_ranks(tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:3 2:NULL\n0 qid:1 1:5 2:4\n0 qid:2 1:2 2:7\n")
+    options = {"validation": 0, "test": 0, "within_query": "z-rank", "missing_flags": True}
+    dataset = prepare("letor", tmp_path / "a.txt", tmp_path / "set", **options)
+    assert dataset["train"].features.tolist() == [[-1, 0, -1, 0, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]]
+    assert (dataset.info["features"]["count"], dataset.info["transform"]["flags"]) == (5, [1])

@@ -45,6 +45,9 @@ class ListOptions(QuerySplitOptions):
     missing: Missing = Field(
         "zero", description="for unknown values: 0, or the training split's mean or smallest value"
     )
+    missing_flags: bool = Field(
+        False, description="a column more for each feature that is unknown in some training rows: 1 there, else 0"
+    )
     within_query: WithinQuery = Field(
         "none", description="compare with the query's other documents: z-scores, ranks, or both (twice the features)"
     )
@@ -141,6 +144,7 @@ def _fit(features: ListFeatures, options: ListOptions) -> FeatureTransform:
         standardise=options.standardise,
         log_features=options.log_features,
         missing=options.missing,
+        flags=features.store.num_features if options.missing_flags else 0,
     )
 
 
@@ -199,7 +203,7 @@ class _Transformed:
     dtype: np.dtype[Any]
 
     def pieces(self) -> Pieces:
-        return Pieces((self.features.rows.shape[0], self.features.num_features), self.dtype, self)
+        return Pieces((self.features.rows.shape[0], self.transform.num_features), self.dtype, self)
 
     def __iter__(self) -> Iterator[Array]:
         for chunk in self.features.chunks():

@@ -1,4 +1,4 @@
-"""What is done to features before a model sees them: logarithm, values for what is missing, standardisation.
+"""What is done to features before a model sees them: logarithm, values and flags for what is missing, standardisation.
 
 All of it is learned from training rows alone, and written down, so that new documents can be treated alike.
 """
@@ -62,11 +62,14 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class FeatureTransform:
-    """(fill(log(x)) − mean) / scale, feature by feature, in this order.
+    """([fill(log(x)), flags(x)] − mean) / scale, column by column, in this order.
+
+    A flag is 1 where a feature is missing and 0 where it is known. Flags are columns of their own, after the features.
 
     Args:
         log: which features are replaced by log(1 + x); by −log(1 − x) where they are negative.
         missing: what stands for a missing value, after the logarithm.
+        flags: numbers of the features that have a flag.
         mean: what is subtracted; 0 without standardisation.
         scale: what is divided by; 1 without standardisation, and for features that never change in training.
 
@@ -77,11 +80,14 @@ class FeatureTransform:
     >>> again = FeatureTransform.from_json(transform.to_json())
     >>> again.apply(np.array([[2.0, 7.0]], np.float32)).tolist()
     [[0.0, 2.0]]
+    >>> FeatureTransform.fit([rows], 2, flags=2).apply(rows).tolist()
+    [[1.0, 5.0, 0.0], [3.0, 0.0, 1.0]]
 
     """
 
     log: Array
     missing: Array
+    flags: Array
     mean: Array
     scale: Array
 
@@ -94,6 +100,7 @@ class FeatureTransform:
         standardise: bool = False,
         log_features: LogFeatures = "none",
         missing: Missing = "zero",
+        flags: int = 0,
     ) -> Self:
         """Learn from training rows, which come in blocks [rows, features] with NaN for missing values.
 
@@ -103,12 +110,14 @@ class FeatureTransform:
             standardise: to mean 0 and deviation 1.
             log_features: all of them, none, or ("auto") those never negative whose largest value exceeds ten means.
             missing: 0, or the mean or the smallest of the values that are known.
+            flags: so many features, the first ones, have a flag if they are known in some rows and missing in others.
 
         """
-        plain, logged = Moments(num_features), Moments(num_features)
-        nothing_to_learn = not standardise and log_features == "none" and missing == "zero"
+        plain, logged, count = Moments(num_features), Moments(num_features), 0
+        nothing_to_learn = not standardise and log_features == "none" and missing == "zero" and not flags
         for block in () if nothing_to_learn else blocks:
             rows = np.asarray(block, np.float64)
+            count += rows.shape[0]
             plain.add(rows)
             if log_features != "none":
                 logged.add(_signed_log(rows))
@@ -123,25 +132,36 @@ class FeatureTransform:
         constant = low == chosen("high")
         mean = np.where(constant, low, chosen("mean"))  # the mean of equal values is rounded, and these shall become 0
         fill = np.where(known, {"zero": np.zeros(num_features), "mean": mean, "min": low}[missing], 0.0)
+        flagged = np.flatnonzero(known & (plain.count < count) & (np.arange(num_features) < flags))
         if not standardise:
-            return cls(log, fill, np.zeros(num_features), np.ones(num_features))
+            return cls(log, fill, flagged, *_unchanged(num_features + flagged.shape[0]))
         scale = np.where(constant | (deviation == 0), 1.0, deviation)
-        return cls(log, fill, np.where(known, mean, 0.0), scale)
+        share = 1 - plain.count[flagged] / max(count, 1)
+        scales = np.concatenate([scale, np.sqrt(share * (1 - share))])
+        return cls(log, fill, flagged, np.concatenate([np.where(known, mean, 0.0), share]), scales)
 
     @property
     def num_features(self) -> int:
-        """How many features a row has."""
+        """How many columns a row has afterwards, flags too."""
         return int(self.mean.shape[0])
+
+    @property
+    def num_given(self) -> int:
+        """How many features a row has before."""
+        return int(self.missing.shape[0])
 
     def apply(self, rows: Array, dtype: Any = np.float32) -> Array:
         """Transform rows [rows, features] with NaN for missing values; what does not fit ``dtype`` is refused."""
-        if rows.ndim != 2 or rows.shape[1] != self.num_features:
+        if rows.ndim != 2 or rows.shape[1] != self.num_given:
             found = f"features of shape {list(rows.shape)}"
-            raise DataError(found, f"expected [documents, {self.num_features}], as in training")
+            raise DataError(found, f"expected [documents, {self.num_given}], as in training")
         values = np.array(rows, np.float64)
         if self.log.any():
             np.copyto(values, _signed_log(values), where=self.log)
-        np.copyto(values, self.missing, where=np.isnan(values))
+        unknown = np.isnan(values)
+        np.copyto(values, self.missing, where=unknown)
+        if self.flags.size:
+            values = np.concatenate([values, unknown[:, self.flags]], axis=1)
         if self.mean.any():
             values -= self.mean
         if (self.scale != 1).any():
@@ -158,26 +178,33 @@ class FeatureTransform:
 
     def to_json(self) -> dict[str, list[float]]:
         """What ``dataset.json`` says under ``transform``; features are numbered from 0."""
-        return {
+        told = {
             "log": np.flatnonzero(self.log).tolist(),
             "mean": self.mean.tolist(),
             "scale": self.scale.tolist(),
             "missing": self.missing.tolist(),
         }
+        return told | {"flags": self.flags.tolist()} if self.flags.size else told
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The way back from :meth:`to_json`."""
         try:
             mean, scale, missing = (np.asarray(content[key], np.float64) for key in ("mean", "scale", "missing"))
-            log = np.isin(np.arange(mean.shape[0]), content["log"])
-            sound = log.sum() == len(content["log"]) and np.isfinite(np.stack([mean, scale, missing])).all()
-            sound = sound and mean.ndim == 1 and bool((scale > 0).all())
+            log, flagged = (np.isin(np.arange(missing.shape[0]), content.get(key, [])) for key in ("log", "flags"))
+            flags = np.flatnonzero(flagged)
+            sound = log.sum() == len(content["log"]) and flags.tolist() == list(content.get("flags", []))
+            sound = sound and missing.ndim == 1 and mean.shape == scale.shape == (missing.shape[0] + flags.shape[0],)
+            sound = sound and bool(np.isfinite(np.concatenate([mean, scale, missing])).all() and (scale > 0).all())
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             sound = False
         if not sound:
             raise DataError("transform does not describe a transformation of features", "prepare the data set again")
-        return cls(log, missing, mean, scale)
+        return cls(log, missing, flags, mean, scale)
+
+
+def _unchanged(columns: int) -> tuple[Array, Array]:
+    return np.zeros(columns), np.ones(columns)
 
 
 def _signed_log(rows: Array) -> Array:
