@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,6 +21,7 @@ from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, 
 from songrank.inference.model_folder import ModelFolder, open_model
 from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
+from songrank.training.ensemble import make_ensemble
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe
 from songrank.training.run import Run
@@ -66,6 +68,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         learning_rate: float | None = None,
         options: Mapping[str, Any] | None = None,
         data_options: Mapping[str, Any] | None = None,
+        members: int = 1,
         random_state: int | None = 0,
         device: str = "auto",
         folder: str | None = None,
@@ -79,6 +82,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.options = options
         self.data_options = data_options
+        self.members = members
         self.random_state = random_state
         self.device = device
         self.folder = folder
@@ -125,6 +129,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         One fit at a time in a process, since torch's random numbers are the process's; they are as before afterwards.
         """
         self._recipe(Path("data"), *more)  # a mistake in it is found before the data is read
+        members = self._check_members()
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             dataset = prepare(
                 kind, source, work / "data", **{**options, **(self.data_options or {}), "overwrite": True}
@@ -138,7 +143,26 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             run.finish()
             self._take(run)
             self._say(run.trainer.better_before())
+            if members > 1:
+                self._join_members(run, members, work)
         return run
+
+    def _check_members(self) -> int:
+        if isinstance(self.members, bool) or not isinstance(self.members, Integral) or self.members < 1:
+            raise UserError(f"members is {shown(self.members)}; expected a whole number of at least 1")
+        return int(self.members)
+
+    def _join_members(self, first: Run, members: int, work: Path) -> None:
+        """Train again with the next seeds; the mean of all is the model."""
+        places = [first.directory.path]
+        for number in range(1, members):
+            recipe = first.recipe.model_copy(update={"seed": (first.recipe.seed + number) % 2**32})
+            places.append(work / f"run-{number}")
+            more = {"observe": self._observe, "warn": self._say}
+            Run.begin(recipe, places[-1], overwrite=True, **more).finish()
+        self.evaluation_ = make_ensemble(places, work / "ensemble", device=self.device, overwrite=True)
+        self.folder_ = open_model(work / "ensemble", choose_device(self.device))
+        self.recipe_ = first.recipe.model_copy(update={"members": members})
 
     def _take(self, run: Run) -> None:
         """Keep what a finished run gave."""

@@ -37,6 +37,7 @@ class DocumentRanker(RankingEstimator):
         learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
         data_options: of ``songrank data prepare feature-table``: ``{"within_query": "z-rank", "validation": 0.1}``.
+        members: so many models, from seeds that follow one another; the mean of their scores counts.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
         folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
@@ -140,7 +141,7 @@ class DocumentRanker(RankingEstimator):
         key, stage = validation_name(metric, "all"), self.history_[-1]["stage"]
         looks = [(line["epoch"], line[key]) for line in self.history_ if line["stage"] == stage and key in line]
         self._note(name, self.evaluation_.pop("validation"))
-        if looks:
+        if looks and self.recipe_.members is None:
             self.best_iteration_, best = max(looks, key=lambda look: look[1])
             self.best_score_[name][metric] = best
             self.evals_result_[name] = {metric: [value for _, value in looks]}

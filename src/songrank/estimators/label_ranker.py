@@ -38,6 +38,7 @@ class LabelRanker(RankingEstimator):
         learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [256]}``.
         data_options: of ``songrank data prepare label-table``, for texts ``xmc-text``: ``{"validation": 0.2}``.
+        members: so many models, from seeds that follow one another; the mean of their scores counts.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
         folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.

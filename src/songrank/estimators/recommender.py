@@ -14,6 +14,7 @@ from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.storage import Array
 from songrank.data.tables.columns import LABEL_EXPECTED, read_column, read_labels
 from songrank.data.tables.frames import TABLE, to_polars
+from songrank.errors import UserError
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_relevance
 from songrank.estimators.interactions import (
@@ -61,6 +62,7 @@ class Recommender(RankingEstimator):
         item: column of items.
         label: column of ratings, graded or fractional; without one every row counts alike.
         time: column of times; without one rows are in order of time.
+        members: so many models, from seeds that follow one another; the mean of their scores counts.
         random_state: seed of everything random.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
         folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
@@ -96,6 +98,7 @@ class Recommender(RankingEstimator):
         item: str = "auto",
         label: str | None = "auto",
         time: str | None = "auto",
+        members: int = 1,
         random_state: int | None = 0,
         device: str = "auto",
         folder: str | None = None,
@@ -110,6 +113,7 @@ class Recommender(RankingEstimator):
             learning_rate=learning_rate,
             options=options,
             data_options=data_options,
+            members=members,
             random_state=random_state,
             device=device,
             folder=folder,
@@ -151,6 +155,8 @@ class Recommender(RankingEstimator):
         """
         if not hasattr(self, "folder_"):
             return self.fit(interactions, y)
+        if self.recipe_.members is not None:
+            raise UserError(f"members was {self.recipe_.members} in fit, and partial_fit goes on with one; fit anew")
         if self._past is None:
             raise DataError("the interactions of earlier fits were not saved", "save with data=True, or fit anew")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
@@ -162,7 +168,7 @@ class Recommender(RankingEstimator):
         columns = {"query_column": "user", "item_column": "item"}
         run = self._fit("interactions", interactions.prepared(), columns, *changes, past=past)
         self._interactions: Interactions = interactions
-        self._past: Past | None = Past.of(run.trainer, run.dataset)
+        self._past: Past | None = None if self.recipe_.members else Past.of(run.trainer, run.dataset)
 
     def _columns(self) -> ColumnOptions:
         return ColumnOptions(
