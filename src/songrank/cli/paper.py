@@ -87,6 +87,7 @@ def paper(
     sets = DataSets(given, output, quick=quick, report=view.note)
     plan = Plan(quick, on, sets, tuple(range(seeds or (2 if quick else 3))))
     options = _words(output, data or [], quick, device, seeds)
+    store = Store(output / "cells", view.warn)
     with alone(output / ".songrank-paper", "written"), stoppable(_stop) as received:
         try:
             with Workers(jobs) as workers, view.shown():
@@ -96,8 +97,9 @@ def paper(
                     _show(experiment, done, plan, view, output, options)
                     write_report(output, list(EXPERIMENTS), view.warn)
 
-                run_cells(chosen, plan, Store(output / "cells", view.warn), workers, view, show)
+                run_cells(chosen, plan, store, workers, view, show)
         except KeyboardInterrupt:
+            store.sweep()
             typer.echo(f"stopped, {view.told()}; run the same command again to go on", err=True)
             sys.exit(128 + (received[0] if received else 2))
     place = output / "report.html"

@@ -4,7 +4,7 @@ import fcntl
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ _ROOM = "free space or choose another place with -o"
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or as it was before, however this process ends."""
+    """Write a file so that it is there whole or as it was before, however this process ends.
+
+    What was begun goes when it fails or is interrupted; only a process that is killed outright leaves it behind.
+    """
     data = content.encode() if isinstance(content, str) else content
     new = file.parent / f"{NEW}{file.name}"
     try:
@@ -25,8 +28,12 @@ def write_whole(file: Path, content: str | bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         new.replace(file)
-    except OSError as error:
-        raise not_written(file, error) from None
+    except BaseException as error:
+        with suppress(OSError):
+            new.unlink()
+        if isinstance(error, OSError):
+            raise not_written(file, error) from None
+        raise
 
 
 def not_written(file: Path, error: Exception) -> DataError:

@@ -20,7 +20,7 @@ import torch
 
 from songrank import __version__
 from songrank.data.errors import DataError
-from songrank.data.files import not_written, plain, write_whole
+from songrank.data.files import NEW, not_written, plain, write_whole
 from songrank.data.storage import read_json
 from songrank.paper.experiment import Cell, Experiment, Plan
 from songrank.paper.workers import Workers, cores
@@ -54,6 +54,11 @@ class Store:
     def folder(self, cell: Cell) -> Path:
         """The folder of a cell, which need not be there yet."""
         return self.path / cell.key
+
+    def sweep(self) -> None:
+        """Remove what processes that were ended left half-written."""
+        for left in self.path.glob(f"*/{NEW}*"):
+            left.unlink(missing_ok=True)
 
     def read(self, cell: Cell) -> Done | None:
         """What is known of a cell; None if it is to be done, also because its file is damaged, which is said."""

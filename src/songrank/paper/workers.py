@@ -51,9 +51,13 @@ class Workers:
         if self._pool is None:
             return
         if kind is not None:
-            for child in multiprocessing.active_children():
-                if child.pid not in self._others:
-                    child.terminate()
+            own = [child for child in multiprocessing.active_children() if child.pid not in self._others]
+            for child in own:
+                child.terminate()
+            for child in own:  # so that nothing is written any more when this returns
+                child.join(10)
+                child.kill()  # of one that has ended, nothing
+                child.join()
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def do(
