@@ -1,5 +1,6 @@
 """Recipes with a model of histories: what losses are told, what a step may take, and a run that is killed."""
 
+import hashlib
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from songrank.training.feeds import make_feed
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe
 from songrank.training.run import Run, evaluate_run
+from songrank.training.run_directory import fingerprint
 
 MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
 ITEMS = 15
@@ -97,6 +99,25 @@ def test_every_loss_trains_it(data, loss, batch):
     trainer.run()
     assert not torch.equal(before["item.weight"], trainer.model.item.weight)
     assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+
+
+def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
+    """Checkpoints name their recipe; one without a word for ``following`` or ``members`` is the same recipe."""
+    plain, dataset = recipe(data, warm_up={"epochs": 1, "loss": "softmax"}), open_dataset(data)
+    elsewhere = {"title", "data", "prepare", "device", "evaluation", "members"}
+    before = plain.model_dump(mode="json", exclude=dict.fromkeys(elsewhere, True) | {"batch": {"following"}})
+    owner = hashlib.sha256((json.dumps(before, sort_keys=True) + fingerprint(dataset)).encode()).hexdigest()
+    with monkeypatch.context() as older:
+        older.setattr(Run, "_owner", lambda run: owner)
+        run = Run.begin(plain, tmp_path / "run")
+        run.trainer.tick = run.trainer.stop
+        assert not run.finish()
+    warned = []
+    again = Run.resume(tmp_path / "run", warn=warned.append)
+    assert again.finish()
+    assert warned == []
+    more = recipe(data, batch={"queries": 16, "irrelevant": "all", "following": 2})
+    assert Run.begin(more, tmp_path / "more")._owner() != Run.begin(recipe(data), tmp_path / "one")._owner()
 
 
 @pytest.mark.parametrize("following", [1, 3])

@@ -21,7 +21,7 @@ from songrank.training.recipe import Recipe, WarmUp
 from songrank.training.stages import Stage
 
 _SLATE_BYTES = 2**28
-"""Of scores over histories that are made at a time; with what losses make of them a step takes some ten times that."""
+"""Of scores over histories that are made at a time; what losses make of them takes several times as much."""
 
 
 def choose_device(word: str) -> torch.device:

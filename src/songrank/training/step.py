@@ -117,6 +117,9 @@ class PlainStep:
 class StepInParts(PlainStep):
     """The same step, some queries at a time: memory is that of ``stage.at_once`` queries, the gradient that of all."""
 
+    shown: Tensor
+    """The objective of the epoch's last batch."""
+
     def epoch(self) -> Iterator[None]:
         """Do the steps that are left of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
