@@ -6,6 +6,15 @@
 Each quoted word is a grid: alternatives are separated by commas. Runs that are finished already are left alone, those
 that were stopped are gone on with, so the same command twice does nothing twice. The table at the end shows the first
 of the splits; what is measured on the others is written into the runs and not shown, so that it cannot be chosen by.
+
+A whole study is three rounds in one command:
+
+    python benchmarks/study.py movielens-1m -o studies/ml-1m --seeds 100 --best 4 --again 101,102 --report 0,1,2 \
+        "loss=song loss.gamma=0.1,0.3" "loss=bce fine_tuning.learning_rate=1e-3,2e-3"
+
+Every setting of a grid with the seeds of --seeds; the --best of each grid with those of --again too; the best one of each
+grid, by the mean over these seeds, with those of --report, which are new, into the folder `report` within. Only these
+are evaluated on test. What is best is the mean of the --metric on validation; several are averaged.
 """
 
 from __future__ import annotations
@@ -16,14 +25,29 @@ import json
 import multiprocessing
 import re
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from songrank.errors import UserError
 
 
-def grid(text: str) -> list[list[str]]:
+@dataclass
+class Setting:
+    """One combination of a grid, and what its seeds gave."""
+
+    grid: int
+    changes: list[str]
+    metrics: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def mean(self, name: str) -> float:
+        return sum(metrics[name] for metrics in self.metrics) / len(self.metrics)
+
+
+def combinations(text: str) -> list[list[str]]:
     """All combinations of one grid: ``"a=1,2 b=3"`` → [[a=1, b=3], [a=2, b=3]]."""
     choices = []
     for word in text.split():
@@ -58,6 +82,53 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
     return {"changes": changes, "metrics": found, "seconds": time.monotonic() - begun}
 
 
+class Study:
+    """A pool of processes, and what came of the runs."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.begun = options, time.monotonic()
+        self.pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
+
+    def run(self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...]) -> None:
+        """Run these settings with these seeds, or as they are if there are none."""
+        seconds = self.options.limit
+        jobs = {
+            self.pool.submit(run_one, self.options.recipe, changes, output, splits, self.options.threads): setting
+            for setting in settings
+            for changes in ([[*setting.changes, f"seed={seed}"] for seed in seeds] if seeds else [setting.changes])
+        }
+        for done in as_completed(jobs):
+            if done.cancelled():
+                continue
+            row, setting = done.result(), jobs[done]
+            print(f"{time.monotonic() - self.begun:6.0f} s  {json.dumps(row)}", flush=True)
+            if "error" not in row:
+                setting.metrics.append(row["metrics"])
+                setting.seconds = max(setting.seconds, row["seconds"])
+            if time.monotonic() - self.begun > seconds:
+                for job in jobs:
+                    job.cancel()
+
+    def show(self, settings: list[Setting], split: str) -> None:
+        """The settings, the best first."""
+        for setting in self.ranked(settings):
+            figures = "  ".join(f"{name} {setting.mean(name):.4f}" for name in setting.metrics[0])
+            seeds = f"{len(setting.metrics)} seeds  " if len(setting.metrics) > 1 else ""
+            print(f"{split} {figures}  {seeds}{setting.seconds:5.0f} s  {' '.join(setting.changes)}")
+
+    def ranked(self, settings: list[Setting]) -> list[Setting]:
+        """By the mean of the metrics; those of most seeds first."""
+        good = [setting for setting in settings if setting.metrics]
+        if not good:
+            return []
+        names = self.options.metric.split(",") if self.options.metric else [next(iter(good[0].metrics[0]))]
+        return sorted(good, key=lambda found: (-len(found.metrics), -sum(found.mean(name) for name in names)))
+
+    def by_grid(self, settings: list[Setting]) -> Iterator[list[Setting]]:
+        for number in sorted({setting.grid for setting in settings}):
+            yield self.ranked([setting for setting in settings if setting.grid == number])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
@@ -66,31 +137,30 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--splits", default="validation")
-    parser.add_argument("--metric", default="")
+    parser.add_argument("--metric", default="", help="what settings are ranked by; the first one if not given")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no more is begun")
+    parser.add_argument("--seeds", default="", help="of every setting; else as the grids say")
+    parser.add_argument("--best", type=int, default=4, help="settings of each grid that are run again")
+    parser.add_argument("--again", default="", help="further seeds of the best")
+    parser.add_argument("--report", default="", help="seeds of the best one of each grid, evaluated on test too")
     options = parser.parse_intermixed_args()
-    jobs = [combination for text in options.grids for combination in grid(text)]
+    settings = [
+        Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)
+    ]
     splits = tuple(options.splits.split(","))
-    rows: list[dict[str, Any]] = []
-    begun = time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        waiting = {
-            pool.submit(run_one, options.recipe, job, options.output, splits, options.threads): job for job in jobs
-        }
-        for done in as_completed(waiting):
-            if done.cancelled():
-                continue
-            rows.append(done.result())
-            print(f"{time.monotonic() - begun:6.0f} s  {json.dumps(rows[-1])}", flush=True)
-            if time.monotonic() - begun > options.limit:
-                pool.shutdown(wait=False, cancel_futures=True)
-    good = [row for row in rows if "error" not in row]
-    if good:
-        metric = options.metric or next(iter(good[0]["metrics"]))
-        for row in sorted(good, key=lambda row: -row["metrics"][metric]):
-            figures = "  ".join(f"{name} {value:.4f}" for name, value in row["metrics"].items())
-            print(f"{splits[0]} {figures}  {row['seconds']:5.0f} s  {' '.join(row['changes'])}")
+    study = Study(options)
+    with study.pool:
+        study.run(settings, options.seeds.split(",") if options.seeds else [], options.output, splits)
+        if options.again:
+            best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
+            study.run(best, options.again.split(","), options.output, splits)
+        for grid in study.by_grid(settings):
+            study.show(grid, splits[0])
+        if options.report:
+            chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]
+            output = str(Path(options.output) / "report")
+            study.run(chosen, options.report.split(","), output, ("validation", "test"))
+            study.show(chosen, "validation, seeds of the report:")
 
 
 if __name__ == "__main__":

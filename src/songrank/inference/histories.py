@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor
 from songrank._csr import offsets, segment_rows
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.ids import Ids
-from songrank.data.recommendation.catalogue import Interactions
+
+if TYPE_CHECKING:
+    from songrank.data.recommendation.catalogue import Interactions
 
 KEPT = ("last", "first", "max", "keep", "error")
 """Which of a user's rows with one item preparation keeps: its option ``duplicates``."""
@@ -77,7 +80,7 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> tuple[ItemList
     return ItemLists(offsets(counts), item[order]), label[order]
 
 
-def table_histories(log: Interactions, items: Ids, kept: str = "keep", min_rating: float | None = None) -> ItemLists:
+def table_histories(log: "Interactions", items: Ids, kept: str = "keep", min_rating: float | None = None) -> ItemLists:
     """What each user of a table turned to, in order of time, or of its rows where it has no times.
 
     Items that the model does not know are left out, and where there are labels, rows that are not relevant by them.
