@@ -144,9 +144,7 @@ def main() -> None:
     parser.add_argument("--again", default="", help="further seeds of the best")
     parser.add_argument("--report", default="", help="seeds of the best one of each grid, evaluated on test too")
     options = parser.parse_intermixed_args()
-    settings = [
-        Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)
-    ]
+    settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
     splits = tuple(options.splits.split(","))
     study = Study(options)
     with study.pool:

@@ -396,7 +396,9 @@ def test_neural_ndcg_has_a_finite_gradient_whatever_the_number_of_padded_columns
 
 # ---- comparing relevant items alone
 
-BY_COLUMN = [loss for loss in LOSSES if loss.name.split("-")[0] in ("ranknet", "lambdarank", "approx", "gumbel")]
+BY_COLUMN = [
+    loss for loss in LOSSES if loss.name.split("-")[0] in ("ranknet", "lambdarank", "approx", "gumbel", "softmax")
+]
 every_loss_by_column = pytest.mark.parametrize("loss", BY_COLUMN, ids=lambda loss: loss.name)
 
 

@@ -55,6 +55,39 @@ def test_rows_and_windows_are_those_of_plain_loops(length):
     slate.check()
 
 
+def test_random_windows_are_as_long_anywhere_and_each_place_is_as_likely():
+    sampler, epochs = build(3, windows="random", seed=7), 2000
+    users = [0, 2, 3]
+    begins = {user: [] for user in users}
+    for epoch in range(epochs):
+        slate = sampler.draw(users, epoch=epoch)
+        assert torch.equal(slate.query, sampler.draw(users, epoch=epoch).query)
+        held = slate.query.tolist()
+        for user in users:
+            first = sum(map(len, ROWS[:user]))
+            own = [entry - first for entry in held if first <= entry < first + len(ROWS[user])]
+            assert own == list(range(own[0], own[0] + min(3, len(ROWS[user]))))
+            begins[user].append(own[0])
+        assert slate.column.squeeze(1).tolist() == [sampler.histories.item[entry] for entry in held]
+    for user, places in ((0, 3), (2, 1), (3, 6)):
+        for place in range(places):
+            chance = 1 / places
+            seen = begins[user].count(place) / epochs
+            assert abs(seen - chance) <= 4 * math.sqrt(chance * (1 - chance) / epochs)
+
+
+def test_parts_hold_each_user_once_in_as_many_rows_as_told():
+    sampler = build(4, irrelevant=5, windows="random")
+    users = torch.tensor([2, 0, 4, 3])
+    whole = sampler.draw(users)
+    for size, wanted in ((4, [4, 4, 3]), (8, [8, 3]), (3, [4, 4, 3]), (100, [11])):
+        parts = list(sampler.parts(users, size))
+        assert [len(part.query) for part in parts] == wanted
+        assert sorted(torch.cat([part.query for part in parts]).tolist()) == sorted(whole.query.tolist())
+        for part in parts:
+            assert torch.equal(part.item[0, 1:], whole.item[0, 1:])  # what the batch shares
+
+
 def test_every_user_with_a_history_comes_once_an_epoch_and_a_state_goes_on():
     sampler = build(queries_per_batch=2, irrelevant=5)
     first = [slate.query.tolist() for slate in sampler]

@@ -27,11 +27,11 @@ def folder(tmp_path_factory):
     return made
 
 
-def build(folder, model_seed=0):
+def build(folder, model_seed=0, **told):
     torch.manual_seed(model_seed)
     dataset = open_dataset(folder)
     model = SequenceModel(dataset.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
-    return make_feed(dataset, model=model), model
+    return make_feed(dataset, model=model, **told), model
 
 
 @pytest.mark.parametrize("candidates", ["all", 4])
@@ -60,6 +60,25 @@ def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
         history = feed.histories.item[begin:entry].long().unsqueeze(0)
         wanted = model(history, slate.item[[row if irrelevant != "all" else 0]])
         torch.testing.assert_close(scores[[row]], wanted)
+
+
+def test_a_row_of_a_random_window_is_scored_after_what_is_in_it(folder):
+    feed, model = build(folder, windows="random")
+    model = model.double().eval()
+    sampler = SequenceSampler(feed.users, feed.histories, 3, queries_per_batch=40, windows="random", seed=5)
+    feed.length = 3
+    moved = 0
+    for epoch in range(4):
+        slate = sampler.draw(range(40), epoch=epoch)
+        scores = feed.scores(model, slate)
+        user = torch.searchsorted(feed.histories.offsets, slate.query, right=True) - 1
+        for row, (owner, entry) in enumerate(zip(user.tolist(), slate.query.tolist(), strict=True)):
+            last = int(slate.query[user == owner].max())
+            begin = max(int(feed.histories.offsets[owner]), last - 3)
+            history = feed.histories.item[begin:entry].long().unsqueeze(0)
+            torch.testing.assert_close(scores[[row]], model(history, slate.item))
+            moved += last < int(feed.histories.offsets[owner + 1]) - 1
+    assert moved > 100
 
 
 def test_validation_reads_training_and_test_reads_validation_too(folder):

@@ -38,8 +38,8 @@ def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
 
 def masked_log_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Log softmax over the items that are there; 0 at padding and in a list that holds nothing."""
-    lowest = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
-    lowest = torch.where(mask.any(-1, keepdim=True), lowest, 0.0)
+    nothing = torch.where(mask.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
+    lowest = torch.where(mask, scores, nothing)
     return torch.where(mask, torch.log_softmax(lowest, -1), 0.0)
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide
+from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide, take_items
 from songrank.functional.ranks import group_starts
 
 
@@ -18,15 +18,25 @@ def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     return reduce_lists(-(target * masked_log_softmax(scores, mask)).sum(-1), mask, reduction)
 
 
-def softmax_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def softmax_loss(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    column: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy −Σ_i (y_i / Σ y) ln softmax(s)_i; 0 for a list without relevant items.
+
+    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
+    for entries to ignore.
 
     >>> softmax_loss(torch.zeros(1, 4), torch.tensor([[3.0, 0.0, 1.0, 0.0]]))     # ln 4
     tensor(1.3863)
     """
     scores, labels, mask = prepare(scores, labels, mask)
-    log_likelihood = (labels * masked_log_softmax(scores, mask)).sum(-1)
-    return reduce_lists(-safe_divide(log_likelihood, labels.sum(-1)), mask, reduction)
+    label, log_chance = take_items(column, labels, masked_log_softmax(scores, mask))
+    return reduce_lists(-safe_divide((label * log_chance).sum(-1), label.sum(-1)), mask, reduction)
 
 
 def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:

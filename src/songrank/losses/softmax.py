@@ -20,4 +20,4 @@ class SoftmaxCE(ListLoss):
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
         mask = slate.mask.expand(slate.label.shape)
-        return softmax_loss(scores, slate.label, mask=mask, reduction="none")
+        return softmax_loss(scores, slate.label, mask=mask, column=slate.relevant_columns, reduction="none")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int, fail
+from songrank._checks import check_choice, check_int, fail
 from songrank._columns import check_same_length
 from songrank._csr import offsets as running_total
 from songrank._csr import segment_rows
@@ -19,7 +19,8 @@ from songrank.relevance import Relevance
 from songrank.sampling.slate_sampler import SlateSampler
 from songrank.slate import Slate
 
-_SHARED = 3  # SlateSampler's own keys are 0 to 2
+WINDOWS = ("last", "random")
+_SHARED, _WINDOW = 3, 4  # SlateSampler's own keys are 0 to 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +42,14 @@ class Histories:
         if self.offsets.dim() != 1 or self.offsets.shape[0] < 1:
             fail("offsets", list(self.offsets.shape), "one entry more than there are users")
 
-    def windows(self, user: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    def windows(self, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Where each user's last ``length`` + 1 entries begin, and [U, T] all but the last of them, −1 after the end.
 
-        What a model reads to tell the entries of such a window, one after the other.
+        What a model reads to tell the entries of such a window, one after the other. A window may ``end`` [U] before
+        the history does.
         """
-        begin, end = self.offsets[user], self.offsets[user + 1]
+        begin = self.offsets[user]
+        end = self.offsets[user + 1] if end is None else end
         begin = torch.maximum(begin, end - 1 - length)
         return begin, self.before(begin, (end - 1 - begin).clamp_min(0))
 
@@ -120,6 +123,8 @@ class SequenceSampler(SlateSampler):
             has no use for its own relevant items among the shared ones, and of what is left every irrelevant item is as
             likely as any other: the mean over them is unbiased.
         targets: what is relevant at each entry, by :func:`next_items`; the item of the entry if not given.
+        windows: which entries of a longer history are rows: the ``"last"`` ones, or as many from a ``"random"`` place
+            on, another one in each epoch.
         seed, k, gain, query_weight: as for :class:`SlateSampler`; weights are those of users.
 
     >>> histories = Histories(torch.tensor([0, 3, 4]), torch.tensor([5, 6, 7, 5]), torch.ones(4))
@@ -140,6 +145,7 @@ class SequenceSampler(SlateSampler):
         seed: int = 0,
         *,
         targets: Relevance | None = None,
+        windows: str = "last",
         **options: Any,
     ) -> None:
         super().__init__(relevance, queries_per_batch, "all", irrelevant, seed, **options)
@@ -148,6 +154,7 @@ class SequenceSampler(SlateSampler):
         if self.partial != "short" or self.length is not None:
             fail("options", sorted(options), "neither partial nor length: users have any number of rows")
         self.histories, self.window = histories, check_int("length", length)
+        self.windows = check_choice("windows", windows, WINDOWS)
         self.targets = next_items(histories, relevance.num_items) if targets is None else targets
         if (self.targets.num_queries, self.targets.num_items) != (histories.item.shape[0], relevance.num_items):
             fail("targets", repr(self.targets), f"{histories.item.shape[0]} entries and {relevance.num_items} items")
@@ -167,18 +174,30 @@ class SequenceSampler(SlateSampler):
         """The slate of these users in this epoch (the current one if not given)."""
         epoch = self.epoch if epoch is None else epoch
         user = torch.as_tensor(query, device=self.relevance.device) - self.relevance.query_range[0]
-        return self._rows(user, self._shared(user, epoch))
+        return self._rows(user, epoch, self._shared(user, epoch))
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
-        """The slate of a batch in pieces, ``size`` users each; all of them share the batch's items."""
+        """The slate of a batch in pieces of at most ``size`` rows; all of them share the batch's items.
+
+        Users of like histories are together, so that a model reads little that only fills up. One user is one piece,
+        however many rows he has.
+        """
         user = query - self.relevance.query_range[0]
         shared = self._shared(user, self.epoch)
-        for part in torch.split(user, size):
-            yield self._rows(part, shared)
+        rows, order = self.histories.offsets.diff()[user].clamp(max=self.window).sort(descending=True, stable=True)
+        sizes, held = [0], 0
+        for count in rows.tolist():
+            if held + count > size and sizes[-1]:
+                sizes.append(0)
+                held = 0
+            sizes[-1] += 1
+            held += count
+        for part in torch.split(user[order], sizes):
+            yield self._rows(part, self.epoch, shared)
 
-    def _rows(self, user: Tensor, shared: Tensor | None) -> Slate:
+    def _rows(self, user: Tensor, epoch: int, shared: Tensor | None) -> Slate:
         """The rows of these users, with the whole catalogue or with the items that are shared."""
-        entry, owner = self._entries(user)
+        entry, owner = self._entries(user, epoch)
         targets, rows = self.targets, entry.shape[0]
         place = torch.arange(targets.max_relevant, device=entry.device)
         total = targets.num_relevant[entry]
@@ -211,11 +230,14 @@ class SequenceSampler(SlateSampler):
             **parts,
         )
 
-    def _entries(self, user: Tensor) -> tuple[Tensor, Tensor]:
+    def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
         """The entries that are rows, and whose they are: the place of each owner among ``user``."""
         begin, end = self.histories.offsets[user], self.histories.offsets[user + 1]
         first = torch.maximum(begin, end - self.window)
         count = end - first
+        if self.windows == "random":
+            fraction = random_fractions(derive_key(self.seed, epoch, _WINDOW) + user, 1).squeeze(1)
+            first = torch.minimum(begin + (fraction * (first - begin + 1)).long(), first)
         owner = segment_rows(count)
         entry = torch.arange(owner.shape[0], device=user.device) + (first - running_total(count)[:-1])[owner]
         relevant = self.targets.num_relevant[entry] > 0

@@ -220,7 +220,7 @@ class SlateSampler:
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
-        """The slate of a batch of the current epoch in pieces, ``size`` queries each, drawn when they are asked for."""
+        """The slate of a batch of the current epoch in pieces of ``size`` rows, drawn when they are asked for."""
         for part in torch.split(query, size):
             yield self.draw(part)
 

@@ -86,7 +86,9 @@ def make_trainer(
         lazy = "lazy-adam" in (recipe.warm_up.optimiser, recipe.fine_tuning.optimiser)
         if lazy and not hasattr(model, "row_tables"):
             raise UserError(f"optimiser is lazy-adam, and {recipe.model['name']} has no tables of ids: say adam")
-        feed = make_feed(dataset, device, model, recipe.batch.following or 1, recipe.gain)
+        feed = make_feed(
+            dataset, device, model, recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last"
+        )
         return Trainer(
             model,
             feed,
@@ -151,12 +153,13 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
     relevance, batch = feed.relevance, recipe.batch
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "seed": recipe.seed}
     at_once = None
-    if batch.following is not None and not isinstance(feed, SequenceFeed):
-        raise UserError(
-            f"batch.following is {batch.following}, and {recipe.model['name']} reads no order; leave it out"
-        )
+    for key in ("following", "windows"):
+        if getattr(batch, key) is not None and not isinstance(feed, SequenceFeed):
+            raise UserError(
+                f"batch.{key} is {getattr(batch, key)}, and {recipe.model['name']} reads no order; leave it out"
+            )
     if isinstance(feed, SequenceFeed):
-        at_once = _users_at_once(recipe, feed)
+        at_once = _rows_at_once(recipe, feed)
         sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": feed.rows}
     else:
         sizes |= {"queries_per_batch": batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
@@ -181,23 +184,24 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
     return stages
 
 
-def _users_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
-    """How many users' histories are scored at a time, so that memory is bounded; None for all of a batch."""
+def _rows_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
+    """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
     batch, users = recipe.batch, min(recipe.batch.queries, feed.users.num_queries)
     if batch.length is not None:
         raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
     columns = feed.users.num_items if batch.irrelevant == "all" else feed.following + int(batch.irrelevant)
-    most = _SLATE_BYTES // (4 * feed.longest * columns)
+    rows = _SLATE_BYTES // (4 * columns)
+    most = rows // feed.longest
     if users <= most:
         return None
     whole = {recipe.warm_up.loss["name"], recipe.loss["name"]} & {"faster-song", "faster-k-song"}
     if most > 0 and not whole:
-        return -(-users // -(-users // most))  # parts of one size
+        return rows
     ways = ["batch.irrelevant=2000"] if columns > 2001 else []
     ways += [f"batch.queries={most}"] if most > 0 else []
-    rows = f"{users:,} users × {feed.longest:,} entries" if most > 0 else f"a user's {feed.longest:,} entries"
+    size = f"{users:,} users × {feed.longest:,} entries" if most > 0 else f"a user's {feed.longest:,} entries"
     raise UserError(
-        f"batch.irrelevant is {batch.irrelevant}: scores of {rows} × {columns:,} items are more than "
+        f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {columns:,} items are more than "
         f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole.pop()} takes them all at once' if most > 0 else ''}: "
         f"say {' or '.join(ways) or 'a smaller model.length'}"
     )
@@ -208,7 +212,7 @@ def _sampler(recipe: Recipe, dataset: Dataset, feed: Feed, **options: Any) -> Sl
     batch = recipe.batch
     options |= {"gain": recipe.gain, "query_weight": dataset["train"].weight}
     if isinstance(feed, SequenceFeed):
-        options["targets"] = feed.relevance
+        options |= {"targets": feed.relevance, "windows": feed.windows}
         return SequenceSampler(feed.users, feed.histories, feed.length, batch.queries, batch.irrelevant, **options)
     columns = _columns(recipe, dataset)
     partial = "pad" if feed.relevance.device.type == "cuda" else "short"  # one shape for the captured step

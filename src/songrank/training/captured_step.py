@@ -108,7 +108,7 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
     """The fastest step there is for these parts, or the plain one if ``speed`` is ``"plain"``."""
     feed: Feed = parts[1]
     stage: Stage = parts[2]
-    if stage.at_once is not None and stage.at_once < stage.sampler.queries_per_batch:
+    if stage.at_once is not None:
         return StepInParts(*parts)
     of_any_shape = isinstance(stage.sampler, SequenceSampler)  # nothing to record
     if speed == "plain" or of_any_shape or feed.relevance.device.type != "cuda":

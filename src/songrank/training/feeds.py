@@ -52,10 +52,12 @@ def make_feed(
     model: torch.nn.Module | None = None,
     following: int = 1,
     gain: str = "exp2",
+    windows: str = "last",
 ) -> Feed:
     """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
-    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`).
+    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
+    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`).
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -73,7 +75,7 @@ def make_feed(
     if length is None:
         return CatalogueFeed(dataset, device)
     if hasattr(model, "states"):
-        return SequenceFeed(dataset, device, length, following, gain)
+        return SequenceFeed(dataset, device, length, following, gain, windows)
     return HistoryFeed(dataset, device, length)
 
 
@@ -188,15 +190,21 @@ class SequenceFeed(HistoryFeed):
     """
 
     def __init__(
-        self, dataset: Dataset, device: torch.device | str, length: int, following: int = 1, gain: str = "exp2"
+        self,
+        dataset: Dataset,
+        device: torch.device | str,
+        length: int,
+        following: int = 1,
+        gain: str = "exp2",
+        windows: str = "last",
     ) -> None:
         super().__init__(dataset, device, length)
-        self.users, self.following = self.relevance, following
+        self.users, self.following, self.windows = self.relevance, following, windows
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
 
     @property
     def rows(self) -> int:
-        """How many entries an epoch visits: the last ``length`` of each history."""
+        """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
         return int(self.histories.offsets.diff().clamp(max=self.length).sum())
 
     @property
@@ -207,11 +215,13 @@ class SequenceFeed(HistoryFeed):
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
 
-        An entry that is too old to be visited is scored as if there were nothing before it.
+        What is read ends with the history or, if windows are random, with the user's last row. An entry that is too old
+        for that is scored as if there were nothing before it.
         """
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row = user.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
-        begin, history = self.histories.windows(users, self.length)
+        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+        begin, history = self.histories.windows(users, self.length, end)
         state = model.states(history)[row, (slate.query - begin[row]).clamp_min(0)]
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)

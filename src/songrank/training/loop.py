@@ -15,6 +15,7 @@ from songrank.metrics import Evaluation
 from songrank.training.captured_step import make_step
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import Feed
+from songrank.training.precision import PRECISIONS
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.state_tree import random_state, set_random_state
@@ -63,7 +64,8 @@ class Trainer:
         checkpoints: where the state is kept; None for nowhere.
         save_every: least seconds between checkpoints within a stage; they are taken between epochs.
         seed: of everything random in the model: dropout, and the new head.
-        precision: ``"float32"``, or ``"bfloat16"`` for the model's matrix products; losses and weights stay in float32.
+        precision: of the model's matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
+            ``"bfloat16"``; losses and weights stay in float32.
         speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
             stages a compiled loss; ``"plain"`` none of these.
         observe: called with each line of the history as it is written: one an epoch.
@@ -96,7 +98,7 @@ class Trainer:
         self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
         self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
         self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
-        self.mixed = check_choice("precision", precision, ("float32", "bfloat16")) == "bfloat16"
+        self.precision = check_choice("precision", precision, PRECISIONS)
         self.speed = check_choice("speed", speed, ("auto", "plain"))
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
@@ -156,7 +158,7 @@ class Trainer:
                 self.model.reset_head()  # type: ignore[operator]
             self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
-        parts = (self.model, self.feed, stage, self._optimiser, self._values, self.mixed)
+        parts = (self.model, self.feed, stage, self._optimiser, self._values, self.precision)
         step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)

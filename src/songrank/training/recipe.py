@@ -23,7 +23,9 @@ from songrank.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
+from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.components import check_component
+from songrank.training.precision import PRECISIONS
 
 
 def _count(value: Any) -> Any:
@@ -60,6 +62,11 @@ class Batch(_Section):
     )
     following: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="of histories in order: so many next items are relevant, the j-th with 1/j of its gain"
+    )
+    windows: Literal[*WINDOWS] | None = Field(  # type: ignore[valid-type]
+        None,
+        description="of histories in order that are longer than the model reads: the last entries (if not given), or "
+        "in each epoch as many at random",
     )
 
 
@@ -159,8 +166,8 @@ class Recipe(_Section):
     validation: Validation = Validation()
     evaluation: Evaluation = Evaluation()
     gain: Literal[*GAINS] = "exp2"  # type: ignore[valid-type]
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="of the model's products; mixed if bfloat16"
+    precision: Literal[*PRECISIONS] = Field(  # type: ignore[valid-type]
+        "float32", description="of the model's products: tf32 is faster on a GPU, bfloat16 (mixed) faster still"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:1")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

@@ -69,7 +69,11 @@ class Run:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
         elsewhere = {"title", "data", "prepare", "device", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        for section, key in ((values, "members"), (values["batch"], "following")):  # younger than some runs
+        for section, key in (
+            (values, "members"),
+            (values["batch"], "following"),
+            (values["batch"], "windows"),
+        ):  # younger than some runs
             if section[key] is None:
                 del section[key]
         told = json.dumps(values, sort_keys=True)

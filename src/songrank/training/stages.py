@@ -42,7 +42,7 @@ class Stage:
         correction: κ of ``Storm``, for losses of two points; None for 1.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
-        at_once: queries of a batch that are scored at a time, for batches that memory should not bear whole; their
+        at_once: rows of a batch that are scored at a time, for batches that memory should not bear whole; their
             gradients are added up before the one update. None for all.
 
     >>> from songrank import Relevance

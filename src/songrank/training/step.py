@@ -9,6 +9,7 @@ from songrank.losses.base import row_weights
 from songrank.losses.faster_song import VarianceReduced
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
+from songrank.training.precision import mixed, products
 from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.storm import Storm
@@ -55,10 +56,10 @@ class PlainStep:
         stage: Stage,
         optimiser: torch.optim.Optimizer,
         values: Values,
-        mixed: bool,
+        precision: str,
     ) -> None:
         self.model, self.feed, self.stage, self.optimiser = model, feed, stage, optimiser
-        self.values, self.mixed = values, mixed
+        self.values, self.precision = values, precision
         self.loss: Callable[..., Tensor] = stage.loss
         self.last: tuple[Tensor, Slate] | None = None
 
@@ -78,10 +79,11 @@ class PlainStep:
         device = self.feed.relevance.device.type
         if isinstance(self.optimiser, RowAdam):
             self.optimiser.catch_up(query=slate.query, item=slate.item)
-        with torch.autocast(device, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
-            scores, more = self._scores(slate)
-        value = self.loss(scores, slate, **more)
-        value.backward()  # type: ignore[no-untyped-call]
+        with products(self.precision):
+            with mixed(self.precision, device):
+                scores, more = self._scores(slate)
+            value = self.loss(scores, slate, **more)
+            value.backward()  # type: ignore[no-untyped-call]
         self._update(value.detach())
         return scores.detach()
 
@@ -115,7 +117,7 @@ class PlainStep:
 
 
 class StepInParts(PlainStep):
-    """The same step, some queries at a time: memory is that of ``stage.at_once`` queries, the gradient that of all."""
+    """The same step, some queries at a time: memory is that of ``stage.at_once`` rows, the gradient that of all."""
 
     shown: Tensor
     """The objective of the epoch's last batch."""
@@ -140,12 +142,14 @@ class StepInParts(PlainStep):
         found = torch.zeros((), device=query.device)
         total = torch.zeros((), device=query.device)
         self.shown = torch.zeros((), device=query.device)
-        for slate in self.stage.sampler.parts(query, self.stage.at_once or query.shape[0]):
-            with torch.autocast(query.device.type, torch.bfloat16, enabled=self.mixed, cache_enabled=False):
-                scores = self.feed.scores(self.model, slate)
-            weight = row_weights(slate, torch.float32).sum()
-            value = self.loss(scores, slate) * weight  # a sum over the part's rows, so that parts add up to the batch
-            value.backward()  # type: ignore[no-untyped-call]
+        assert self.stage.at_once is not None
+        for slate in self.stage.sampler.parts(query, self.stage.at_once):
+            with products(self.precision):
+                with mixed(self.precision, query.device.type):
+                    scores = self.feed.scores(self.model, slate)
+                weight = row_weights(slate, torch.float32).sum()
+                value = self.loss(scores, slate) * weight  # a sum over rows, so that parts add up to the batch
+                value.backward()  # type: ignore[no-untyped-call]
             found, total = found + value.detach(), total + weight
             if last:
                 self.shown = self.shown + self.stage.loss.objective(scores.detach(), slate) * weight
