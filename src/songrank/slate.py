@@ -53,6 +53,9 @@ class Slate:
     complete: bool = False
     """Whether ``column`` names every relevant item of the slate, so that a loss need not look elsewhere; False if you
     replace the labels by others."""
+    whole: bool = False
+    """Whether every row holds its whole list and nothing is masked: a mean over columns is then the mean over the list,
+    and a loss need not look at ``mask``."""
 
     def rows(self, first: int, last: int) -> Slate:
         """The slate of the queries from ``first`` to ``last``, which is not included; a view.
@@ -207,6 +210,8 @@ class Slate:
         relevant = (mask & (self.label > 0)).sum(-1)
         irrelevant = mask.sum(-1) - relevant
         size, total = self.list_size, self.num_relevant
+        if self.whole:
+            self._refuse(~mask.all(-1) | (size != mask.shape[1]), "columns that are masked or too few to be whole")
         self._refuse(total > size, "more relevant items (num_relevant) than list_size")
         if self.pair is not None:
             self._check_pair_values(mask)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from songrank._checks import check_same_shape
 from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide, take_items
 from songrank.functional.ranks import group_starts
 
@@ -34,8 +35,14 @@ def softmax_loss(
     >>> softmax_loss(torch.zeros(1, 4), torch.tensor([[3.0, 0.0, 1.0, 0.0]]))     # ln 4
     tensor(1.3863)
     """
-    scores, labels, mask = prepare(scores, labels, mask)
-    label, log_chance = take_items(column, labels, masked_log_softmax(scores, mask))
+    if mask is None and column is not None:  # nothing is made of the size of the list but what is needed
+        check_same_shape("labels", labels, "scores", scores)
+        log_chances = torch.log_softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        mask = torch.ones_like(labels[..., :1], dtype=torch.bool)
+    else:
+        scores, labels, mask = prepare(scores, labels, mask)
+        log_chances = masked_log_softmax(scores, mask)
+    label, log_chance = take_items(column, labels, log_chances)
     return reduce_lists(-safe_divide((label * log_chance).sum(-1), label.sum(-1)), mask, reduction)
 
 

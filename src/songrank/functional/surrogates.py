@@ -112,6 +112,14 @@ class Surrogate:
             return logistic(x), value / math.log(2.0)
         return value, value * (1.0 - value)
 
+    def total_and_slope_(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(Σ ℓ(x) over the last dimension, ℓ′(x)); may overwrite x, and ``out`` if given."""
+        if self.name == "squared_hinge" and out is None:
+            shifted = x.add_(self.margin).relu_()
+            return torch.linalg.vector_norm(shifted, dim=-1).square_(), shifted.mul_(2.0)
+        value, slope = self.value_and_slope_(x, out)
+        return value.sum(-1), slope
+
     def slope_(self, x: Tensor) -> Tensor:
         """ℓ′(x) alone; may overwrite x."""
         if self.name == "squared_hinge":

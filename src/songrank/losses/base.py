@@ -202,6 +202,8 @@ def own_weights(slate: Slate, dtype: torch.dtype) -> Tensor | None:
 
 def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:
     """The scores in ``dtype``, 0 at padding: whatever stands there, its gradient is exactly 0."""
+    if slate.whole:
+        return scores.to(dtype)
     mask = slate.mask.expand(slate.label.shape)
     return torch.where(mask, scores, 0.0).to(dtype)
 

@@ -22,6 +22,8 @@ _IN_MEMORY = 2**26
 class RankTerms:
     """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time.
 
+    ``weight`` is [B, L], or [B, 1] where all columns of a row weigh the same: those of a whole list.
+
     On a CPU they are made in two buffers, again for the gradient: fresh memory costs more than the arithmetic.
     Elsewhere the slopes are kept if one part holds them all. ``moved`` [B, P] is ĝ's derivative along a change of the
     scores, Σ_j w_j ℓ′(h_j − h_i)(dh_j − dh_i), where one was given.
@@ -43,9 +45,8 @@ class RankTerms:
         cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str, change: Tensor | None = None
     ) -> RankTerms:
         """Compare each relevant item with every column, weighed as the slate stands for its list."""
-        given = own_weights(slate, scores.dtype)
-        counts = list_counts(slate, scores.dtype)
-        weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=estimator)
+        weight, own = _weights(slate, scores.dtype, estimator)
+        even = weight.shape[1] != scores.shape[1]
         relevant = scores.gather(1, slate.column)
         parts, buffers = _plan(scores, slate.column.shape[1])
         sums: list[Tensor] = []
@@ -54,10 +55,15 @@ class RankTerms:
         for part in parts:
             difference = _differences(scores, relevant, part, buffers)
             out = None if buffers is None else buffers[1][: difference.shape[0]]
-            value, slope = surrogate.value_and_slope_(difference, out)
-            sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
+            if even:
+                total, slope = surrogate.total_and_slope_(difference, out)
+                sums.append(total * weight[part])
+            else:
+                value, slope = surrogate.value_and_slope_(difference, out)
+                sums.append(torch.bmm(value, weight[part].unsqueeze(2)).squeeze(2))
             if change is not None:
-                moves.append(_moved(slope, weight[part], change[part], slate.column[part]))
+                each = weight[part].expand(-1, scores.shape[1])
+                moves.append(_moved(slope, each, change[part], slate.column[part]))
         kept = slope if buffers is None and len(parts) == 1 else None
         estimate = _join(sums) + own * surrogate.at_zero
         return cls(
@@ -75,6 +81,9 @@ class RankTerms:
 
     def gradient(self, coefficient: Tensor) -> Tensor:
         """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
+        even = self.weight.shape[1] != self.scores.shape[1]
+        if even:
+            coefficient = coefficient * self.weight
         pushes: list[Tensor] = []
         pulls: list[Tensor] = []
         for part in self.parts:
@@ -82,8 +91,18 @@ class RankTerms:
             if slope is None:
                 slope = self.surrogate.slope_(_differences(self.scores, self.relevant, part, self.buffers))
             pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
-            pulls.append(torch.bmm(slope, self.weight[part].unsqueeze(2)).squeeze(2))
-        return _join(pushes).mul_(self.weight).scatter_add_(1, self.column, -_join(pulls) * coefficient)
+            pulls.append(slope.sum(2) if even else torch.bmm(slope, self.weight[part].unsqueeze(2)).squeeze(2))
+        pushed = _join(pushes) if even else _join(pushes).mul_(self.weight)
+        return pushed.scatter_add_(1, self.column, -_join(pulls) * coefficient)
+
+
+def _weights(slate: Slate, dtype: torch.dtype, estimator: str) -> tuple[Tensor, Tensor]:
+    """How columns weigh in a rank, and what corrects the item's own: all alike and nothing where the list is whole."""
+    given, counts = own_weights(slate, dtype), list_counts(slate, dtype)
+    if slate.whole and given is None:
+        weight = (1.0 / counts[0]).unsqueeze(1)
+        return weight, torch.zeros_like(weight)
+    return rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=estimator)
 
 
 def _differences(scores: Tensor, relevant: Tensor, part: slice, buffers: tuple[Tensor, Tensor] | None) -> Tensor:

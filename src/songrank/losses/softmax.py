@@ -19,5 +19,5 @@ class SoftmaxCE(ListLoss):
 
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
+        mask = None if slate.whole else slate.mask.expand(slate.label.shape)
         return softmax_loss(scores, slate.label, mask=mask, column=slate.relevant_columns, reduction="none")

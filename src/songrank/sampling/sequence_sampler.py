@@ -207,9 +207,10 @@ class SequenceSampler(SlateSampler):
         label = torch.where(there, targets.label[pair], 0.0)
         if shared is None:
             whole = torch.arange(self.columns, device=entry.device).unsqueeze(0)
-            parts = {"item": whole, "mask": torch.ones_like(whole, dtype=torch.bool), "column": item}
-            labels = torch.zeros(rows, self.columns + 1, dtype=label.dtype, device=entry.device)
-            labels = labels.scatter_(1, torch.where(there, item, self.columns), label)[:, :-1]
+            parts: dict[str, Any] = {"item": whole, "mask": torch.ones_like(whole, dtype=torch.bool), "column": item}
+            labels = torch.zeros(rows, self.columns, dtype=label.dtype, device=entry.device)
+            # An entry without an item writes once more what the first one does.
+            labels.scatter_(1, torch.where(there, item, item[:, :1]), torch.where(there, label, label[:, :1]))
         else:
             mask = torch.ones(rows, shared.shape[0], dtype=torch.bool, device=entry.device)
             for own in torch.where(there, item, -1).unbind(1):
@@ -227,6 +228,7 @@ class SequenceSampler(SlateSampler):
             gain=self.gain,
             row_weight=None if self.query_weight is None else self.query_weight[user][owner],
             complete=True,
+            whole=shared is None,
             **parts,
         )
 

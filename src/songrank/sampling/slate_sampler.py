@@ -284,7 +284,7 @@ class SlateSampler:
         taken.scatter_(1, torch.where(there, relevance.taken_item[at].long(), label.shape[1]), True)
         return taken[:, :-1] & (label == 0)
 
-    def _slate(self, query: Tensor, local: Tensor, *, complete: bool, **parts: Tensor) -> Slate:
+    def _slate(self, query: Tensor, local: Tensor, *, complete: bool, **parts: Any) -> Slate:
         return Slate(
             query=query,
             list_size=self.list_size[local],
