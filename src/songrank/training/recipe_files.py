@@ -118,6 +118,12 @@ def _load(text: str) -> Any:
                     raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
             return super().construct_mapping(node, deep)
 
+        def construct_scalar(self, node: Any) -> Any:
+            value = super().construct_scalar(node)
+            if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
+                raise yaml.constructor.ConstructorError(None, None, f"{value} wants a space after ':'", node.start_mark)
+            return value
+
     try:
         return yaml.load(text, Loader)
     except yaml.YAMLError as error:
@@ -137,7 +143,7 @@ def _read_change(change: str) -> tuple[list[str], Any]:
     try:
         return path, _load(text) if text.strip() else ""
     except (ValueError, RecursionError):
-        raise UserError(f"{key} is {shown(text)}; expected a number, a word or a list such as [64, 32]") from None
+        raise UserError(f"{key} is {shown(text)}; expected a number, a word, a list [64, 32] or {{60: 0.25}}") from None
 
 
 def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
