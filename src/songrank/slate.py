@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -57,7 +57,7 @@ class Slate:
     """Whether every row holds its whole list and nothing is masked: a mean over columns is then the mean over the list,
     and a loss need not look at ``mask``."""
 
-    def rows(self, first: int, last: int) -> Slate:
+    def rows(self, first: int, last: int) -> Self:
         """The slate of the queries from ``first`` to ``last``, which is not included; a view.
 
         >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), query=torch.tensor([7, 8]))

@@ -1,9 +1,11 @@
 """Training by histories: what a model reads for a row, for validation and for test; a whole run, and one that stops."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 
-from songrank import SONG
+from songrank import SONG, Slate
 from songrank.data import open_dataset, prepare
 from songrank.losses import SoftmaxCE
 from songrank.models import SequenceModel
@@ -60,6 +62,18 @@ def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
         history = feed.histories.item[begin:entry].long().unsqueeze(0)
         wanted = model(history, slate.item[[row if irrelevant != "all" else 0]])
         torch.testing.assert_close(scores[[row]], wanted)
+
+
+@pytest.mark.parametrize("irrelevant", ["all", 5])
+def test_a_slate_that_does_not_say_what_to_read_is_scored_alike(folder, irrelevant):
+    feed, model = build(folder)
+    sampler = SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
+    slate = sampler.draw([3, 11, 0, 20])
+    plain = Slate(**{field.name: getattr(slate, field.name) for field in fields(Slate)})
+    model.eval()
+    torch.testing.assert_close(feed.scores(model, plain), feed.scores(model, slate))
+    part = slate.rows(2, 7)
+    torch.testing.assert_close(feed.scores(model, part), feed.scores(model, slate)[2:7])
 
 
 def test_a_row_of_a_random_window_is_scored_after_what_is_in_it(folder):

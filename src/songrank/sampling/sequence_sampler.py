@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -105,6 +105,29 @@ def next_items(histories: Histories, num_items: int, following: int = 1, gain: s
     return Relevance.from_keys(key, label, count, num_items)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HistorySlate(Slate):
+    """A slate whose rows are entries of histories, and what a model reads to score them.
+
+    Of each of U users it reads ``width`` items at most: ``count`` of them, from the entry ``begin`` on. Row b is the
+    user ``row[b]``, after ``place[b]`` of his items.
+    """
+
+    begin: Tensor
+    """[U] int64."""
+    count: Tensor
+    """[U] int64."""
+    width: int
+    row: Tensor
+    """[B] int64."""
+    place: Tensor
+    """[B] int64."""
+
+    def rows(self, first: int, last: int) -> Self:
+        """The slate of the entries from ``first`` to ``last``, which is not included; all users stay."""
+        return replace(super().rows(first, last), begin=self.begin, count=self.count)
+
+
 class SequenceSampler(SlateSampler):
     """Yields slates of what comes next, every user with a history once an epoch.
 
@@ -159,6 +182,10 @@ class SequenceSampler(SlateSampler):
         if (self.targets.num_queries, self.targets.num_items) != (histories.item.shape[0], relevance.num_items):
             fail("targets", repr(self.targets), f"{histories.item.shape[0]} entries and {relevance.num_items} items")
         self._ideal = self.targets.ideal_dcg(self.k, self.gain)
+        # Which entries are rows is worked out on the CPU, so that a GPU is never waited for.
+        self._offsets = histories.offsets.cpu()
+        relevant = self.targets.num_relevant > 0
+        self._relevant = None if bool(relevant.all()) else relevant.cpu()
 
     @property
     def columns(self) -> int:
@@ -170,10 +197,14 @@ class SequenceSampler(SlateSampler):
     def _batches_at_once(self) -> int:
         return 1
 
-    def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> Slate:
+    def order(self, epoch: int) -> Tensor:
+        """The users of an epoch, in the order in which they are visited; on the CPU."""
+        return super().order(epoch).cpu()
+
+    def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> HistorySlate:
         """The slate of these users in this epoch (the current one if not given)."""
         epoch = self.epoch if epoch is None else epoch
-        user = torch.as_tensor(query, device=self.relevance.device) - self.relevance.query_range[0]
+        user = torch.as_tensor(query, device="cpu") - self.relevance.query_range[0]
         return self._rows(user, epoch, self._shared(user, epoch))
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
@@ -182,9 +213,10 @@ class SequenceSampler(SlateSampler):
         Users of like histories are together, so that a model reads little that only fills up. One user is one piece,
         however many rows he has.
         """
-        user = query - self.relevance.query_range[0]
+        user = query.cpu() - self.relevance.query_range[0]
         shared = self._shared(user, self.epoch)
-        rows, order = self.histories.offsets.diff()[user].clamp(max=self.window).sort(descending=True, stable=True)
+        rows = (self._offsets[user + 1] - self._offsets[user]).clamp(max=self.window)
+        rows, order = rows.sort(descending=True, stable=True)
         sizes, held = [0], 0
         for count in rows.tolist():
             if held + count > size and sizes[-1]:
@@ -195,9 +227,11 @@ class SequenceSampler(SlateSampler):
         for part in torch.split(user[order], sizes):
             yield self._rows(part, self.epoch, shared)
 
-    def _rows(self, user: Tensor, epoch: int, shared: Tensor | None) -> Slate:
+    def _rows(self, user: Tensor, epoch: int, shared: Tensor | None) -> HistorySlate:
         """The rows of these users, with the whole catalogue or with the items that are shared."""
-        entry, owner = self._entries(user, epoch)
+        of_rows, of_users, width = self._entries(user, epoch)
+        entry, owner, before = of_rows.to(self.relevance.device, non_blocking=True).unbind()
+        user, begin, count = of_users.to(self.relevance.device, non_blocking=True).unbind()
         targets, rows = self.targets, entry.shape[0]
         place = torch.arange(targets.max_relevant, device=entry.device)
         total = targets.num_relevant[entry]
@@ -217,8 +251,13 @@ class SequenceSampler(SlateSampler):
                 mask &= shared != own.unsqueeze(1)
             parts = {"item": torch.cat([item, shared.expand(rows, -1)], dim=1), "mask": torch.cat([there, mask], dim=1)}
             labels = torch.cat([label, label.new_zeros(rows, shared.shape[0])], dim=1)
-        return Slate(
+        return HistorySlate(
             query=entry,
+            begin=begin,
+            count=count,
+            width=width,
+            row=owner,
+            place=before,
             label=labels,
             pair=pair,
             list_size=torch.full_like(entry, self.relevance.num_items),
@@ -232,18 +271,28 @@ class SequenceSampler(SlateSampler):
             **parts,
         )
 
-    def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        """The entries that are rows, and whose they are: the place of each owner among ``user``."""
-        begin, end = self.histories.offsets[user], self.histories.offsets[user + 1]
+    def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor, int]:
+        """The entries that are rows, and what is read to score them, on the CPU.
+
+        [3, B]: entry, place of its owner among ``user``, and how many items are read before it; [3, U]: the user, where
+        his items begin and how many there are; and the most of these.
+        """
+        begin, end = self._offsets[user], self._offsets[user + 1]
         first = torch.maximum(begin, end - self.window)
-        count = end - first
+        size = end - first
         if self.windows == "random":
             fraction = random_fractions(derive_key(self.seed, epoch, _WINDOW) + user, 1).squeeze(1)
             first = torch.minimum(begin + (fraction * (first - begin + 1)).long(), first)
-        owner = segment_rows(count)
-        entry = torch.arange(owner.shape[0], device=user.device) + (first - running_total(count)[:-1])[owner]
-        relevant = self.targets.num_relevant[entry] > 0
-        return entry[relevant], owner[relevant]
+        owner = segment_rows(size)
+        entry = torch.arange(owner.shape[0]) + (first - running_total(size)[:-1])[owner]
+        if self._relevant is not None:
+            relevant = self._relevant[entry]
+            entry, owner = entry[relevant], owner[relevant]
+        last = first + size - 1
+        read = torch.maximum(begin, last - self.window)
+        count = (last - read).clamp_min(0)
+        width = int(count.max()) if count.numel() else 0
+        return torch.stack([entry, owner, entry - read[owner]]), torch.stack([user, read, count]), width
 
     def _shared(self, user: Tensor, epoch: int) -> Tensor | None:
         """[M]: the items that all rows of a batch share; which, depends on the seed, the epoch and the first user."""
@@ -251,4 +300,4 @@ class SequenceSampler(SlateSampler):
             return None
         key = derive_key(self.seed, epoch, _SHARED) + user[:1]
         fraction = random_fractions(key, int(self.irrelevant))[0]
-        return (fraction * self.relevance.num_items).long()
+        return (fraction * self.relevance.num_items).long().to(self.relevance.device, non_blocking=True)

@@ -33,6 +33,8 @@ def make_ensemble(
     _check_alike(runs, recipes)
     if path.resolve() in [run.resolve() for run in runs]:
         raise DataError("is one of the runs", "choose another place with -o", file=str(path))
+    target = RunDirectory(path)
+    target.check_free(overwrite=overwrite)
     dataset = open_dataset(data) if data is not None else open_recipe_data(recipes[0])
     for directory in directories:
         directory.check_data(dataset)
@@ -40,12 +42,11 @@ def make_ensemble(
     splits = [split for split in _SPLITS if all((run / "evaluation" / f"{split}.json").exists() for run in runs)]
     found = {split: evaluate_model(joined.model, dataset, split, recipes[0]) for split in splits}
     told = recipes[0].model_copy(update={"members": len(runs), "data": str(dataset.path.absolute())})
-    directory = RunDirectory(path)
-    directory.begin(told, dataset, overwrite=overwrite)
+    target.begin(told, dataset, overwrite=overwrite)
     save_model(joined, path)
     for split, evaluation in found.items():
-        directory.save_evaluation(split, evaluation, lists_fingerprint(dataset, split))
-    directory.note(status="finished", device=str(place), runs=[str(run) for run in runs])
+        target.save_evaluation(split, evaluation, lists_fingerprint(dataset, split))
+    target.note(status="finished", device=str(place), runs=[str(run) for run in runs])
     return found
 
 

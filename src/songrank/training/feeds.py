@@ -19,6 +19,7 @@ from songrank.metrics.catalogue import MEMORY
 from songrank.models.registry import history_length
 from songrank.relevance import Relevance
 from songrank.sampling import Histories, next_items
+from songrank.sampling.sequence_sampler import HistorySlate
 from songrank.slate import Slate
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
@@ -215,19 +216,26 @@ class SequenceFeed(HistoryFeed):
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
 
-        What is read ends with the history or, if windows are random, with the user's last row. An entry that is too old
-        for that is scored as if there were nothing before it.
+        A slate that does not say what to read: it ends with the history or, if windows are random, with the user's last
+        row, and an entry that is too old for that is scored as if there were nothing before it.
         """
-        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = self.histories.windows(users, self.length, end)
-        state = model.states(history)[row, (slate.query - begin[row]).clamp_min(0)]
+        row, place, history = self._read(slate)
+        state = model.states(history)[row, place]
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
         own = slate.column.shape[1]  # what rows share comes after what is each one's
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
+
+    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
+        """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
+        if isinstance(slate, HistorySlate):
+            return slate.row, slate.place, self.histories.before(slate.begin, slate.count, slate.width)
+        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
+        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+        begin, history = self.histories.windows(users, self.length, end)
+        return row, (slate.query - begin[row]).clamp_min(0), history
 
 
 class ListFeed:

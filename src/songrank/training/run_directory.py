@@ -45,16 +45,22 @@ class RunDirectory:
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
-        if self._occupied():
-            if not self.config.is_file():
-                raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
-            if not overwrite:
-                fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
-                raise DataError("holds a run already", fix, file=str(self.path))
+        if self.check_free(overwrite=overwrite):
             with alone(self.config, "trained"):
                 self._clear()
         self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
         write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
+
+    def check_free(self, *, overwrite: bool = False) -> bool:
+        """Raise if something is there that must not be replaced; True if there is a run that may be."""
+        if not self._occupied():
+            return False
+        if not self.config.is_file():
+            raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
+        if not overwrite:
+            fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
+            raise DataError("holds a run already", fix, file=str(self.path))
+        return True
 
     def _occupied(self) -> bool:
         """Whether something is there besides what a killed process left before the run began."""

@@ -139,13 +139,12 @@ class StepInParts(PlainStep):
     def _step(self, query: Tensor, *, last: bool) -> None:
         """One step over these queries; of the last one of an epoch the objective is kept."""
         self.optimiser.zero_grad(set_to_none=True)
-        found = torch.zeros((), device=query.device)
-        total = torch.zeros((), device=query.device)
-        self.shown = torch.zeros((), device=query.device)
+        device = self.values.kept.device
+        found, total, self.shown = (torch.zeros((), device=device) for _ in range(3))
         assert self.stage.at_once is not None
         for slate in self.stage.sampler.parts(query, self.stage.at_once):
             with products(self.precision):
-                with mixed(self.precision, query.device.type):
+                with mixed(self.precision, device.type):
                     scores = self.feed.scores(self.model, slate)
                 weight = row_weights(slate, torch.float32).sum()
                 value = self.loss(scores, slate) * weight  # a sum over rows, so that parts add up to the batch
