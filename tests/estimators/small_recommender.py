@@ -10,7 +10,7 @@ NAMES = {"user": "who", "item": "what", "label": "stars", "time": "when"}
 
 
 def small(**more):
-    return Recommender(**{"epochs": 2, "options": SMALL, "verbose": 0, "device": "cpu", **more})
+    return Recommender(**{"model": "neumf", "epochs": 2, "options": SMALL, "verbose": 0, "device": "cpu", **more})
 
 
 def clicks(users=30, items=25, seed=0):

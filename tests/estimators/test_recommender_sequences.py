@@ -10,7 +10,7 @@ import torch
 
 from songrank.data import prepare
 from songrank.errors import UserError
-from songrank.estimators import Recommender
+from songrank.estimators import Recommender, recommender
 from songrank.training import Run, load_recipe
 from tests.estimators.small_recommender import small as ids_model
 
@@ -139,3 +139,39 @@ def test_saved_and_loaded_it_answers_alike_and_goes_on(fitted, table, tmp_path):
     pd.testing.assert_frame_equal(
         Recommender.load(tmp_path / "saved", device="cpu").recommend(k=2), loaded.recommend(k=2)
     )
+
+
+QUICK = {"epochs": 1, "options": {"warm_up.epochs": 1}, "verbose": 0, "device": "cpu"}
+
+
+def test_times_ask_for_a_model_of_sequences_in_a_size_for_this_device(table, capsys, monkeypatch):
+    model = Recommender(**NAMES, **{**QUICK, "verbose": 1}).fit(table)
+    assert "there are times, so a model of sequences is fitted" in capsys.readouterr().err
+    found = model.recipe_
+    assert (found.model["name"], found.model["dim"], found.model["length"]) == ("sequence", 64, 50)
+    assert (found.warm_up.epochs, found.fine_tuning.epochs, found.batch.irrelevant) == (1, 1, "all")
+    model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
+    assert (model.recipe_.model, model.recipe_.fine_tuning.epochs) == (found.model, 1)
+    monkeypatch.setattr(recommender, "_MANY_ITEMS", ITEMS - 1)
+    wider = Recommender(**NAMES, **QUICK).set_params(options={"model.dim": 8, "warm_up.epochs": 1}).fit(table)
+    assert (wider.recipe_.model["dim"], wider.recipe_.batch.irrelevant) == (8, 2000)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"time": None},
+        {"model": "neumf"},
+        {"recipe": "recommendation"},
+        {"data_options": {"split": "random"}},
+    ],
+    ids=str,
+)
+def test_who_says_otherwise_or_has_no_times_gets_another(table, told):
+    model = Recommender(**{**NAMES, **QUICK, **told}).fit(table)
+    assert model.recipe_.model["name"] == "neumf"
+
+
+def test_a_recipe_that_is_named_is_taken_as_it_is(table):
+    model = Recommender(**NAMES, **QUICK, recipe="sequences").fit(table)
+    assert (model.recipe_.model["name"], model.recipe_.model["dim"]) == ("sequence", 128)

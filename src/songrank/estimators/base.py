@@ -110,11 +110,14 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """The shipped recipe that is run if none is named."""
         return self.default_recipe
 
+    def _by_data(self) -> Sequence[str]:
+        """Changes of that recipe by the data's shape; parameters go before them."""
+        return ()
+
     def _recipe(self, data: Path, *more: str) -> Recipe:
         """The recipe that a fit runs."""
-        return load_recipe(
-            self.recipe or self._default_recipe(), [f"data={json.dumps(str(data))}", *self._changes(), *more]
-        )
+        changes = [f"data={json.dumps(str(data))}", *self._by_data(), *self._changes(), *more]
+        return load_recipe(self.recipe or self._default_recipe(), changes)
 
     def _fit(
         self,

@@ -39,9 +39,13 @@ from songrank.inference.items import (
 )
 from songrank.inference.model_folder import column_names
 from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
 
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
+_ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
+_MANY_ITEMS, _DRAWN = 5_000, "batch.irrelevant=2000"
+"""A sequence model in a size for CPUs: what takes seconds an epoch on 100,000 interactions (docs/estimators.md)."""
 
 
 class Recommender(RankingEstimator):
@@ -50,7 +54,8 @@ class Recommender(RankingEstimator):
     Args:
         loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"sequence"`` (what a user turns to next),
-            ``"history"`` (what he likes by all that he turned to), or a dict with options; None for the recipe's.
+            ``"history"`` (what he likes by all that he turned to), or a dict with options. None for the recipe's; if
+            there is none either: ``"sequence"`` where there are times, small on a CPU, else ``"neumf"``.
         recipe: a shipped recipe or a YAML file to start from; None: ``"sequences"`` or ``"histories"`` for these two
             models, else ``"recommendation"``.
         epochs: of fine-tuning; None for the recipe's.
@@ -83,6 +88,7 @@ class Recommender(RankingEstimator):
 
     task = "recommendation"
     default_recipe = "recommendation"
+    _timed, _items = False, 0  # of what was fitted last
 
     def __init__(
         self,
@@ -127,7 +133,17 @@ class Recommender(RankingEstimator):
 
     def _default_recipe(self) -> str:
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
-        return _RECIPES.get(str(name), self.default_recipe)
+        return _RECIPES.get("sequence" if self._in_order() else str(name), self.default_recipe)
+
+    def _in_order(self) -> bool:
+        """Whether nobody named a model or a recipe, and the times of the data ask for one that reads order."""
+        random = (self.data_options or {}).get("split") == "random"
+        return self.model is None and self.recipe is None and self._timed and not random
+
+    def _by_data(self) -> Sequence[str]:
+        if not self._in_order() or choose_device(self.device).type != "cpu":
+            return ()
+        return (*_ON_A_CPU, _DRAWN) if self._items > _MANY_ITEMS else _ON_A_CPU
 
     def fit(self, interactions: Any, y: Any = None) -> Self:
         """Learn from a table of interactions.
@@ -166,6 +182,9 @@ class Recommender(RankingEstimator):
 
     def _learn(self, interactions: Interactions, *changes: str, past: Past | None = None) -> None:
         columns = {"query_column": "user", "item_column": "item"}
+        self._timed, self._items = "time" in interactions.names, interactions.frame["item"].n_unique()
+        if self._in_order():
+            self._say("there are times, so a model of sequences is fitted; model='neumf' is one without order")
         run = self._fit("interactions", interactions.prepared(), columns, *changes, past=past)
         self._interactions: Interactions = interactions
         self._past: Past | None = None if self.recipe_.members else Past.of(run.trainer, run.dataset)
