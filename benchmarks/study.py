@@ -12,9 +12,10 @@ A whole study is three rounds in one command:
     python benchmarks/study.py movielens-1m -o studies/ml-1m --seeds 100 --best 4 --again 101,102 --report 0,1,2 \
         "loss=song loss.gamma=0.1,0.3" "loss=bce fine_tuning.learning_rate=1e-3,2e-3"
 
-Every setting of a grid with the seeds of --seeds; the --best of each grid with those of --again too; the best one of each
-grid, by the mean over these seeds, with those of --report, which are new, into the folder `report` within. Only these
-are evaluated on test. What is best is the mean of the --metric on validation; several are averaged.
+Every setting of a grid with the seeds of --seeds; the --best of each grid with those of --again too; the best one of
+each grid, by the mean over these seeds, with those of --report, which are new, into the folder `report` within. Only
+these are evaluated on test. What is best is the mean of the --metric on validation; several are averaged. A change must
+have no blanks here: {"60":0.25} for {60: 0.25}.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import multiprocessing
 import re
 import time
@@ -44,7 +46,8 @@ class Setting:
     seconds: float = 0.0
 
     def mean(self, name: str) -> float:
-        return sum(metrics[name] for metrics in self.metrics) / len(self.metrics)
+        found = sum(metrics[name] for metrics in self.metrics) / len(self.metrics)
+        return found if math.isfinite(found) else -math.inf
 
 
 def combinations(text: str) -> list[list[str]]:
@@ -89,9 +92,8 @@ class Study:
         self.options, self.begun = options, time.monotonic()
         self.pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
 
-    def run(self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...]) -> None:
-        """Run these settings with these seeds, or as they are if there are none."""
-        seconds = self.options.limit
+    def run(self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...]) -> bool:
+        """Run these settings with these seeds, or as they are if there are none; False if the time was over before."""
         jobs = {
             self.pool.submit(run_one, self.options.recipe, changes, output, splits, self.options.threads): setting
             for setting in settings
@@ -105,9 +107,10 @@ class Study:
             if "error" not in row:
                 setting.metrics.append(row["metrics"])
                 setting.seconds = max(setting.seconds, row["seconds"])
-            if time.monotonic() - self.begun > seconds:
+            if time.monotonic() - self.begun > self.options.limit:
                 for job in jobs:
                     job.cancel()
+        return not any(job.cancelled() for job in jobs)
 
     def show(self, settings: list[Setting], split: str) -> None:
         """The settings, the best first."""
@@ -144,21 +147,29 @@ def main() -> None:
     parser.add_argument("--again", default="", help="further seeds of the best")
     parser.add_argument("--report", default="", help="seeds of the best one of each grid, evaluated on test too")
     options = parser.parse_intermixed_args()
+    seeds, again, report = (text.split(",") if text else [] for text in (options.seeds, options.again, options.report))
+    if (again or report) and (not seeds or options.splits != "validation"):
+        parser.error("--again and --report choose on validation, among settings with the seeds of --seeds")
+    if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
+        parser.error("--seeds, --again and --report expect different seeds")
+    if seeds and any(word.startswith("seed=") for text in options.grids for word in text.split()):
+        parser.error("seed= stands in a grid, and --seeds too")
     settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
     splits = tuple(options.splits.split(","))
     study = Study(options)
     with study.pool:
-        study.run(settings, options.seeds.split(",") if options.seeds else [], options.output, splits)
-        if options.again:
+        whole = study.run(settings, seeds, options.output, splits)
+        if again and whole:
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
-            study.run(best, options.again.split(","), options.output, splits)
+            whole = study.run(best, again, options.output, splits)
         for grid in study.by_grid(settings):
             study.show(grid, splits[0])
-        if options.report:
+        if report and whole:
             chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]
-            output = str(Path(options.output) / "report")
-            study.run(chosen, options.report.split(","), output, ("validation", "test"))
+            study.run(chosen, report, str(Path(options.output) / "report"), ("validation", "test"))
             study.show(chosen, "validation, seeds of the report:")
+    if not whole:
+        print("the time was over before all was run: nothing was chosen; the same command goes on")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Slate:
     replace the labels by others."""
     whole: bool = False
     """Whether every row holds its whole list and nothing is masked: a mean over columns is then the mean over the list,
-    and a loss need not look at ``mask``."""
+    and a loss need not look at ``mask``, which all rows share; False if you replace items or mask by others."""
 
     def rows(self, first: int, last: int) -> Self:
         """The slate of the queries from ``first`` to ``last``, which is not included; a view.
@@ -83,6 +83,8 @@ class Slate:
         shared = ((rows, columns), (1, columns))
         check_shape("slate.query", self.query, (rows,), meaning="[B]")
         check_shape("slate.item", self.item, *shared, meaning="[B, L] or [1, L]")
+        if self.whole:
+            check_shape("slate.mask", self.mask, (1, columns), meaning="[1, L] where the list is whole")
         check_shape("slate.mask", self.mask, *shared, meaning="[B, L] or [1, L]")
         for name in ("list_size", "num_relevant", "ideal_dcg"):
             check_shape(f"slate.{name}", getattr(self, name), (rows,), meaning="[B]")

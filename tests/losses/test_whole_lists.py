@@ -78,8 +78,17 @@ def test_a_sample_is_no_whole_list_and_who_says_so_is_told():
     sampler = build(irrelevant=5)
     slate = sampler.draw([0, 3])
     assert not slate.whole
+    with pytest.raises(ValueError, match=r"slate.mask has shape .* where the list is whole"):
+        replace(slate, whole=True)
+    fewer = replace(build().draw([0, 3]), list_size=slate.list_size + 1)
     with pytest.raises(ValueError, match="columns that are masked or too few to be whole"):
-        replace(slate, whole=True).check()
+        fewer.check()
+
+
+def test_a_mask_of_its_own_for_each_row_is_refused():
+    slate = build().draw([0, 3])
+    with pytest.raises(ValueError, match=r"slate.mask has shape .* where the list is whole"):
+        replace(slate, mask=slate.label > 0)
 
 
 def test_labels_are_those_of_the_targets():

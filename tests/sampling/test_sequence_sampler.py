@@ -76,11 +76,28 @@ def test_random_windows_are_as_long_anywhere_and_each_place_is_as_likely():
             assert abs(seen - chance) <= 4 * math.sqrt(chance * (1 - chance) / epochs)
 
 
+def test_a_shard_draws_what_the_whole_draws():
+    whole = build(2, windows="random", irrelevant=4, seed=3)
+    part = whole.relevance.shard(2, 5)
+    first, last = part.query_range
+    begin = whole.histories.offsets[first]
+    entry = slice(int(begin), int(whole.histories.offsets[last]))
+    own = Histories(
+        whole.histories.offsets[first : last + 1] - begin,
+        *(x[entry] for x in (whole.histories.item, whole.histories.label)),
+    )
+    sharded = SequenceSampler(part, own, 2, windows="random", irrelevant=4, seed=3)
+    for epoch in range(20):
+        one, other = whole.draw(range(first, last), epoch=epoch), sharded.draw(range(first, last), epoch=epoch)
+        assert torch.equal(one.query - begin, other.query)
+        assert torch.equal(one.item, other.item)
+
+
 def test_parts_hold_each_user_once_in_as_many_rows_as_told():
     sampler = build(4, irrelevant=5, windows="random")
     users = torch.tensor([2, 0, 4, 3])
     whole = sampler.draw(users)
-    for size, wanted in ((4, [4, 4, 3]), (8, [8, 3]), (3, [4, 4, 3]), (100, [11])):
+    for size, wanted in ((4, [4, 4, 3]), (8, [8, 3]), (3, [4, 4, 2, 1]), (100, [11])):
         parts = list(sampler.parts(users, size))
         assert [len(part.query) for part in parts] == wanted
         assert sorted(torch.cat([part.query for part in parts]).tolist()) == sorted(whole.query.tolist())

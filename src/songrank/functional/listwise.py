@@ -43,6 +43,7 @@ def softmax_loss(
         scores, labels, mask = prepare(scores, labels, mask)
         log_chances = masked_log_softmax(scores, mask)
     label, log_chance = take_items(column, labels, log_chances)
+    label = label.to(log_chance.dtype)
     return reduce_lists(-safe_divide((label * log_chance).sum(-1), label.sum(-1)), mask, reduction)
 
 

@@ -43,6 +43,8 @@ class Memory:
     step: int
     seed: int
     tables: list[Remembered]
+    moving: bool = False
+    """Whether entries were read in random windows, so that the truth is that of another one."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def _group(label: str, subjects: tuple[Subject, ...], data: Dataset | Missing, s
 
 def _memory(run: Run, seed: int) -> Memory:
     loss, step, tables = read_memory(run)
-    return Memory(loss, step, seed, tables)
+    return Memory(loss, step, seed, tables, run.recipe.batch.windows == "random")
 
 
 def _extremes(run: Run, subject: Subject, split: str, seed: int) -> Extremes:

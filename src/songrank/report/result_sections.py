@@ -168,6 +168,11 @@ def _memory_figure(label: str, number: int, memory: Memory, one: Remembered) -> 
     title = f"{label}: {one.name} against the {one.truth}"
     about = f"{memory.loss}, seed {memory.seed}, after step {memory.step:,}; {len(one.exact):,} rows"
     about += f", {one.unvisited:,} more not visited yet" if one.unvisited else ""
+    about += (
+        "; windows were random, and the truth is read in others, so some distance is due to that"
+        if memory.moving
+        else ""
+    )
     caption = tag("figcaption", tag("h3", title), tag("span", about))
     if not one.exact:
         return tag(

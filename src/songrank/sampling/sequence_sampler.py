@@ -133,8 +133,9 @@ class SequenceSampler(SlateSampler):
 
     A row is one entry of a user's history, and its relevant item is the item of that entry; what was there before it is
     what the model reads. ``slate.query`` is the entry's number, and so is ``slate.pair``: a loss remembers one row an
-    entry. (``targets`` may say that more items are relevant.) The list is the whole catalogue. The last ``length``
-    entries of a history are rows; the first entry of a short one comes after nothing.
+    entry. (``targets`` may say that more items are relevant.) The list is the whole catalogue. ``length`` entries of
+    a history are rows, the last ones unless ``windows`` says otherwise; the first entry of a short one comes after
+    nothing.
 
     Args:
         relevance: of the same users and items; its device is where slates are made.
@@ -210,20 +211,19 @@ class SequenceSampler(SlateSampler):
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
         """The slate of a batch in pieces of at most ``size`` rows; all of them share the batch's items.
 
-        Users of like histories are together, so that a model reads little that only fills up. One user is one piece,
-        however many rows he has.
+        Users of like histories are together, and the rows that the longest of them would give to all of a piece count,
+        so that this bounds what a model reads too. One user is one piece, however many rows he has.
         """
         user = query.cpu() - self.relevance.query_range[0]
         shared = self._shared(user, self.epoch)
         rows = (self._offsets[user + 1] - self._offsets[user]).clamp(max=self.window)
         rows, order = rows.sort(descending=True, stable=True)
-        sizes, held = [0], 0
+        sizes, longest = [0], 0
         for count in rows.tolist():
-            if held + count > size and sizes[-1]:
+            if sizes[-1] and (sizes[-1] + 1) * longest > size:
                 sizes.append(0)
-                held = 0
+            longest = longest if sizes[-1] else count
             sizes[-1] += 1
-            held += count
         for part in torch.split(user[order], sizes):
             yield self._rows(part, self.epoch, shared)
 
@@ -281,7 +281,8 @@ class SequenceSampler(SlateSampler):
         first = torch.maximum(begin, end - self.window)
         size = end - first
         if self.windows == "random":
-            fraction = random_fractions(derive_key(self.seed, epoch, _WINDOW) + user, 1).squeeze(1)
+            key = derive_key(self.seed, epoch, _WINDOW) + self.relevance.query_range[0]
+            fraction = random_fractions(key + user, 1).squeeze(1)
             first = torch.minimum(begin + (fraction * (first - begin + 1)).long(), first)
         owner = segment_rows(size)
         entry = torch.arange(owner.shape[0]) + (first - running_total(size)[:-1])[owner]
@@ -298,6 +299,6 @@ class SequenceSampler(SlateSampler):
         """[M]: the items that all rows of a batch share; which, depends on the seed, the epoch and the first user."""
         if self.irrelevant == "all":
             return None
-        key = derive_key(self.seed, epoch, _SHARED) + user[:1]
+        key = derive_key(self.seed, epoch, _SHARED) + self.relevance.query_range[0] + user[:1]
         fraction = random_fractions(key, int(self.irrelevant))[0]
         return (fraction * self.relevance.num_items).long().to(self.relevance.device, non_blocking=True)

@@ -160,7 +160,9 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
             )
     if isinstance(feed, SequenceFeed):
         at_once = _rows_at_once(recipe, feed)
-        sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": feed.rows}
+        # Random windows come upon any entry, the last ones upon the same in each epoch.
+        active = feed.relevance.num_queries if feed.windows == "random" else feed.rows
+        sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": active}
     else:
         sizes |= {"queries_per_batch": batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
     stages: list[Stage] = []

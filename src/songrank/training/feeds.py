@@ -219,8 +219,7 @@ class SequenceFeed(HistoryFeed):
         A slate that does not say what to read: it ends with the history or, if windows are random, with the user's last
         row, and an entry that is too old for that is scored as if there were nothing before it.
         """
-        row, place, history = self._read(slate)
-        state = model.states(history)[row, place]
+        state = _states(model, *self._read(slate))
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
@@ -236,6 +235,28 @@ class SequenceFeed(HistoryFeed):
         end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
         begin, history = self.histories.windows(users, self.length, end)
         return row, (slate.query - begin[row]).clamp_min(0), history
+
+
+def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
+    """[B, dim]: the states of histories [U, T], of those that ``row`` names after ``place`` items.
+
+    On a CPU histories of like lengths are read together, up to twice as long as one another, which spares it most of
+    what only fills up; a GPU would rather do that than more and smaller steps.
+    """
+    if history.device.type != "cpu":
+        states: Tensor = model.states(history)
+        return states[row, place]
+    count = (history >= 0).sum(1)
+    kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
+    rows, found = [], []
+    for one in sorted(set(kind.tolist())):
+        users = (kind == one).nonzero().squeeze(1)
+        number = torch.empty_like(count)
+        number[users] = torch.arange(users.shape[0])
+        own = (kind[row] == one).nonzero().squeeze(1)
+        rows.append(own)
+        found.append(model.states(history[users, : int(count[users].max())])[number[row[own]], place[own]])
+    return torch.cat(found)[torch.cat(rows).argsort()]
 
 
 class ListFeed:

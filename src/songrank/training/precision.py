@@ -17,13 +17,17 @@ def mixed(precision: str, device: str) -> AbstractContextManager[None]:
 def products(precision: str) -> Iterator[None]:
     """Within it, a GPU may round the inputs of float32 products to 10 bits if that is the precision; gradients' too.
 
-    >>> with products("tf32"):
-    ...     torch.backends.cuda.matmul.allow_tf32
-    True
+    With another precision nothing is touched, so that what the process has set for itself holds.
     """
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32" or before
+    if precision != "tf32":
+        yield
+        return
+    settings = torch.backends.cuda.matmul
+    # torch 2.9 has a new name for it, and takes offence at who uses both.
+    name, value = ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(settings, name)
+    setattr(settings, name, value)
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        setattr(settings, name, before)

@@ -12,6 +12,7 @@ from songrank.training.recipe import Recipe
 
 _PLAIN_FORM = {"faster-song": "song", "faster-k-song": "k-song"}  # what a recipe says of it holds for its faster form
 _NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
+_OF_HISTORIES = ("following", "windows")  # keys of a batch that mean something to some models alone
 
 
 def shipped_recipes() -> dict[str, str]:
@@ -95,6 +96,8 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
         )
         if path == ["model"] and _named(values.get("model"))["name"] != entry["name"]:
             values["model"] = {}  # the options of another model would be strange to this one
+            if isinstance(values.get("batch"), dict):
+                values["batch"] = {key: value for key, value in values["batch"].items() if key not in _OF_HISTORIES}
         for name in reversed(path):
             entry = {name: entry}
         values = _merged(values, entry, place)
@@ -121,7 +124,9 @@ def _load(text: str) -> Any:
         def construct_scalar(self, node: Any) -> Any:
             value = super().construct_scalar(node)
             if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
-                raise yaml.constructor.ConstructorError(None, None, f"{value} wants a space after ':'", node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{value} wants a space after ':', or quotes", node.start_mark
+                )
             return value
 
     try:
