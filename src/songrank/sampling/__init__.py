@@ -1,6 +1,7 @@
 """Relevance → Slate, on the device."""
 
-from songrank.sampling.sequence_sampler import Histories, SequenceSampler, next_items
+from songrank.sampling.histories import Histories, next_items
+from songrank.sampling.sequence_sampler import HistorySlate, SequenceSampler
 from songrank.sampling.slate_sampler import SlateSampler
 
-__all__ = ["Histories", "SequenceSampler", "SlateSampler", "next_items"]
+__all__ = ["Histories", "HistorySlate", "SequenceSampler", "SlateSampler", "next_items"]

@@ -18,8 +18,7 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.registry import history_length
 from songrank.relevance import Relevance
-from songrank.sampling import Histories, next_items
-from songrank.sampling.sequence_sampler import HistorySlate
+from songrank.sampling import Histories, HistorySlate, next_items
 from songrank.slate import Slate
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
