@@ -204,8 +204,8 @@ class SequenceSampler(SlateSampler):
         first = torch.maximum(begin, end - self.window)
         size = end - first
         if self.windows == "random":
-            key = derive_key(self.seed, epoch, _WINDOW) + self.relevance.query_range[0]
-            fraction = random_fractions(key + user, 1).squeeze(1)
+            number = user + self.relevance.query_range[0]
+            fraction = random_fractions(number + derive_key(self.seed, epoch, _WINDOW), 1).squeeze(1)
             first = torch.minimum(begin + (fraction * (first - begin + 1)).long(), first)
         owner = segment_rows(size)
         entry = torch.arange(owner.shape[0]) + (first - running_total(size)[:-1])[owner]
@@ -222,6 +222,6 @@ class SequenceSampler(SlateSampler):
         """[M]: the items that all rows of a batch share; which, depends on the seed, the epoch and the first user."""
         if self.irrelevant == "all":
             return None
-        key = derive_key(self.seed, epoch, _SHARED) + self.relevance.query_range[0] + user[:1]
+        key = user[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
         fraction = random_fractions(key, int(self.irrelevant))[0]
         return (fraction * self.relevance.num_items).long().to(self.relevance.device, non_blocking=True)
