@@ -16,11 +16,15 @@ Every setting of a grid with the seeds of --seeds; the --best of each grid with 
 each grid, by the mean over these seeds, with those of --report, which are new, into the folder `report` within. Only
 these are evaluated on test. What is best is the mean of the --metric on validation; several are averaged. A change must
 have no blanks here: {"60":0.25} for {60: 0.25}.
+
+With --share, runs that have their warm-up in common, seed and all, do it once: each then goes on from its end, to what
+it would have come to by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import math
@@ -59,7 +63,47 @@ def combinations(text: str) -> list[list[str]]:
     return [list(combination) for combination in itertools.product(*choices)]
 
 
-def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], threads: int) -> dict[str, Any]:
+def shared_part(recipe: Any) -> str:
+    """A checksum of all that a warm-up depends on."""
+    apart = {"title", "prepare", "device", "loss", "fine_tuning", "evaluation"}
+    return hashlib.sha256(
+        json.dumps(recipe.model_dump(mode="json", exclude=apart), sort_keys=True).encode()
+    ).hexdigest()
+
+
+def warm_up(recipe: str, changes: list[str], folder: str, threads: int) -> None:
+    """Do the warm-up of a run, unless it is done; its state at the end is a checkpoint."""
+    import torch
+
+    from songrank.data import open_dataset
+    from songrank.training.build import make_trainer
+    from songrank.training.checkpoints import Checkpoints
+    from songrank.training.recipe_files import load_recipe
+
+    torch.set_num_threads(threads)
+    told = load_recipe(recipe, changes)
+    key = shared_part(told)
+    kept = Checkpoints(Path(folder) / "warm-ups" / key[:16], owner=key)
+    alone = told.model_copy(update={"fine_tuning": told.fine_tuning.model_copy(update={"epochs": 0})})
+    make_trainer(alone, open_dataset(told.data), checkpoints=kept, save_every=600.0).run()
+
+
+def take_warm_up(run: Any, recipe: Any, folder: str) -> None:
+    """Put the end of the warm-up where a run that was stopped there would have it."""
+    from songrank.training.checkpoints import Checkpoints
+
+    key, trainer = shared_part(recipe), run.trainer
+    found = Checkpoints(Path(folder) / "warm-ups" / key[:16], owner=key).latest()
+    assert found is not None
+    step, state = found
+    own = trainer.state_dict()
+    trainer.load_state_dict({**state, **{part: state[part][:1] + own[part][1:] for part in ("losses", "samplers")}})
+    trainer.checkpoints.save(step, trainer.state_dict())
+
+
+def run_one(
+    recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], threads: int, share: str = ""
+) -> dict[str, Any]:
     import torch
 
     from songrank.training.recipe_files import load_recipe
@@ -77,7 +121,10 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
                 "warn": lambda message: print(message, flush=True),
             }
             exists = (path / "config.yaml").exists()
-            run = Run.resume(path, **options) if exists else Run.begin(load_recipe(recipe, changes), path, **options)
+            told = load_recipe(recipe, changes)
+            run = Run.resume(path, **options) if exists else Run.begin(told, path, **options)
+            if share and not exists and told.warm_up.epochs and told.fine_tuning.epochs:
+                take_warm_up(run, told, share)
             run.finish()
     except UserError as error:
         return {"changes": changes, "error": str(error), "seconds": time.monotonic() - begun}
@@ -94,10 +141,17 @@ class Study:
 
     def run(self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...]) -> bool:
         """Run these settings with these seeds, or as they are if there are none; False if the time was over before."""
-        jobs = {
-            self.pool.submit(run_one, self.options.recipe, changes, output, splits, self.options.threads): setting
+        options, share = self.options, self.options.output if self.options.share else ""
+        runs = [
+            (setting, changes)
             for setting in settings
             for changes in ([[*setting.changes, f"seed={seed}"] for seed in seeds] if seeds else [setting.changes])
+        ]
+        if share:
+            self._warm_up([changes for _, changes in runs])
+        jobs = {
+            self.pool.submit(run_one, options.recipe, changes, output, splits, options.threads, share): setting
+            for setting, changes in runs
         }
         for done in as_completed(jobs):
             if done.cancelled():
@@ -111,6 +165,26 @@ class Study:
                 for job in jobs:
                     job.cancel()
         return not any(job.cancelled() for job in jobs)
+
+    def _warm_up(self, runs: list[list[str]]) -> None:
+        """Do every warm-up that some of these runs have in common; what is wrong with a recipe, its run will say."""
+        from songrank.training.recipe_files import load_recipe
+
+        different = {}
+        for changes in runs:
+            try:
+                recipe = load_recipe(self.options.recipe, changes)
+            except UserError:
+                continue
+            if recipe.warm_up.epochs and recipe.fine_tuning.epochs:
+                different.setdefault(shared_part(recipe), changes)
+        waiting = [
+            self.pool.submit(warm_up, self.options.recipe, changes, self.options.output, self.options.threads)
+            for changes in different.values()
+        ]
+        for number, done in enumerate(as_completed(waiting), 1):
+            done.result()
+            print(f"{time.monotonic() - self.begun:6.0f} s  warm-up {number} of {len(waiting)}", flush=True)
 
     def show(self, settings: list[Setting], split: str) -> None:
         """The settings, the best first."""
@@ -143,6 +217,7 @@ def main() -> None:
     parser.add_argument("--metric", default="", help="what settings are ranked by; the first one if not given")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no more is begun")
     parser.add_argument("--seeds", default="", help="of every setting; else as the grids say")
+    parser.add_argument("--share", action="store_true", help="do a warm-up that runs have in common once")
     parser.add_argument("--best", type=int, default=4, help="settings of each grid that are run again")
     parser.add_argument("--again", default="", help="further seeds of the best")
     parser.add_argument("--report", default="", help="seeds of the best one of each grid, evaluated on test too")

@@ -1,0 +1,65 @@
+"""benchmarks/study.py: three rounds in one command, and warm-ups that are done once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from songrank.data import prepare
+from songrank.training.run_directory import RunDirectory
+
+STUDY = Path(__file__).parents[1] / "benchmarks" / "study.py"
+SMALL = "model.dim=4 model.hidden=[4] batch.irrelevant=10 warm_up.epochs=2 fine_tuning.epochs=2 validation.every=1"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    place = tmp_path_factory.mktemp("study") / "data"
+    prepare("synthetic", None, place, queries=40, items=50, pairs=500)
+    return place
+
+
+def study(data, output, *words):
+    grids = [f"data={data} device=cpu {SMALL} {word}" if word.startswith("loss=") else word for word in words]
+    done = subprocess.run([sys.executable, STUDY, "demo", "-o", output, *grids], capture_output=True, text=True)
+    assert done.returncode in (0, 2), done.stderr
+    return done
+
+
+def runs(folder):
+    return sorted(place.parent for place in folder.glob("*/config.yaml"))
+
+
+def test_search_again_report_and_a_shared_warm_up_that_changes_no_bit(data, tmp_path):
+    rounds = ["--seeds", "5", "--best", "1", "--again", "6", "--report", "0", "--metric", "ndcg@10,ndcg@20"]
+    grids = ["loss=song loss.gamma=0.1,0.9", "loss=bce"]
+    for name, more in (("alone", []), ("shared", ["--share"])):
+        study(data, tmp_path / name, *rounds, *more, *grids)
+    for name in ("alone", "shared"):
+        search, report = runs(tmp_path / name), runs(tmp_path / name / "report")
+        assert [RunDirectory(run).recipe().seed for run in report] == [0, 0]
+        assert sorted(RunDirectory(run).recipe().seed for run in search) == [5, 5, 5, 6, 6]
+        assert not any((run / "evaluation" / "test.json").exists() for run in search)
+        assert all((run / "evaluation" / "test.json").exists() for run in report)
+    assert len(list((tmp_path / "shared" / "warm-ups").iterdir())) == 3  # one a seed
+    for folder in (Path(), Path("report")):
+        for one, other in zip(runs(tmp_path / "alone" / folder), runs(tmp_path / "shared" / folder), strict=True):
+            for file in ("model.safetensors", "metrics.jsonl"):
+                assert (one / file).read_bytes() == (other / file).read_bytes(), one.name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seeds", "5", "--again", "5", "loss=song"], "expect different seeds"),
+        (["--again", "5", "loss=song"], "among settings with the seeds of --seeds"),
+        (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
+        (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
+    ],
+)
+def test_what_would_be_no_honest_choice_is_refused(data, tmp_path, words, message):
+    done = study(data, tmp_path / "no", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "no").exists()
