@@ -170,7 +170,7 @@ class Study:
         """Do every warm-up that some of these runs have in common; what is wrong with a recipe, its run will say."""
         from songrank.training.recipe_files import load_recipe
 
-        different = {}
+        different: dict[str, list[str]] = {}
         for changes in runs:
             try:
                 recipe = load_recipe(self.options.recipe, changes)
