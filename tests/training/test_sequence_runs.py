@@ -103,6 +103,19 @@ def test_every_loss_trains_it(data, loss, batch):
     assert all(weight.isfinite().all() for weight in trainer.model.parameters())
 
 
+def test_random_windows_may_come_upon_any_entry(data):
+    batch = {"queries": 16, "irrelevant": "all", "windows": "random"}
+    told = recipe(data, warm_up={"epochs": 0}, loss={"name": "faster-song"}, batch=batch)
+    entries = open_dataset(data)["train"].item.shape[0]
+    assert make_trainer(told, open_dataset(data)).stages[0].loss.query_share == 16 * MODEL["length"] / entries
+
+
+def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
+    told = load_recipe("sequences", [f"data={data}", "model=neumf", "model.dim=4", "device=cpu", "batch.irrelevant=4"])
+    assert (told.batch.windows, told.batch.queries) == (None, 64)
+    assert make_trainer(told, open_dataset(data)).model is not None
+
+
 def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
     """Checkpoints name their recipe; one without a word for keys that are younger is the same recipe."""
     plain, dataset = recipe(data, warm_up={"epochs": 1, "loss": "softmax"}), open_dataset(data)
