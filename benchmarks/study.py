@@ -33,6 +33,7 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def warm_up(recipe: str, changes: list[str], folder: str, threads: int) -> None:
     key = shared_part(told)
     kept = Checkpoints(Path(folder) / "warm-ups" / key[:16], owner=key)
     alone = told.model_copy(update={"fine_tuning": told.fine_tuning.model_copy(update={"epochs": 0})})
-    make_trainer(alone, open_dataset(told.data), checkpoints=kept, save_every=600.0).run()
+    with suppress(UserError):  # the run will say what is wrong
+        make_trainer(alone, open_dataset(told.data), checkpoints=kept, save_every=600.0).run()
 
 
 def take_warm_up(run: Any, recipe: Any, folder: str) -> None:
@@ -94,7 +96,8 @@ def take_warm_up(run: Any, recipe: Any, folder: str) -> None:
 
     key, trainer = shared_part(recipe), run.trainer
     found = Checkpoints(Path(folder) / "warm-ups" / key[:16], owner=key).latest()
-    assert found is not None
+    if found is None:
+        return
     step, state = found
     own = trainer.state_dict()
     trainer.load_state_dict({**state, **{part: state[part][:1] + own[part][1:] for part in ("losses", "samplers")}})
@@ -167,7 +170,7 @@ class Study:
         return not any(job.cancelled() for job in jobs)
 
     def _warm_up(self, runs: list[list[str]]) -> None:
-        """Do every warm-up that some of these runs have in common; what is wrong with a recipe, its run will say."""
+        """Do every warm-up of these runs once, whatever the limit; what is wrong with a recipe, its run will say."""
         from songrank.training.recipe_files import load_recipe
 
         different: dict[str, list[str]] = {}

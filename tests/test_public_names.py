@@ -33,9 +33,15 @@ def test_importing_songrank_needs_nothing_but_torch_and_numpy():
     )
 
 
-def _loaded_by_import():
+def test_training_reads_no_tables_and_needs_no_library_for_them():
+    assert {"polars", "pandas", "optuna"}.isdisjoint(
+        name.split(".")[0] for name in _loaded_by_import("songrank.training.run")
+    )
+
+
+def _loaded_by_import(module="songrank"):
     import subprocess
     import sys
 
-    code = "import sys, torch, numpy; before = set(sys.modules); import songrank; print(*(set(sys.modules) - before))"
+    code = f"import sys, torch, numpy; before = set(sys.modules); import {module}; print(*(set(sys.modules) - before))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -63,3 +63,10 @@ def test_what_would_be_no_honest_choice_is_refused(data, tmp_path, words, messag
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "no").exists()
+
+
+def test_a_mistake_in_the_data_is_told_with_shared_warm_ups_too(data, tmp_path):
+    done = study(data, tmp_path / "no", "--share", f"loss=song data={tmp_path / 'nowhere'}")
+    assert done.returncode == 0
+    assert "nowhere: is missing" in done.stdout
+    assert "Traceback" not in done.stderr

@@ -111,7 +111,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         return self.default_recipe
 
     def _by_data(self) -> Sequence[str]:
-        """Changes of that recipe by the data's shape; parameters go before them."""
+        """Changes of that recipe by the data's shape; where parameters say otherwise, they count."""
         return ()
 
     def _recipe(self, data: Path, *more: str) -> Recipe:
