@@ -12,11 +12,10 @@ from torch import Tensor
 from songrank.data.errors import DataError
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.storage import Array
-from songrank.data.tables.columns import LABEL_EXPECTED, read_column, read_labels
-from songrank.data.tables.frames import TABLE, to_polars
+from songrank.data.tables.frames import to_polars
 from songrank.errors import UserError
 from songrank.estimators.base import Callback, RankingEstimator
-from songrank.estimators.held_out import held_out_relevance
+from songrank.estimators.held_out import held_out_labels, held_out_relevance
 from songrank.estimators.interactions import (
     COLUMNS,
     HISTORY,
@@ -315,7 +314,9 @@ class Recommender(RankingEstimator):
 
         """
         folder, frame = self._fitted(), self._read_pairs(interactions, y)
-        users, relevance = held_out_relevance(folder, *self._numbers(frame), self._labels(frame))
+        users, relevance = held_out_relevance(
+            folder, *self._numbers(frame), held_out_labels(frame, self.data_options or {})
+        )
         told = self.recipe_.evaluation
         with torch.no_grad():
             return evaluate_catalogue(
@@ -333,18 +334,6 @@ class Recommender(RankingEstimator):
         Folds must hold out rows and not users, of whom nothing would be known: ``KFold(shuffle=True)``.
         """
         return float(self.evaluate(interactions, y, ["ndcg@10"]).values["ndcg@10"])
-
-    def _labels(self, frame: pl.DataFrame) -> Tensor:
-        """Labels as preparation would have them."""
-        options = self.data_options or {}
-        if "label" not in frame.columns:
-            return torch.ones(frame.height)
-        label = read_column(read_labels, frame["label"], LABEL_EXPECTED, TABLE, None)
-        if options.get("min_rating") is not None:
-            label = np.where(label >= options["min_rating"], label, 0)
-        if options.get("labels") == "binary":
-            label = (label > 0).astype(np.float32)
-        return torch.from_numpy(np.asarray(label, np.float32))
 
     # ---- ids
 
