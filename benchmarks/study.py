@@ -104,6 +104,12 @@ def take_warm_up(run: Any, recipe: Any, folder: str) -> None:
     trainer.checkpoints.save(step, trainer.state_dict())
 
 
+def run_name(changes: list[str]) -> str:
+    """A folder's name for a run: its changes; of very many the last ones, after a checksum of all."""
+    name = re.sub(r"[^A-Za-z0-9.=_-]+", "-", " ".join(changes) or "plain")
+    return name if len(name) <= 200 else f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{name[-190:]}"
+
+
 def run_one(
     recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], threads: int, share: str = ""
 ) -> dict[str, Any]:
@@ -114,7 +120,7 @@ def run_one(
     from songrank.training.run_directory import RunDirectory
 
     torch.set_num_threads(threads)
-    path = Path(folder) / re.sub(r"[^A-Za-z0-9.=_-]+", "-", " ".join(changes) or "plain")
+    path = Path(folder) / run_name(changes)
     begun = time.monotonic()
     try:
         if RunDirectory(path).notes().get("status") != "finished":

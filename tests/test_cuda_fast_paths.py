@@ -69,7 +69,7 @@ def trained(what, dataset, speed="auto", **more):
     return run
 
 
-def assert_alike(one, other):
+def assert_alike(one, other, within=1e-2):
     """Runs that differ by rounding: it grows from step to step, and is far from what any mistake would do.
 
     Scores are compared, less their mean: what they all have in common has no gradient but rounding, and wanders.
@@ -80,7 +80,7 @@ def assert_alike(one, other):
     with torch.no_grad():
         scores = [run.model.eval().score_all(query) for run in (one, other)]
     wanted, found = (some - some.mean(1, keepdim=True) for some in scores)
-    assert (found - wanted).norm() <= 1e-2 * wanted.norm()
+    assert (found - wanted).norm() <= within * wanted.norm()
 
 
 @needs_kernels
@@ -231,7 +231,8 @@ def test_a_compiled_loss_trains_as_it_does_uncompiled(loss, dataset, monkeypatch
     else:
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     assert not warnings
-    assert_alike(plain, compiled)
+    # Of this one alone, weights that differ by 1e-7 at the start give scores that differ by 1 %, on a CPU too.
+    assert_alike(plain, compiled, within=5e-2 if loss == "faster-k-song" else 1e-2)
 
 
 def test_lazy_adam_trains_on_either_path(dataset):

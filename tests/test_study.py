@@ -70,3 +70,12 @@ def test_a_mistake_in_the_data_is_told_with_shared_warm_ups_too(data, tmp_path):
     assert done.returncode == 0
     assert "nowhere: is missing" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_runs_of_very_many_changes_have_names_that_a_file_system_takes(data, tmp_path):
+    many = f"evaluation.metrics=[{','.join(f'ndcg@{cut}' for cut in range(1, 60))}]"
+    study(data, tmp_path / "s", f"loss=song {many} loss.gamma=0.1,0.2 seed=0,1")
+    names = [run.name for run in runs(tmp_path / "s")]
+    assert len(set(names)) == 4
+    assert all(len(name) < 255 for name in names)
+    assert sorted(name[-6:] for name in names) == ["seed=0", "seed=0", "seed=1", "seed=1"]

@@ -11,7 +11,8 @@ from songrank.training import recipe_files
 from songrank.training.recipe_files import load_recipe, shipped_recipes
 
 DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 mq2007-agg eurlex-4k
-wiki10-31k eurlex-4k-text wiki10-31k-text demo recommendation sequences histories search labelling labelling-text"""
+wiki10-31k eurlex-4k-text wiki10-31k-text demo recommendation movielens-1m-sequences sequences histories search
+labelling labelling-text"""
 
 
 def test_there_is_one_for_each_set_of_the_paper_and_for_ones_own(songrank):
