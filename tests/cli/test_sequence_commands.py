@@ -103,13 +103,33 @@ def test_rows_that_are_not_liked_do_not_count_in_a_history(songrank, log, tmp_pa
     assert songrank("data", "prepare", "interactions", rated, "-o", tmp_path / "data", *columns).returncode == 0
     words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
     assert songrank("train", "sequences", *words, "-o", tmp_path / "run", "-q").returncode == 0
-    best = {}
-    for name, more in {"known": [], "histories": ["--histories", rated]}.items():
-        file = tmp_path / f"{name}.csv"
-        done = songrank("recommend", tmp_path / "run", *more, "-o", file, "-k", 2, "--with-seen")
-        assert done.returncode == 0, done.stderr
-        best[name] = dict(pl.read_csv(file).group_by("visitor", maintain_order=True).agg("sku").rows())
-    assert {visitor: best["histories"][visitor] for visitor in best["known"]} == best["known"]
+    for seen in ([], ["--with-seen"]):  # what was met without being liked is not recommended either
+        best = {}
+        for name, more in {"known": [], "histories": ["--histories", rated]}.items():
+            file = tmp_path / f"{name}{len(seen)}.csv"
+            done = songrank("recommend", tmp_path / "run", *more, "-o", file, "-k", 2, *seen)
+            assert done.returncode == 0, done.stderr
+            best[name] = dict(pl.read_csv(file).group_by("visitor", maintain_order=True).agg("sku").rows())
+        assert {visitor: best["histories"][visitor] for visitor in best["known"]} == best["known"]
+
+
+def test_nor_do_they_where_the_data_set_names_no_columns(songrank, tmp_path):
+    rows = [(v, 1 + (5 * v + n) % ITEMS, 1 + (v + n) % 5, 100 + n) for v in range(1, 31) for n in range(9)]
+    (tmp_path / "ml").mkdir()
+    (tmp_path / "ml" / "u.data").write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    words = ["data", "prepare", "movielens-100k", tmp_path / "ml", "-o", tmp_path / "data", "--min-rating", 4, "-q"]
+    assert songrank(*words).returncode == 0
+    short = ["warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu", "-q"]
+    words = [f"data={tmp_path / 'data'}", *SMALL, *short]
+    assert songrank("train", "sequences", *words, "-o", tmp_path / "run").returncode == 0
+    best = []
+    for name, least in (("all", 0), ("liked", 4)):
+        lines = [",".join(map(str, row)) for row in rows if row[2] >= least]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["user_id,movie_id,rating,timestamp", *lines]) + "\n")
+        words = ["--histories", tmp_path / f"{name}.csv", "-o", tmp_path / f"{name}-best.csv", "--with-seen", "-q"]
+        assert songrank("recommend", tmp_path / "run", *words).returncode == 0
+        best.append((tmp_path / f"{name}-best.csv").read_text())
+    assert best[0] == best[1]
 
 
 def test_training_items_are_no_figure(songrank, run):

@@ -5,6 +5,7 @@ import pytest
 
 from songrank.errors import UserError
 from songrank.estimators import DocumentRanker, LabelRanker, Recommender
+from songrank.estimators.base import NotFittedError
 
 RNG = np.random.default_rng(0)
 GROUP = RNG.integers(4, 9, 30)
@@ -75,3 +76,26 @@ def test_what_cannot_be_is_one_line(tmp_path):
     for wrong in (0, -1, 1.5, "3", None, True):
         with pytest.raises(UserError, match=r"members is .*; expected a whole number of at least 1"):
             items(members=wrong)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_fit_that_is_broken_off_at_its_second_member_leaves_what_was_there(fitted):
+    lines = []
+
+    def stop(line):
+        lines.append(line)
+        if len(lines) == 4:  # three epochs are the first member's
+            raise KeyboardInterrupt
+
+    made = items(random_state=1) if fitted else Recommender(**items().get_params())
+    before = scores(made) if fitted else None
+    made.set_params(members=2, callbacks=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        made.fit({"user": [f"v{user}" for user in CLICKS["user"]], "item": CLICKS["item"]})
+    if not fitted:
+        with pytest.raises(NotFittedError):
+            made.recommend(k=1)
+        return
+    assert (scores(made) == before).all()
+    made.set_params(members=1, callbacks=None).partial_fit({"user": [0, 0], "item": [3, 4]}, epochs=1)
+    assert list(made.folder_.query_ids) == list(range(20))

@@ -153,8 +153,38 @@ def test_times_ask_for_a_model_of_sequences_in_a_size_for_this_device(table, cap
     model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
     assert (model.recipe_.model, model.recipe_.fine_tuning.epochs) == (found.model, 1)
     monkeypatch.setattr(recommender, "_MANY_ITEMS", ITEMS - 1)
+    model.partial_fit(table.assign(when=table["when"] + 200), epochs=1)
+    assert model.recipe_.batch.irrelevant == "all"  # as it was fitted, not as a fit would choose now
     wider = Recommender(**NAMES, **QUICK).set_params(options={"model.dim": 8, "warm_up.epochs": 1}).fit(table)
     assert (wider.recipe_.model["dim"], wider.recipe_.batch.irrelevant) == (8, 2000)
+
+
+def test_what_was_fitted_on_a_gpu_is_gone_on_with_on_a_cpu(table, tmp_path, monkeypatch):
+    here = recommender.choose_device
+    monkeypatch.setattr(recommender, "choose_device", lambda word: torch.device("cuda"))  # by which sizes are chosen
+    small_there = {"model.blocks": 1, "batch.queries": 4, "warm_up.epochs": 1}
+    Recommender(**NAMES, **{**QUICK, "options": small_there}).fit(table).save(tmp_path / "saved")
+    monkeypatch.setattr(recommender, "choose_device", here)
+    model = Recommender.load(tmp_path / "saved", device="cpu")
+    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (128, 200)
+    model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
+    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (128, 200)
+    model.set_params(options={**small_there, "model.dim": 64})
+    with pytest.raises(UserError, match="fit anew to change it"):
+        model.partial_fit(table.assign(when=table["when"] + 200), epochs=1)
+
+
+def test_dates_and_numbers_do_not_stand_in_one_history(table):
+    dated = table.assign(when=pd.Timestamp("2024-01-01") + pd.to_timedelta(table["when"], "D"))
+    model = small(**NAMES).fit(dated)
+    before = model.recommend(k=2)
+    for other in (table, table.assign(when=table["when"].astype(float)), table.assign(when="2024-05-01")):
+        with pytest.raises(UserError, match="columns are .*when|columns are .*time") as raised:
+            model.partial_fit(other, epochs=1)
+        assert "as in fit" in str(raised.value)
+        pd.testing.assert_frame_equal(model.recommend(k=2), before)
+    later = dated.assign(when=dated["when"].dt.date)  # days and moments are of one kind
+    model.partial_fit(later, epochs=1)
 
 
 @pytest.mark.parametrize(

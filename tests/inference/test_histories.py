@@ -104,7 +104,8 @@ def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_onc
     ids = Ids.of([film for row in films for film in row])
     item = ids.find([film for row in films for film in row]).numpy()
     rows = Interactions(query, Ids.count(len(films)), item, ids)
-    lists = table_histories(rows, folder.item_ids)
+    lists, met = table_histories(rows, folder.item_ids)
+    assert torch.equal(met.item, lists.item)
     assert len(lists) == len(offsets) - 1
     batches = list(recommend_after(folder, lists, 6))
     assert sum(batch.num_users for batch in batches) == len(films)
@@ -133,8 +134,22 @@ def test_a_table_is_read_in_order_of_time_and_repeats_count_as_in_the_data(kept,
     time = np.array([5.0, 1.0, 9.0, 2.0, 3.0, 4.0, 1.0])
     query, item = np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3, 1, 0, 0, 1, 2, 2])
     log = Interactions(query, Ids.count(2), item, Ids.of([7, 8, 9, 50]), None, time)
-    lists = table_histories(log, Ids.of([7, 8, 9]), kept)
+    lists, met = table_histories(log, Ids.of([7, 8, 9]), kept)
+    assert met.item.tolist() == [1, 0, 1, 2, 0, 2]
     assert [lists.item[a:b].tolist() for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)] == wanted
+
+
+def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder):
+    known = folder.item_ids[[0, 1, 2, 3]]
+    log = Interactions(np.zeros(4, int), Ids.count(1), np.arange(4), Ids.of(known), np.array([5.0, 0.0, 2.0, 4.0]))
+    read, met = table_histories(log, folder.item_ids, "keep", 3.0)
+    assert (read.item.tolist(), met.item.tolist()) == ([0, 3], [0, 1, 2, 3])
+    (batch,) = recommend_after(folder, read, FILMS, met=met)
+    assert set(batch.item.tolist()) == set(range(FILMS)) - {0, 1, 2, 3}
+    (alone,) = recommend_after(folder, read, FILMS)
+    assert set(alone.item.tolist()) == set(range(FILMS)) - {0, 3}
+    (everything,) = recommend_after(folder, read, FILMS, met=met, exclude_seen=False)
+    assert everything.item.shape[0] == FILMS
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 9])

@@ -79,7 +79,7 @@ def recommend(
         user, item = folder.called
         called = folder.info.get("called", {}).get("item", "item")
         if histories is not None:
-            name, asked, lists = _histories(histories, (user_column, item_column, time_column), folder, job)
+            name, asked, (lists, met) = _histories(histories, (user_column, item_column, time_column), folder, job)
         else:
             name, asked = _users(users, user_column, user, folder.query_ids, job)
         name = user if name == item else column_names(name, item)[0]
@@ -90,7 +90,7 @@ def recommend(
             "deny": () if deny is None else _items(deny, called, folder.item_ids, job, needed=False),
         }
         if histories is not None:
-            found = recommend_after(folder, lists, k, **options)
+            found = recommend_after(folder, lists, k, met=met, **options)
         else:
             found = best_items(folder, asked, k, **options, fallback=fallback)
         done = 0
@@ -123,8 +123,8 @@ def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job")
 
 def _histories(
     file: Path, given: tuple[str | None, str | None, str | None], folder: "ModelFolder", job: "Job"
-) -> tuple[str, "pl.Series", "ItemLists"]:
-    """What the column of users is called, whom it holds, and what each of them turned to."""
+) -> tuple[str, "pl.Series", tuple["ItemLists", "ItemLists"]]:
+    """What the column of users is called, whom it holds, and what each of them turned to, and met."""
     from songrank.data.errors import DataError
     from songrank.data.recommendation.interactions import Collector, Names
     from songrank.data.recommendation.options import ColumnOptions
@@ -139,7 +139,8 @@ def _histories(
     if told.get("time", "auto") is None:  # without times in training
         usual[2] = None
     query, item, time = (own or other for own, other in zip(given, usual, strict=True))
-    label = told.get("label") if told.get("label") in table.columns else None
+    label = told.get("label", "auto")  # data sets of one known form do not say
+    label = label if label == "auto" or label in table.columns else None
     options = ColumnOptions(query_column=query, item_column=item, label_column=label, time_column=time)
     try:
         names = Names.find(table.columns, options, table.name)
@@ -148,7 +149,7 @@ def _histories(
         raise DataError(error.what, fix, file=error.file) from None
     collector = Collector(names)
     for block in table.blocks(names.all):
-        collector.add(block.frame, block.file, block.line)
+        collector.add(block.frame, block.file, block.line, block.first)
     log = collector.finish()
     strange = int((folder.item_ids.find(list(log.item_ids)) < 0).sum())
     if strange:

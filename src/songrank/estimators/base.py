@@ -19,6 +19,7 @@ from songrank.data.files import alone, write_whole
 from songrank.errors import UserError, shown
 from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
 from songrank.inference.model_folder import ModelFolder, open_model
+from songrank.metrics import Evaluation
 from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
 from songrank.training.ensemble import make_ensemble
@@ -57,6 +58,11 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     task: ClassVar[str]
     default_recipe: ClassVar[str]
+    folder_: ModelFolder
+    recipe_: Recipe
+    history_: list[dict[str, Any]]
+    evaluation_: dict[str, Evaluation]
+    best_score_: float | None
 
     def __init__(
         self,
@@ -126,10 +132,12 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         options: Mapping[str, Any],
         *more: str,
         past: Past | None = None,
+        also: Callable[[Run], Mapping[str, Any]] = lambda run: {},
     ) -> Run:
-        """Prepare, train, and take over what came out; with a past, from there.
+        """Prepare, train, and take over what came out, all of it or nothing; with a past, from there.
 
-        One fit at a time in a process, since torch's random numbers are the process's; they are as before afterwards.
+        ``also`` says what else of the run to keep, by the names of attributes. One fit at a time in a process, since
+        torch's random numbers are the process's; they are as before afterwards.
         """
         self._recipe(Path("data"), *more)  # a mistake in it is found before the data is read
         members = self._check_members()
@@ -144,10 +152,11 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             if past is not None:
                 past.carry_over(run.trainer, dataset)
             run.finish()
-            self._take(run)
             self._say(run.trainer.better_before())
+            found = {**self._found(run), **also(run)}
             if members > 1:
-                self._join_members(run, members, work)
+                found |= self._joined(run, members, work)
+            self.__dict__.update(found)
         return run
 
     def _check_members(self) -> int:
@@ -155,26 +164,31 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             raise UserError(f"members is {shown(self.members)}; expected a whole number of at least 1")
         return int(self.members)
 
-    def _join_members(self, first: Run, members: int, work: Path) -> None:
-        """Train again with the next seeds; the mean of all is the model."""
+    def _joined(self, first: Run, members: int, work: Path) -> dict[str, Any]:
+        """Train again with the next seeds; the mean of all is the model. What changes by it."""
         places = [first.directory.path]
         for number in range(1, members):
             recipe = first.recipe.model_copy(update={"seed": (first.recipe.seed + number) % 2**32})
             places.append(work / f"run-{number}")
             more = {"observe": self._observe, "warn": self._say}
             Run.begin(recipe, places[-1], overwrite=True, **more).finish()
-        self.evaluation_ = make_ensemble(places, work / "ensemble", device=self.device, overwrite=True)
-        self.folder_ = open_model(work / "ensemble", choose_device(self.device))
-        self.recipe_ = first.recipe.model_copy(update={"members": members})
+        evaluation = make_ensemble(places, work / "ensemble", device=self.device, overwrite=True)
+        return {
+            "evaluation_": evaluation,
+            "folder_": open_model(work / "ensemble", choose_device(self.device)),
+            "recipe_": first.recipe.model_copy(update={"members": members}),
+        }
 
-    def _take(self, run: Run) -> None:
-        """Keep what a finished run gave."""
-        self.folder_ = open_model(run.directory.path, choose_device(self.device))
-        self.recipe_ = run.recipe
-        self.history_ = [dict(line) for line in run.trainer.at.history]
-        self.evaluation_ = dict(run.results)
+    def _found(self, run: Run) -> dict[str, Any]:
+        """What a finished run gave, by the names of attributes."""
         best = run.trainer.at.best
-        self.best_score_ = best if best > float("-inf") else None
+        return {
+            "folder_": open_model(run.directory.path, choose_device(self.device)),
+            "recipe_": run.recipe,
+            "history_": [dict(line) for line in run.trainer.at.history],
+            "evaluation_": dict(run.results),
+            "best_score_": best if best > float("-inf") else None,
+        }
 
     @contextmanager
     def _place(self) -> Iterator[Path]:

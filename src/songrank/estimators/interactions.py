@@ -49,6 +49,8 @@ class Interactions:
         try:
             if set(more.frame.columns) != set(self.frame.columns):
                 raise pl.exceptions.ShapeError
+            if "time" in more.names and len({_kind(part.frame["time"].dtype) for part in (self, more)}) > 1:
+                raise pl.exceptions.SchemaError
             both = pl.concat([self.frame, more.frame.select(self.frame.columns)], how="vertical_relaxed")
         except pl.exceptions.PolarsError:
             found, expected = (", ".join(f"{k} {v}" for k, v in f.schema.items()) for f in (more.frame, self.frame))
@@ -95,6 +97,11 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     strange = [name for name, kind in frame.schema.items() if kind == pl.Object]
     frame = frame.with_columns(id_keys(frame[name]) for name in strange)
     return Interactions(frame, called, kind_of(table))
+
+
+def _kind(time: pl.DataType) -> str:
+    """Of a column of times: those of different kinds do not stand in one order."""
+    return "dates" if time.is_temporal() else "numbers" if time.is_numeric() else "texts"
 
 
 def with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:

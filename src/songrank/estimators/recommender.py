@@ -1,5 +1,6 @@
 """Recommendation as most people want it: interactions in, items for users out."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -40,6 +41,7 @@ from songrank.inference.model_folder import column_names
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
+from songrank.training.run import Run
 
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
 _ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
@@ -87,7 +89,10 @@ class Recommender(RankingEstimator):
 
     task = "recommendation"
     default_recipe = "recommendation"
-    _timed, _items = False, 0  # of what was fitted last
+    _interactions: Interactions
+    _past: Past | None
+    _timed: bool = False  # of what was fitted last
+    _sizes: Sequence[str] = ()
 
     def __init__(
         self,
@@ -140,9 +145,20 @@ class Recommender(RankingEstimator):
         return self.model is None and self.recipe is None and self._timed and not random
 
     def _by_data(self) -> Sequence[str]:
+        return self._sizes
+
+    def _choose_sizes(self, items: int) -> Sequence[str]:
+        """Of the model that is taken where nobody named one, by the device and the data."""
         if not self._in_order() or choose_device(self.device).type != "cpu":
             return ()
-        return (*_ON_A_CPU, _DRAWN) if self._items > _MANY_ITEMS else _ON_A_CPU
+        return (*_ON_A_CPU, _DRAWN) if items > _MANY_ITEMS else _ON_A_CPU
+
+    def _fitted_sizes(self) -> Sequence[str]:
+        """The same of a model that was fitted, on whatever device that was."""
+        if not self._in_order():
+            return ()
+        model = [f"model.{name}={json.dumps(value)}" for name, value in self.recipe_.model.items() if name != "name"]
+        return (*model, f"batch.irrelevant={self.recipe_.batch.irrelevant}")
 
     def fit(self, interactions: Any, y: Any = None) -> Self:
         """Learn from a table of interactions.
@@ -181,12 +197,20 @@ class Recommender(RankingEstimator):
 
     def _learn(self, interactions: Interactions, *changes: str, past: Past | None = None) -> None:
         columns = {"query_column": "user", "item_column": "item"}
-        self._timed, self._items = "time" in interactions.names, interactions.frame["item"].n_unique()
+        self._timed = "time" in interactions.names
+        self._sizes = (
+            self._choose_sizes(interactions.frame["item"].n_unique()) if past is None else self._fitted_sizes()
+        )
         if self._in_order():
             self._say("there are times, so a model of sequences is fitted; model='neumf' is one without order")
-        run = self._fit("interactions", interactions.prepared(), columns, *changes, past=past)
-        self._interactions: Interactions = interactions
-        self._past: Past | None = None if self.recipe_.members else Past.of(run.trainer, run.dataset)
+
+        def kept(run: Run) -> dict[str, Any]:
+            return {
+                "_interactions": interactions,
+                "_past": Past.of(run.trainer, run.dataset) if self.members == 1 else None,
+            }
+
+        self._fit("interactions", interactions.prepared(), columns, *changes, past=past, also=kept)
 
     def _columns(self) -> ColumnOptions:
         return ColumnOptions(
@@ -246,7 +270,7 @@ class Recommender(RankingEstimator):
             histories: rows of user, item and perhaps time, called as in :meth:`fit` or by usual names; without times
                 rows are in order. Items that were never seen in fitting are passed over.
             k: how many items a user; fewer where fewer are left.
-            exclude_seen: leave out what stands in the user's history.
+            exclude_seen: leave out what stands in the table for the user.
             allow: ids of the only items that may be recommended; None for all.
             deny: ids of items that may not.
 
@@ -261,11 +285,13 @@ class Recommender(RankingEstimator):
         columns = ColumnOptions(query_column=user, item_column=item, label_column=label, time_column=when)
         table = read_interactions(frame, None, columns)
         log = table.log()
+        read, met = table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
         parts = recommend_after(
             folder,
-            table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating")),
+            read,
             k,
             exclude_seen=exclude_seen,
+            met=met,
             allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),
             deny=id_keys(self._given(deny, "item")).to_list(),
         )

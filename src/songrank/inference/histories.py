@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -80,10 +80,13 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> tuple[ItemList
     return ItemLists(offsets(counts), item[order]), label[order]
 
 
-def table_histories(log: "Interactions", items: Ids, kept: str = "keep", min_rating: float | None = None) -> ItemLists:
-    """What each user of a table turned to, in order of time, or of its rows where it has no times.
+def table_histories(
+    log: "Interactions", items: Ids, kept: str = "keep", min_rating: float | None = None
+) -> tuple[ItemLists, ItemLists]:
+    """What each user of a table turned to, in order of time, or of its rows where it has no times; and all he met.
 
-    Items that the model does not know are left out, and where there are labels, rows that are not relevant by them.
+    Items that the model does not know are left out, and of the former, where there are labels, rows that are not
+    relevant by them.
 
     Args:
         log: rows of the table; users have the numbers of its ids.
@@ -93,15 +96,19 @@ def table_histories(log: "Interactions", items: Ids, kept: str = "keep", min_rat
 
     """
     number = items.find(list(log.item_ids)).numpy()[log.item]
-    if log.label is not None:
-        number = np.where((log.label > 0) & (log.label >= (min_rating or 0.0)), number, -1)
     user, place = log.query.astype(np.int64), np.arange(number.shape[0])
     order = np.lexsort((place, user) if log.time is None else (place, log.time, user))
-    order = order[number[order] >= 0]
+    order = met = order[number[order] >= 0]
+    if log.label is not None:
+        order = order[((log.label > 0) & (log.label >= (min_rating or 0.0)))[order]]
     if kept != "keep":
         pair = (user * len(items) + number)[order]
         pair = pair if kept == "first" else pair[::-1]
         first = np.unique(pair, return_index=True)[1]
         order = order[np.sort(first if kept == "first" else pair.shape[0] - 1 - first)]
-    counts = np.bincount(user[order], minlength=len(log.query_ids))
-    return ItemLists(offsets(torch.from_numpy(counts)), torch.from_numpy(number[order]))
+
+    def lists(rows: np.ndarray[Any, Any]) -> ItemLists:
+        counts = np.bincount(user[rows], minlength=len(log.query_ids))
+        return ItemLists(offsets(torch.from_numpy(counts)), torch.from_numpy(number[rows]))
+
+    return lists(order), lists(met)

@@ -102,6 +102,7 @@ def recommend_after(
     k: int = 10,
     *,
     exclude_seen: bool = True,
+    met: ItemLists | None = None,
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any = (),
 ) -> Iterator[Recommendations]:
@@ -113,7 +114,8 @@ def recommend_after(
         folder: of a model that reads histories.
         histories: numbers of items, oldest first; see ``songrank.inference.histories.table_histories``.
         k: how many items a history.
-        exclude_seen: leave out what stands in the history itself.
+        exclude_seen: leave out what was met.
+        met: what that is, for each history, if it is more than stands in the history itself.
         allow: original ids of the only items that may be recommended; None for all.
         deny: original ids of items that may not.
 
@@ -123,8 +125,9 @@ def recommend_after(
     assert folder.item_ids is not None
     barred = _barred(folder.item_ids, allow, deny).to(folder.device)
     step = queries_at_once(folder, len(folder.item_ids))
+    seen = None if not exclude_seen else histories if met is None else met
     return (
-        _batch_after(folder, histories, first, min(step, len(histories) - first), k, barred, exclude_seen)
+        _batch_after(folder, histories, first, min(step, len(histories) - first), k, barred, seen)
         for first in range(0, len(histories), step)
     )
 
@@ -231,10 +234,10 @@ def _batch(
 
 
 def _batch_after(
-    folder: ModelFolder, histories: ItemLists, first: int, count: int, k: int, barred: Tensor, exclude_seen: bool
+    folder: ModelFolder, histories: ItemLists, first: int, count: int, k: int, barred: Tensor, seen: ItemLists | None
 ) -> Recommendations:
     asked = torch.arange(first, first + count)
-    entries = histories.entries(asked) if exclude_seen else None
+    entries = None if seen is None else seen.entries(asked)
     row, item, score = _best(folder, folder.read(histories, asked), k, barred, entries)
     return Recommendations(row + first, item, score, _ranks(row), torch.ones_like(row, dtype=torch.bool), count)
 

@@ -64,15 +64,15 @@ class Collector:
         self._time: list[Array] = []
         self._kind: str | None = None  # of the times, in the first block
 
-    def add(self, block: pl.DataFrame, file: str, line: Where | None = None) -> None:
-        """Take a block in, or say which row of which column cannot be."""
-        names = self.names
-        query = read_column(read_ids, block[names.query], ID_EXPECTED, file, line)
-        item = read_column(read_ids, block[names.item], ID_EXPECTED, file, line)
+    def add(self, block: pl.DataFrame, file: str, line: Where | None = None, first: int = 0) -> None:
+        """Take a block in, or say which row of which column cannot be; ``first`` is the number of its first row."""
+        names, where = self.names, (file, line, first)
+        query = read_column(read_ids, block[names.query], ID_EXPECTED, *where)
+        item = read_column(read_ids, block[names.item], ID_EXPECTED, *where)
         if names.label is not None:
-            self._label.append(read_column(read_labels, block[names.label], LABEL_EXPECTED, file, line))
+            self._label.append(read_column(read_labels, block[names.label], LABEL_EXPECTED, *where))
         if names.time is not None:
-            kind, time = read_column(read_times, block[names.time], TIME_EXPECTED, file, line)
+            kind, time = read_column(read_times, block[names.time], TIME_EXPECTED, *where)
             if self._kind not in (None, kind):
                 raise DataError(f"{names.time} holds {self._kind} and {kind}", "expected times of one kind", file=file)
             self._kind = kind
