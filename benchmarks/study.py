@@ -123,21 +123,26 @@ def run_one(
     path = Path(folder) / run_name(changes)
     begun = time.monotonic()
     try:
-        if RunDirectory(path).notes().get("status") != "finished":
+        told, directory = load_recipe(recipe, changes), RunDirectory(path)
+        exists = directory.config.exists()
+        if exists and directory.recipe() != told:
+            raise UserError(f"{path}: holds a run of another recipe; choose another place with -o")
+        if directory.notes().get("status") != "finished":
             options: dict[str, Any] = {
                 "splits": splits,
                 "save_every": 600.0,
                 "warn": lambda message: print(message, flush=True),
             }
-            exists = (path / "config.yaml").exists()
-            told = load_recipe(recipe, changes)
             run = Run.resume(path, **options) if exists else Run.begin(told, path, **options)
             if share and not exists and told.warm_up.epochs and told.fine_tuning.epochs:
                 take_warm_up(run, told, share)
             run.finish()
+        figures = path / "evaluation" / f"{splits[0]}.json"
+        if not figures.exists():
+            raise UserError(f"{path}: was run without figures of {splits[0]}; choose another place with -o")
     except UserError as error:
         return {"changes": changes, "error": str(error), "seconds": time.monotonic() - begun}
-    found = json.loads((path / "evaluation" / f"{splits[0]}.json").read_text())["metrics"]
+    found = json.loads(figures.read_text())["metrics"]
     return {"changes": changes, "metrics": found, "seconds": time.monotonic() - begun}
 
 
@@ -216,6 +221,8 @@ class Study:
 
 
 def main() -> None:
+    from songrank.training.recipe_files import load_recipe
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
     parser.add_argument("grids", nargs="*", default=[""])
@@ -239,6 +246,10 @@ def main() -> None:
     if seeds and any(word.startswith("seed=") for text in options.grids for word in text.split()):
         parser.error("seed= stands in a grid, and --seeds too")
     settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
+    with suppress(UserError):  # the runs will say what is wrong
+        measured = load_recipe(options.recipe, settings[0].changes).evaluation.metrics
+        if not set(filter(None, options.metric.split(","))) <= set(measured):
+            parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
     splits = tuple(options.splits.split(","))
     study = Study(options)
     with study.pool:

@@ -56,6 +56,10 @@ def test_search_again_report_and_a_shared_warm_up_that_changes_no_bit(data, tmp_
         (["--again", "5", "loss=song"], "among settings with the seeds of --seeds"),
         (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
         (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
+        (
+            ["--metric", "ndcg@10,mrr", "loss=song"],
+            "--metric is ndcg@10,mrr; expected some of ndcg@10, ndcg@20",
+        ),
     ],
 )
 def test_what_would_be_no_honest_choice_is_refused(data, tmp_path, words, message):
@@ -79,3 +83,19 @@ def test_runs_of_very_many_changes_have_names_that_a_file_system_takes(data, tmp
     assert len(set(names)) == 4
     assert all(len(name) < 255 for name in names)
     assert sorted(name[-6:] for name in names) == ["seed=0", "seed=0", "seed=1", "seed=1"]
+
+
+def test_a_folder_with_runs_of_something_else_is_not_taken_for_this(data, tmp_path):
+    other = tmp_path / "other.yaml"
+    words = ["loss=song seed=0"]
+    study(data, tmp_path / "s", *words)
+    other.write_text(f"data: {data}\nmodel: neumf\nfine_tuning: {{epochs: 1, learning_rate: 0.5}}\n")
+    found = subprocess.run(
+        [sys.executable, STUDY, other, "-o", tmp_path / "s", f"data={data} device=cpu {SMALL} {words[0]}"],
+        capture_output=True,
+        text=True,
+    )
+    assert "holds a run of another recipe; choose another place with -o" in found.stdout
+    assert "validation ndcg" not in found.stdout
+    again = study(data, tmp_path / "s", "--splits", "test", *words)
+    assert "was run without figures of test" in again.stdout

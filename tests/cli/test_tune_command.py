@@ -137,7 +137,9 @@ def test_where_all_trials_fail_the_exit_code_is_1(songrank):
     rates = ["--search", "fine_tuning.learning_rate=1e29,1e30"]
     code, out, err = songrank("tune", "recipe.yaml", *rates, "-o", "study", "-q")
     assert (code, out) == (1, "")
-    assert err == "error: study: all 2 trials failed; search lower learning rates\n"
+    assert err.startswith("error: study: all 2 trials failed, the last one: ")
+    assert err.endswith("lower the learning rate\n")
+    assert err.count("\n") == 1
 
 
 def test_on_a_terminal_there_is_a_bar_with_the_time_left(here):

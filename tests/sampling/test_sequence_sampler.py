@@ -121,26 +121,39 @@ def test_every_user_with_a_history_comes_once_an_epoch_and_a_state_goes_on():
 
 
 def test_a_shared_sample_leaves_out_the_rows_own_item():
-    slate = build(irrelevant=200).draw([0, 3])
+    slate = build(irrelevant=7).draw([0, 3])
+    slate.check()
     shared = slate.item[:, 1:]
+    assert len(shared[0].unique()) == 7
     assert torch.equal(shared, shared[:1].expand_as(shared))
     assert torch.equal(slate.mask[:, 1:], shared != slate.item[:, :1])
     assert slate.mask[:, 0].all()
     assert slate.item[:, 0].tolist() == [item for _, item, _ in entries([0, 3], 4)]
-    assert set(shared.unique().tolist()) == set(range(ITEMS))
+    drawn = torch.stack([build(irrelevant=3).draw([0], epoch).item[0, 1:] for epoch in range(4000)])
+    assert torch.bincount(drawn.flatten()).float().div(4000).allclose(torch.tensor(3 / ITEMS), atol=0.04)
 
 
-def test_ranks_from_shared_samples_are_those_of_the_catalogue_in_the_mean():
-    """ĝ over epochs averages to the exact g: the sample is unbiased although rows share it."""
+@pytest.mark.parametrize("irrelevant", [ITEMS, 50])
+def test_as_many_as_there_are_items_are_all_of_them(irrelevant):
+    sampler = build(irrelevant=irrelevant)
+    slate = sampler.draw([0, 3])
+    assert slate.whole
+    assert (sampler.columns, slate.item.tolist()) == (ITEMS, [list(range(ITEMS))])
+
+
+@pytest.mark.parametrize("irrelevant", [1, 2, 4, 6, ITEMS - 1])
+def test_ranks_from_shared_samples_are_those_of_the_catalogue_in_the_mean(irrelevant):
+    """ĝ over epochs averages to the exact g: the sample is unbiased although rows share it, however small."""
     generator = torch.Generator().manual_seed(1)
     scores = torch.randn(40, ITEMS, generator=generator, dtype=torch.float64)  # of entry, item
     users = [0, 3, 4]
     whole = build().draw(users)
     own = scores[whole.query].gather(1, whole.column)
     exact = (scores[whole.query] - own + 1.0).clamp_min(0.0).square().mean(1)
-    sampler, loss, found = build(irrelevant=6), SONG(16, gamma=1.0, dtype=torch.float64), []
+    sampler, loss, found = build(irrelevant=irrelevant), SONG(16, gamma=1.0, dtype=torch.float64), []
     for epoch in range(3000):
         slate = sampler.draw(users, epoch)
+        slate.check()
         loss(scores[slate.query].gather(1, slate.item), slate)  # with γ = 1, u is this slate's estimate
         found.append(loss.u.read(slate.query))
     found = torch.stack(found)

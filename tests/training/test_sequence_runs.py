@@ -68,7 +68,7 @@ def test_any_recommendation_recipe_takes_it(data, tmp_path):
     changes = [f"data={data}", "model=sequence", "model.dim=8", "model.length=5", "warm_up.epochs=1", "device=cpu"]
     run = Run.begin(load_recipe("recommendation", [*changes, "fine_tuning.epochs=1"]), tmp_path / "run")
     assert run.finish()
-    assert run.trainer.stages[0].sampler.columns == 301
+    assert run.trainer.stages[0].sampler.columns == ITEMS  # 300 are more than there are
 
 
 def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
@@ -80,7 +80,8 @@ def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
     loss, visited = trainer.stages[0].loss, counts.clamp(max=MODEL["length"])
     assert trainer.feed.relevance.num_queries == trainer.feed.relevance.num_pairs == part.item.shape[0]
     assert loss.queries_per_batch == 16 * MODEL["length"]
-    assert loss.query_share == 16 * MODEL["length"] / int(visited.sum())
+    assert loss.query_share == 16 / counts.shape[0]  # of users, and with them of all entries that are visited
+    assert int(visited.sum()) < counts.shape[0] * MODEL["length"]
     trainer.run()
     last = torch.cat([torch.arange(n) >= n - MODEL["length"] for n in counts.tolist()])
     for name in (*loss.by_pair, *loss.by_query):
@@ -106,8 +107,15 @@ def test_every_loss_trains_it(data, loss, batch):
 def test_random_windows_may_come_upon_any_entry(data):
     batch = {"queries": 16, "irrelevant": "all", "windows": "random"}
     told = recipe(data, warm_up={"epochs": 0}, loss={"name": "faster-song"}, batch=batch)
-    entries = open_dataset(data)["train"].item.shape[0]
-    assert make_trainer(told, open_dataset(data)).stages[0].loss.query_share == 16 * MODEL["length"] / entries
+    counts = open_dataset(data)["train"].offsets.diff()
+    visited, users = counts.clamp(max=MODEL["length"]).sum(), counts.shape[0]
+    trainer = make_trainer(told, open_dataset(data))
+    assert trainer.stages[0].loss.query_share == pytest.approx(16 / users * float(visited / counts.sum()), rel=1e-2)
+    sampler, times = trainer.stages[0].sampler, torch.zeros(int(counts.sum()))
+    for _ in range(40):
+        for slate in sampler:
+            times[slate.query] += 1
+    assert float(times.mean()) / (40 * users / 16) == pytest.approx(trainer.stages[0].loss.query_share, rel=1e-2)
 
 
 def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
@@ -175,7 +183,8 @@ def test_a_step_in_parts_is_the_step(data, monkeypatch, loss, irrelevant):
         loss={"name": loss, **({"k": 3} if loss == "k-song" else {})},
     )
     whole = make_trainer(told, dataset)
-    most = 6 * (A_USER if irrelevant == "all" else 4 * MODEL["length"] * 9) - 1  # 35 rows
+    columns = ITEMS if irrelevant == "all" else 9
+    most = 6 * 4 * MODEL["length"] * columns * (columns if loss in ("neural-ndcg", "pirank") else 1) - 1  # 35 rows
     monkeypatch.setattr(build, "_SLATE_BYTES", most)
     parts = make_trainer(told, dataset)
     stage = parts.stages[0]
@@ -342,3 +351,17 @@ def test_memory_goes_with_the_entries_when_there_are_more(tmp_path, loss):
     assert any(key[-1] > 1 for key in kept)
     assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
     assert all(value != value for key, value in after.items() if key not in kept)
+
+
+@pytest.mark.parametrize("loss", ["neural-ndcg", "pirank"])
+def test_losses_that_compare_each_item_with_each_are_bounded_by_that(data, monkeypatch, loss):
+    told = recipe(data, warm_up={"epochs": 0}, loss={"name": loss})
+    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER * ITEMS - 1)
+    with pytest.raises(
+        UserError, match=f"{ITEMS} items squared, as {loss} has them, are more than .* GB: say batch"
+    ) as raised:
+        make_trainer(told, open_dataset(data))
+    few = int(str(raised.value).rpartition("batch.irrelevant=")[2])
+    assert 1 < few < ITEMS
+    told = recipe(data, warm_up={"epochs": 0}, loss={"name": loss}, batch={"queries": 16, "irrelevant": few})
+    assert make_trainer(told, open_dataset(data)).stages[0].at_once >= MODEL["length"]

@@ -263,6 +263,15 @@ def test_a_combination_that_the_recipe_refuses_has_failed(source, tmp_path):
     assert "at least one epoch" in failed[0].error
 
 
+def test_one_that_cannot_be_built_with_this_model_has_failed_too(source, tmp_path):
+    words = ["fine_tuning.optimiser=adam,lazy-adam", "loss.gamma=0.1,0.5"]
+    study = Study(source, ["model=sequence", "model.dim=8", "model.length=5"], words, tmp_path / "study")
+    found = {tuple(trial.parameters.values()): trial for trial in study.search(9)}
+    assert {key for key, trial in found.items() if trial.value is None} == {("lazy-adam", 0.1), ("lazy-adam", 0.5)}
+    assert "sequence has no tables of ids" in found["lazy-adam", 0.1].error
+    assert len(study.trials()) == 4
+
+
 # ---- going on
 
 

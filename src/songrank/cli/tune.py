@@ -67,14 +67,16 @@ def tune(
     more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn}
     study = Study(recipe, changes or [], search or [], output, **more)
     with stoppable(study.stop) as received, view.shown(study):
+        last = None
         for trial in study.search(trials):
             view.finished(trial)
+            last = trial.error
     done = len(study.trials())
     if not study.finished:
         typer.echo(f"stopped after {done:,} of {trials:,} trials; the same command goes on", err=True)
         sys.exit(128 + received[0])  # typer's own Exit with 130 reads as an interruption that saved nothing
     if not study.best():
-        raise DivergedError(f"{study.place}: all {done:,} trials failed; search lower learning rates")
+        raise DivergedError(f"{study.place}: all {done:,} trials failed{f', the last one: {last}' if last else ''}")
     if as_json:
         typer.echo(json.dumps(_summary(study)))
     elif not quiet:

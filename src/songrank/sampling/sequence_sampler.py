@@ -65,10 +65,11 @@ class SequenceSampler(SlateSampler):
         histories: the entries, in the order of ``relevance``'s users.
         length: most items that are read.
         queries_per_batch: users a batch.
-        irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many items, drawn
-            uniformly with replacement for the batch and shared by its rows, and the relevant ones before them. A row
-            has no use for its own relevant items among the shared ones, and of what is left every irrelevant item is as
-            likely as any other: the mean over them is unbiased.
+        irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many different
+            items, drawn for the batch and shared by its rows, and the relevant ones before them. A row has no use for
+            its own relevant items among the shared ones, and of what is left every set of irrelevant items is as likely
+            as any other: the mean over them is unbiased. At least one more than an entry has relevant items, so that
+            each row has an irrelevant one; as many as there are items are all of them.
         targets: what is relevant at each entry, by :func:`next_items`; the item of the entry if not given.
         windows: which entries of a longer history are rows: the ``"last"`` ones, or as many from a ``"random"`` place
             on, another one in each epoch.
@@ -106,6 +107,9 @@ class SequenceSampler(SlateSampler):
         if (self.targets.num_queries, self.targets.num_items) != (histories.item.shape[0], relevance.num_items):
             fail("targets", repr(self.targets), f"{histories.item.shape[0]} entries and {relevance.num_items} items")
         self._ideal = self.targets.ideal_dcg(self.k, self.gain)
+        if self.irrelevant != "all":
+            enough = max(int(self.irrelevant), self.targets.max_relevant + 1)
+            self.irrelevant = "all" if enough >= relevance.num_items else enough
         # Which entries are rows is worked out on the CPU, so that a GPU is never waited for.
         self._offsets = histories.offsets.cpu()
         relevant = self.targets.num_relevant > 0
@@ -223,5 +227,23 @@ class SequenceSampler(SlateSampler):
         if self.irrelevant == "all":
             return None
         key = user[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
-        fraction = random_fractions(key, int(self.irrelevant))[0]
-        return (fraction * self.relevance.num_items).long().to(self.relevance.device, non_blocking=True)
+        found = _different(key, int(self.irrelevant), self.relevance.num_items)
+        return found.to(self.relevance.device, non_blocking=True)
+
+
+def _different(key: Tensor, count: int, items: int) -> Tensor:
+    """[count]: different items, each set of so many as likely as any other; ``key`` [1] is where randomness comes from.
+
+    >>> _different(torch.tensor([5]), 4, 6).sort().values.diff().min() > 0
+    tensor(True)
+    """
+    if 2 * count > items:
+        return random_fractions(key, items)[0].argsort(stable=True)[:count]
+    drawn = 2 * count
+    while True:  # twice so many draws hold so many different items but for rare cases
+        item = (random_fractions(key, drawn)[0] * items).long()
+        different, which = item.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        if different.shape[0] >= count:
+            first = torch.full_like(different, drawn).scatter_reduce_(0, which, torch.arange(drawn), "amin")
+            return item[first.sort().values[:count]]
+        drawn *= 2

@@ -1,5 +1,6 @@
 """From a recipe and a data set to a trainer: the one place where model, loss, sampler and stages meet."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from songrank.training.checkpoints import Checkpoints
 from songrank.training.components import make_component
 from songrank.training.feeds import Feed, SequenceFeed, make_feed
 from songrank.training.loop import Trainer
-from songrank.training.recipe import Recipe, WarmUp
+from songrank.training.recipe import FineTuning, Recipe, WarmUp
 from songrank.training.stages import Stage
 
 _SLATE_BYTES = 2**28
@@ -160,15 +161,15 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
             )
     if isinstance(feed, SequenceFeed):
         at_once = _rows_at_once(recipe, feed)
-        # Random windows come upon any entry, the last ones upon the same in each epoch.
-        active = feed.relevance.num_queries if feed.windows == "random" else feed.rows
+        # A step has the entries of so many users of all; the last windows hold the same in each epoch, random ones any.
+        active = int((feed.users.num_relevant > 0).sum()) * feed.length
+        if feed.windows == "random":
+            active = active * feed.relevance.num_queries // max(1, feed.rows)
         sizes |= {"queries_per_batch": batch.queries * feed.length, "active_queries": active}
     else:
         sizes |= {"queries_per_batch": batch.queries, "active_queries": int((relevance.num_relevant > 0).sum())}
     stages: list[Stage] = []
-    for number, (section, loss) in enumerate(
-        ((recipe.warm_up, recipe.warm_up.loss), (recipe.fine_tuning, recipe.loss))
-    ):
+    for number, (section, loss) in enumerate(_sections(recipe)):
         if section.epochs == 0:
             continue
         built: RankingLoss = make_component("loss", loss, sizes).to(relevance.device)
@@ -186,24 +187,35 @@ def _stages(recipe: Recipe, dataset: Dataset, feed: Feed) -> list[Stage]:
     return stages
 
 
+def _sections(recipe: Recipe) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
+    """What a recipe says of each stage, and the stage's loss."""
+    return (recipe.warm_up, recipe.warm_up.loss), (recipe.fine_tuning, recipe.loss)
+
+
 def _rows_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
     """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
     batch, users = recipe.batch, min(recipe.batch.queries, feed.users.num_queries)
     if batch.length is not None:
         raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
-    columns = feed.users.num_items if batch.irrelevant == "all" else feed.following + int(batch.irrelevant)
-    rows = _SLATE_BYTES // (4 * columns)
+    columns = feed.users.num_items
+    if batch.irrelevant != "all":
+        columns = min(columns, feed.following + int(batch.irrelevant))
+    losses = {loss["name"] for section, loss in _sections(recipe) if section.epochs}
+    squared = losses & {"neural-ndcg", "pirank"}  # which compare each item with each
+    rows = _SLATE_BYTES // (4 * columns * (columns if squared else 1))
     most = rows // feed.longest
     if users <= most:
         return None
-    whole = {recipe.warm_up.loss["name"], recipe.loss["name"]} & {"faster-song", "faster-k-song"}
+    whole = losses & {"faster-song", "faster-k-song"}
     if most > 0 and not whole:
         return rows
-    ways = ["batch.irrelevant=2000"] if columns > 2001 else []
+    few = math.isqrt(_SLATE_BYTES // (4 * feed.longest)) - feed.following if squared else 2000
+    ways = [f"batch.irrelevant={few}"] if 0 < few < columns - feed.following else []
     ways += [f"batch.queries={most}"] if most > 0 else []
     size = f"{users:,} users × {feed.longest:,} entries" if most > 0 else f"a user's {feed.longest:,} entries"
+    items = f"{columns:,} items{f' squared, as {min(squared)} has them,' if squared else ''}"
     raise UserError(
-        f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {columns:,} items are more than "
+        f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {items} are more than "
         f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole.pop()} takes them all at once' if most > 0 else ''}: "
         f"say {' or '.join(ways) or 'a smaller model.length'}"
     )

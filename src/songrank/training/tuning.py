@@ -226,11 +226,7 @@ class Study:
         """Run a trial to its end, from where it was left if it was begun before; None if it was stopped."""
         path, reason, value = self.path(trial.number), "", math.nan
         try:
-            recipe = self.recipe(trial.parameters)
-        except UserError as error:  # each value was checked before, but not each combination
-            return Trial(trial.number, None, trial.parameters, str(error))
-        try:
-            self.run = self._open(recipe, path)
+            self.run = self._open(self.recipe(trial.parameters), path)
             if self.stopped:
                 self.run.trainer.stop()
             if RunDirectory(path).notes().get("status") != "finished" and not self.run.finish():
@@ -239,6 +235,10 @@ class Study:
             reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
         except (DivergedError, torch.OutOfMemoryError) as error:
             reason = str(error).partition("\n")[0]
+        except UserError as error:  # each value was checked before, but not each combination, nor with this data
+            if isinstance(error, DataError) or self.run is not None:
+                raise
+            return Trial(trial.number, None, trial.parameters, str(error))
         finally:
             self.run = None
         if reason:
