@@ -16,6 +16,17 @@ class UserError(ValueError):
     """Of the command line."""
 
 
+def memory_shortage(error: BaseException) -> str | None:
+    r"""One line if memory was not enough, a machine's or a GPU's; None for any other error.
+
+    >>> memory_shortage(RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"))
+    'memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)'
+    """
+    text = str(error).partition("\n")[0]
+    short = isinstance(error, MemoryError) or any(sign in text.lower() for sign in ("out of memory", "allocate memory"))
+    return f"memory is not enough ({text})" if short else None
+
+
 def shown(value: object, limit: int = 60) -> str:
     r"""Quote what was found, on one line and no longer than a reader wants.
 

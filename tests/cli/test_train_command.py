@@ -13,6 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from songrank.data import prepare
 from songrank.data.files import alone
 from songrank.losses.registry import LOSSES
 from tests.cli.small_sets import TASKS, recipe
@@ -361,6 +362,25 @@ def test_a_full_disk_is_one_line_and_the_run_can_go_on(songrank, ratings, tmp_pa
     assert songrank("train", "--resume", tmp_path / "run", "-q").returncode == 0
     assert songrank("train", ratings, "-o", tmp_path / "whole", "-q").returncode == 0
     assert same_weights(tmp_path / "run", tmp_path / "whole")
+
+
+def test_memory_that_is_not_enough_is_one_line(tmp_path):
+    """A step that wants 9 GB, in a process that may have 6."""
+    prepare("synthetic", None, tmp_path / "data", queries=300, items=3000, pairs=9000)
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (6 * 10**9, 6 * 10**9));"
+        "from songrank.cli import main; sys.argv[0] = 'songrank'; main()"
+    )
+    words = ["train", "recommendation", f"data={tmp_path / 'data'}", "model.dim=8", "loss=neural-ndcg", "device=cpu"]
+    words += ["batch.relevant=all", "batch.irrelevant=all", "warm_up.epochs=0", "validation.every=0", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, "-o", tmp_path / "run"], capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "run: memory is not enough (" in done.stderr
+    assert done.stderr.endswith("; take a smaller model, or less of batch.queries and batch.irrelevant\n")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
 
 
 def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):

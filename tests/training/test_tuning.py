@@ -17,6 +17,7 @@ from songrank.data.errors import DataError
 from songrank.errors import UserError
 from songrank.losses.registry import LOSSES
 from songrank.training.feeds import make_feed
+from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe
 from songrank.training.run import Run
@@ -230,16 +231,17 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(source, tmp_pat
 
 
 def test_a_trial_for_which_memory_is_not_enough_has_failed(source, tmp_path, monkeypatch):
-    finish = Run.finish
+    run = Trainer.run
 
-    def short_of_memory(run):
-        if run.recipe.batch.queries == 32:
+    def short_of_memory(trainer):
+        if trainer.stages[0].sampler.queries_per_batch == 32:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it")
-        return finish(run)
+        return run(trainer)
 
-    monkeypatch.setattr(Run, "finish", short_of_memory)
+    monkeypatch.setattr(Trainer, "run", short_of_memory)
     found = list(Study(source, [], ["batch.queries=16,32"], tmp_path / "study").search(2))
-    assert [trial.error for trial in found] == ["", "CUDA out of memory. Tried to allocate 9 GiB."]
+    assert found[0].error == ""
+    assert "memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.); take a smaller" in found[1].error
 
 
 @pytest.mark.parametrize("task", ["search", "labelling"])

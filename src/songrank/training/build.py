@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from songrank.data import Dataset
-from songrank.errors import UserError
+from songrank.errors import UserError, memory_shortage
 from songrank.functional.hashing import derive_key
 from songrank.inference.model_folder import model_inputs, model_sizes
 from songrank.losses.base import RankingLoss
@@ -140,9 +140,10 @@ def _within_bounds() -> Iterator[None]:
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None
     except RuntimeError as error:
-        if "memory" not in str(error).lower():
+        short = memory_shortage(error)
+        if short is None:
             raise
-        raise UserError(f"memory is not enough for this model and data ({str(error).splitlines()[0]})") from None
+        raise UserError(f"{short}; take a smaller model") from None
 
 
 def policies(recipe: Recipe) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class DivergedError(UserError):
     exit_code = 1
 
 
+class NoMemoryError(UserError):
+    """Training or evaluation needs more memory than there is."""
+
+
 @dataclass
 class Position:
     """Where a run stands, in plain numbers."""

@@ -13,13 +13,13 @@ from torch import nn
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
 from songrank.data.files import alone
-from songrank.errors import UserError
+from songrank.errors import UserError, memory_shortage
 from songrank.inference.model_folder import open_model, write_model
 from songrank.metrics import Evaluation
 from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
-from songrank.training.loop import DivergedError, Trainer
+from songrank.training.loop import DivergedError, NoMemoryError, Trainer
 from songrank.training.recipe import Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 
@@ -105,6 +105,13 @@ class Run:
             except DivergedError as error:
                 self.directory.note(status="failed", error=str(error))
                 raise
+            except (RuntimeError, MemoryError) as error:
+                short = memory_shortage(error)
+                if short is None:
+                    raise
+                self.directory.note(status="failed", error=short)
+                fix = "take a smaller model, or less of batch.queries and batch.irrelevant"
+                raise NoMemoryError(f"{self.directory.path}: {short}; {fix}") from None
 
     def _finish(self) -> bool:
         begun = time.monotonic()

@@ -31,7 +31,7 @@ from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.functional.hashing import derive_key
 from songrank.training.build import choose_device, make_model
-from songrank.training.loop import DivergedError
+from songrank.training.loop import DivergedError, NoMemoryError
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe, resolve
 from songrank.training.run import Run, open_recipe_data
@@ -233,8 +233,8 @@ class Study:
                 return None
             value = read_json(path / "evaluation" / "validation.json")["metrics"][self.metric]
             reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
-        except (DivergedError, torch.OutOfMemoryError) as error:
-            reason = str(error).partition("\n")[0]
+        except (DivergedError, NoMemoryError) as error:
+            reason = str(error)
         except UserError as error:  # each value was checked before, but not each combination, nor with this data
             if isinstance(error, DataError) or self.run is not None:
                 raise
