@@ -31,8 +31,8 @@ import math
 import multiprocessing
 import re
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,8 +161,8 @@ class Study:
             for setting in settings
             for changes in ([[*setting.changes, f"seed={seed}"] for seed in seeds] if seeds else [setting.changes])
         ]
-        if share:
-            self._warm_up([changes for _, changes in runs])
+        if share and not self._warm_up([changes for _, changes in runs]):
+            return False
         jobs = {
             self.pool.submit(run_one, options.recipe, changes, output, splits, options.threads, share): setting
             for setting, changes in runs
@@ -175,13 +175,17 @@ class Study:
             if "error" not in row:
                 setting.metrics.append(row["metrics"])
                 setting.seconds = max(setting.seconds, row["seconds"])
-            if time.monotonic() - self.begun > self.options.limit:
-                for job in jobs:
-                    job.cancel()
+            self._end_in_time(jobs)
         return not any(job.cancelled() for job in jobs)
 
-    def _warm_up(self, runs: list[list[str]]) -> None:
-        """Do every warm-up of these runs once, whatever the limit; what is wrong with a recipe, its run will say."""
+    def _end_in_time(self, jobs: Iterable[Future[Any]]) -> None:
+        """Begin none of these any more if the time is over."""
+        if time.monotonic() - self.begun > self.options.limit:
+            for job in jobs:
+                job.cancel()
+
+    def _warm_up(self, runs: list[list[str]]) -> bool:
+        """Do every warm-up of these runs once; False if the time was over before. A bad recipe's run will say so."""
         from songrank.training.recipe_files import load_recipe
 
         different: dict[str, list[str]] = {}
@@ -197,8 +201,11 @@ class Study:
             for changes in different.values()
         ]
         for number, done in enumerate(as_completed(waiting), 1):
-            done.result()
-            print(f"{time.monotonic() - self.begun:6.0f} s  warm-up {number} of {len(waiting)}", flush=True)
+            if not done.cancelled():
+                done.result()
+                print(f"{time.monotonic() - self.begun:6.0f} s  warm-up {number} of {len(waiting)}", flush=True)
+                self._end_in_time(waiting)
+        return not any(job.cancelled() for job in waiting)
 
     def show(self, settings: list[Setting], split: str) -> None:
         """The settings, the best first."""

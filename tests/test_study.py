@@ -99,3 +99,11 @@ def test_a_folder_with_runs_of_something_else_is_not_taken_for_this(data, tmp_pa
     assert "validation ndcg" not in found.stdout
     again = study(data, tmp_path / "s", "--splits", "test", *words)
     assert "was run without figures of test" in again.stdout
+
+
+def test_a_limit_counts_for_shared_warm_ups_too_and_nothing_is_chosen(data, tmp_path):
+    words = ["--share", "--limit", "0", "--jobs", "1", "--seeds", "5,6,7,8,9", "--report", "0", "loss=song"]
+    done = study(data, tmp_path / "s", *words)
+    assert "the time was over before all was run: nothing was chosen" in done.stdout
+    assert "warm-up 5 of 5" not in done.stdout
+    assert not (tmp_path / "s" / "report").exists()
