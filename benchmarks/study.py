@@ -200,11 +200,11 @@ class Study:
             self.pool.submit(warm_up, self.options.recipe, changes, self.options.output, self.options.threads)
             for changes in different.values()
         ]
-        for number, done in enumerate(as_completed(waiting), 1):
-            if not done.cancelled():
-                done.result()
-                print(f"{time.monotonic() - self.begun:6.0f} s  warm-up {number} of {len(waiting)}", flush=True)
-                self._end_in_time(waiting)
+        done = (job for job in as_completed(waiting) if not job.cancelled())
+        for number, job in enumerate(done, 1):
+            job.result()
+            print(f"{time.monotonic() - self.begun:6.0f} s  warm-up {number} of {len(waiting)}", flush=True)
+            self._end_in_time(waiting)
         return not any(job.cancelled() for job in waiting)
 
     def show(self, settings: list[Setting], split: str) -> None:
