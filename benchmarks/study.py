@@ -125,7 +125,7 @@ def run_one(
     try:
         told, directory = load_recipe(recipe, changes), RunDirectory(path)
         exists = directory.config.exists()
-        if exists and directory.recipe() != told:
+        if exists and directory.recipe() != told.model_copy(update={"data": str(Path(told.data).absolute())}):
             raise UserError(f"{path}: holds a run of another recipe; choose another place with -o")
         if directory.notes().get("status") != "finished":
             options: dict[str, Any] = {

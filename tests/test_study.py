@@ -21,8 +21,9 @@ def data(tmp_path_factory):
 
 
 def study(data, output, *words):
-    grids = [f"data={data} device=cpu {SMALL} {word}" if word.startswith("loss=") else word for word in words]
-    done = subprocess.run([sys.executable, STUDY, "demo", "-o", output, *grids], capture_output=True, text=True)
+    grids = [f"data={data.name} device=cpu {SMALL} {word}" if word.startswith("loss=") else word for word in words]
+    command = [sys.executable, STUDY, "demo", "-o", output, *grids]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=data.parent)
     assert done.returncode in (0, 2), done.stderr
     return done
 
@@ -91,12 +92,15 @@ def test_a_folder_with_runs_of_something_else_is_not_taken_for_this(data, tmp_pa
     study(data, tmp_path / "s", *words)
     other.write_text(f"data: {data}\nmodel: neumf\nfine_tuning: {{epochs: 1, learning_rate: 0.5}}\n")
     found = subprocess.run(
-        [sys.executable, STUDY, other, "-o", tmp_path / "s", f"data={data} device=cpu {SMALL} {words[0]}"],
+        [sys.executable, STUDY, other, "-o", tmp_path / "s", f"data={data.name} device=cpu {SMALL} {words[0]}"],
         capture_output=True,
         text=True,
+        cwd=data.parent,
     )
     assert "holds a run of another recipe; choose another place with -o" in found.stdout
     assert "validation ndcg" not in found.stdout
+    again = study(data, tmp_path / "s", *words)
+    assert "validation ndcg" in again.stdout  # the same command does nothing twice
     again = study(data, tmp_path / "s", "--splits", "test", *words)
     assert "was run without figures of test" in again.stdout
 

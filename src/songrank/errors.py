@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in what torch and CUDA say
+
 
 class UserError(ValueError):
     """A mistake in what was given, not in the program; the command line prints it on one line and exits with code 2.
@@ -23,8 +25,9 @@ def memory_shortage(error: BaseException) -> str | None:
     'memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)'
     """
     text = str(error).partition("\n")[0]
-    short = isinstance(error, MemoryError) or any(sign in text.lower() for sign in ("out of memory", "allocate memory"))
-    return f"memory is not enough ({text})" if short else None
+    if not isinstance(error, MemoryError) and not any(sign in text.lower() for sign in _NO_MEMORY):
+        return None
+    return f"memory is not enough ({text})" if text else "memory is not enough"
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -132,6 +132,21 @@ def test_nor_do_they_where_the_data_set_names_no_columns(songrank, tmp_path):
     assert best[0] == best[1]
 
 
+def test_labels_are_not_looked_for_where_training_had_none(songrank, tmp_path):
+    (tmp_path / "log.txt").write_text(
+        "".join(f"{v} " + " ".join(str((v + n) % ITEMS) for n in range(7)) + "\n" for v in range(20))
+    )
+    assert songrank("data", "prepare", "sequences", tmp_path / "log.txt", "-o", tmp_path / "data", "-q").returncode == 0
+    short = ["warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu", "-q"]
+    words = [f"data={tmp_path / 'data'}", *SMALL, *short]
+    assert songrank("train", "sequences", *words, "-o", tmp_path / "run").returncode == 0
+    (tmp_path / "today.csv").write_text("user,item,label\nz,1,cart\nz,2,\n")
+    words = ["--histories", tmp_path / "today.csv", "-o", tmp_path / "best.csv", "-k", 2, "-q"]
+    done = songrank("recommend", tmp_path / "run", *words)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "best.csv").height == 2
+
+
 def test_training_items_are_no_figure(songrank, run):
     done = songrank("evaluate", run, "--split", "train")
     assert done.returncode == 2

@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 from songrank.data import prepare
 from songrank.data.files import alone
 from songrank.losses.registry import LOSSES
+from songrank.training import Run, load_recipe
+from songrank.training.loop import Trainer
 from tests.cli.small_sets import TASKS, recipe
 
 BAD = ["warm_up.optimiser=sgd", "warm_up.learning_rate=1000", "warm_up.epochs=40"]
@@ -380,7 +382,38 @@ def test_memory_that_is_not_enough_is_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
     assert "run: memory is not enough (" in done.stderr
     assert done.stderr.endswith("; take a smaller model, or less of batch.queries and batch.irrelevant\n")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (told["status"], told["error"][:20]) == ("failed", "memory is not enough")
+
+
+@pytest.mark.parametrize(
+    ("error", "short"),
+    [
+        (MemoryError(), "memory is not enough"),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), "memory is not enough (DefaultCPU"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory is not enough (CUDA error"),
+        (RuntimeError("shapes do not match"), None),
+    ],
+)
+def test_a_run_that_failed_for_memory_goes_on_where_there_is_some(
+    songrank, ratings, tmp_path, monkeypatch, error, short
+):
+    def fail(trainer):
+        raise error
+
+    with monkeypatch.context() as full:
+        full.setattr(Trainer, "run", fail)
+        if short is None:
+            with pytest.raises(RuntimeError, match="shapes"):
+                Run.begin(load_recipe(str(ratings), []), tmp_path / "run").finish()
+            return
+        done = songrank("train", ratings, "-o", tmp_path / "run", "-q")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"run: {short}" in done.stderr
+    assert songrank("train", "--resume", tmp_path / "run", "-q").returncode == 0
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert told["status"] == "finished"
+    assert "error" not in told
 
 
 def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):

@@ -246,9 +246,14 @@ def test_a_step_that_would_not_fit_is_refused_in_one_line(data, monkeypatch):
     monkeypatch.setattr(build, "_SLATE_BYTES", A_USER)
     assert make_trainer(recipe(data), dataset).stages[0].at_once == MODEL["length"]
     monkeypatch.setattr(build, "_SLATE_BYTES", A_USER - 1)
+    with pytest.raises(
+        UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say batch.irrelevant=13$"
+    ):
+        make_trainer(recipe(data), dataset)
+    make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 13}), dataset)
+    monkeypatch.setattr(build, "_SLATE_BYTES", 4 * MODEL["length"])
     with pytest.raises(UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say a smaller model.len"):
         make_trainer(recipe(data), dataset)
-    make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 5}), dataset)
 
 
 def test_a_loss_that_wants_the_whole_step_says_so(tmp_path):
@@ -261,9 +266,11 @@ def test_a_loss_that_wants_the_whole_step_says_so(tmp_path):
     with pytest.raises(
         UserError,
         match=r"500 users × 100 entries × \d.* items are more than 0.27 GB, and faster-song takes them all at once: "
-        "say batch.irrelevant=2000 or batch.queries=36$",
+        "say batch.irrelevant=1341 or batch.queries=36$",
     ):
         make_trainer(recipe(tmp_path / "set", **told, loss={"name": "faster-song"}), dataset)
+    for advised in ({"queries": 500, "irrelevant": 1341}, {"queries": 36, "irrelevant": "all"}):
+        make_trainer(recipe(tmp_path / "set", **{**told, "batch": advised}, loss={"name": "faster-song"}), dataset)
 
 
 def test_what_has_no_meaning_for_it_is_refused(data, tmp_path):

@@ -16,6 +16,7 @@ from songrank.data import open_dataset, prepare
 from songrank.data.errors import DataError
 from songrank.errors import UserError
 from songrank.losses.registry import LOSSES
+from songrank.training import build
 from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
 from songrank.training.recipe import Recipe
@@ -272,6 +273,15 @@ def test_one_that_cannot_be_built_with_this_model_has_failed_too(source, tmp_pat
     assert {key for key, trial in found.items() if trial.value is None} == {("lazy-adam", 0.1), ("lazy-adam", 0.5)}
     assert "sequence has no tables of ids" in found["lazy-adam", 0.1].error
     assert len(study.trials()) == 4
+
+
+def test_what_is_wrong_with_all_of_them_stops_the_search_and_is_no_trials_fault(source, tmp_path, monkeypatch):
+    study = Study(source, [], ["loss.gamma=0.1,0.5"], tmp_path / "study")
+    with monkeypatch.context() as gone:
+        gone.setattr(build, "choose_device", lambda word: (_ for _ in ()).throw(UserError("no such device")))
+        with pytest.raises(UserError, match="no such device"):
+            list(study.search(2))
+    assert [trial.value is None for trial in study.search(2)] == [False, False]
 
 
 # ---- going on

@@ -139,7 +139,8 @@ def _histories(
     if told.get("time", "auto") is None:  # without times in training
         usual[2] = None
     query, item, time = (own or other for own, other in zip(given, usual, strict=True))
-    label = told.get("label", "auto")  # data sets of one known form do not say
+    rated = folder.info.get("min_rating") is not None
+    label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
     label = label if label == "auto" or label in table.columns else None
     options = ColumnOptions(query_column=query, item_column=item, label_column=label, time_column=time)
     try:

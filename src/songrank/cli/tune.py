@@ -76,7 +76,8 @@ def tune(
         typer.echo(f"stopped after {done:,} of {trials:,} trials; the same command goes on", err=True)
         sys.exit(128 + received[0])  # typer's own Exit with 130 reads as an interruption that saved nothing
     if not study.best():
-        raise DivergedError(f"{study.place}: all {done:,} trials failed{f', the last one: {last}' if last else ''}")
+        why = f", the last one: {last}" if last else "; search lower learning rates"
+        raise DivergedError(f"{study.place}: all {done:,} trials failed{why}")
     if as_json:
         typer.echo(json.dumps(_summary(study)))
     elif not quiet:

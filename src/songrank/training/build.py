@@ -139,7 +139,7 @@ def _within_bounds() -> Iterator[None]:
         yield
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         short = memory_shortage(error)
         if short is None:
             raise
@@ -210,7 +210,8 @@ def _rows_at_once(recipe: Recipe, feed: SequenceFeed) -> int | None:
     whole = losses & {"faster-song", "faster-k-song"}
     if most > 0 and not whole:
         return rows
-    few = math.isqrt(_SLATE_BYTES // (4 * feed.longest)) - feed.following if squared else 2000
+    room = _SLATE_BYTES // (4 * feed.longest * (users if whole else 1))  # for the items of a row
+    few = min(2000, (math.isqrt(room) if squared else room) - feed.following)
     ways = [f"batch.irrelevant={few}"] if 0 < few < columns - feed.following else []
     ways += [f"batch.queries={most}"] if most > 0 else []
     size = f"{users:,} users × {feed.longest:,} entries" if most > 0 else f"a user's {feed.longest:,} entries"

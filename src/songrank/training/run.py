@@ -118,7 +118,8 @@ class Run:
         self.directory.sweep()
         self.trainer.restore()
         self.directory.rewrite_history(self.trainer.at.history)
-        self.directory.note(status="running", device=str(self.trainer.device), data_sha256=fingerprint(self.dataset))
+        data = fingerprint(self.dataset)
+        self.directory.note(status="running", device=str(self.trainer.device), data_sha256=data, error=None)
         at = self.trainer.run()
         if self.trainer.stopped:
             self._note_end("stopped", at.step, begun)

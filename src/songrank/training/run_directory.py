@@ -116,8 +116,9 @@ class RunDirectory:
         return read_json(self.state, "delete it: it is made again") if self.state.exists() else {}
 
     def note(self, **entries: Any) -> None:
-        """Add to ``run.json``."""
-        write_whole(self.state, json.dumps(plain({**self.notes(), **entries}), indent=2) + "\n")
+        """Add to ``run.json``; None takes an entry away."""
+        kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
+        write_whole(self.state, json.dumps(plain(kept), indent=2) + "\n")
 
     # ---- while it runs
 

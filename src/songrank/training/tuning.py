@@ -30,7 +30,7 @@ from songrank.data.files import NEW, alone, write_whole
 from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.functional.hashing import derive_key
-from songrank.training.build import choose_device, make_model
+from songrank.training.build import choose_device, make_model, make_trainer
 from songrank.training.loop import DivergedError, NoMemoryError
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe, resolve
@@ -70,7 +70,7 @@ class Study:
         self.space = read_search(search or default_search(load_recipe(source, changes)))
         first = {one.key: one.ends[0] for one in self.space}
         start = load_recipe(source, [*changes, *(f"{key}={word}" for key, word in first.items())])
-        self._source, self._start = source, _with_metric(start.model_dump(mode="json"))
+        self._source, self._changes, self._start = source, changes, _with_metric(start.model_dump(mode="json"))
         self.metric, self.seed = start.validation.metric, start.seed
         self._meaning: dict[tuple[str, str], Any] = {}
         self.own = self._check_space(first, _own_recipe(source, changes))
@@ -236,7 +236,7 @@ class Study:
         except (DivergedError, NoMemoryError) as error:
             reason = str(error)
         except UserError as error:  # each value was checked before, but not each combination, nor with this data
-            if isinstance(error, DataError) or self.run is not None:
+            if isinstance(error, DataError) or self.run is not None or not self._can_be_built():
                 raise
             return Trial(trial.number, None, trial.parameters, str(error))
         finally:
@@ -244,6 +244,15 @@ class Study:
         if reason:
             RunDirectory(path).note(status="failed", error=reason)
         return Trial(trial.number, None if reason else value, trial.parameters, reason)
+
+    def _can_be_built(self) -> bool:
+        """Whether the recipe with its own values can: what is wrong with a trial is then wrong with its values."""
+        try:
+            own = _own_recipe(self._source, self._changes) or self.recipe({})
+            make_trainer(own, open_recipe_data(own))
+        except UserError:
+            return False
+        return True
 
     def _open(self, recipe: Recipe, path: Path) -> Run:
         directory, more = RunDirectory(path), {**self.more, "splits": ("validation",)}
