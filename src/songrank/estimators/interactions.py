@@ -15,7 +15,7 @@ from songrank.data.recommendation.catalogue import Interactions as Log
 from songrank.data.recommendation.interactions import Collector, Names
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.tables.columns import read_ids
-from songrank.data.tables.frames import TABLE
+from songrank.data.tables.frames import TABLE, to_polars
 from songrank.estimators.tables import kind_of, read_table
 from songrank.inference.model_folder import ModelFolder
 from songrank.training.carry_over import Past
@@ -69,6 +69,29 @@ class Interactions:
         place = np.empty(len(ids), np.int64)
         place[number[number >= 0]] = np.flatnonzero(number >= 0)
         return distinct.gather(place)
+
+    def pairs(self, table: Any, y: Any = None) -> pl.DataFrame:
+        """Another table's rows under our names, with these labels if they are in no column."""
+        frame = read_table(table, COLUMNS)
+        frame = frame.rename({name: word for word, name in self.names.items() if name in frame.columns})
+        if not {"user", "item"} <= set(frame.columns):
+            found = ", ".join(map(repr, frame.columns))
+            fix = f"expected {self.names['user']!r} and {self.names['item']!r}"
+            raise DataError(f"the table has columns {found}", fix)
+        return frame if y is None else with_labels(frame, y)
+
+    def given(self, values: Any, word: str) -> pl.Series:
+        """Ids of users or items that were given alone, or in a table with a column of them."""
+        if hasattr(values, "columns") or isinstance(values, Mapping):
+            frame, name = read_table(values, (word,)), self.names[word]
+            if name not in frame.columns and frame.width > 1:
+                raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
+            return frame[name] if name in frame.columns else frame.to_series(0)
+        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+            raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
+        if hasattr(values, "dtype"):
+            return to_polars({word: values})[word]
+        return pl.Series(word, list(values), strict=False)
 
     def without_rows(self) -> "Interactions":
         """Names and types alone."""

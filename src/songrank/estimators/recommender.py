@@ -13,19 +13,16 @@ from torch import Tensor
 from songrank.data.errors import DataError
 from songrank.data.recommendation.options import ColumnOptions
 from songrank.data.storage import Array
-from songrank.data.tables.frames import to_polars
 from songrank.errors import UserError
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_labels, held_out_relevance
 from songrank.estimators.interactions import (
-    COLUMNS,
     HISTORY,
     Interactions,
     id_keys,
     pack,
     read_interactions,
     unpack,
-    with_labels,
 )
 from songrank.estimators.tables import kind_of, read_table, write_table
 from songrank.inference.histories import table_histories
@@ -244,15 +241,19 @@ class Recommender(RankingEstimator):
         folder = self._fitted()
         assert folder.query_ids is not None
         kind = kind_of(users) if hasattr(users, "columns") else self._interactions.kind
-        asked = self._interactions.original("user", folder.query_ids) if users is None else self._given(users, "user")
+        asked = (
+            self._interactions.original("user", folder.query_ids)
+            if users is None
+            else self._interactions.given(users, "user")
+        )
         parts = list(
             recommend(
                 folder,
                 id_keys(asked).to_list(),
                 k,
                 exclude_seen=exclude_seen,
-                allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),
-                deny=id_keys(self._given(deny, "item")).to_list(),
+                allow=None if allow is None else id_keys(self._interactions.given(allow, "item")).to_list(),
+                deny=id_keys(self._interactions.given(deny, "item")).to_list(),
                 fallback=fallback,
             )
         )
@@ -292,8 +293,8 @@ class Recommender(RankingEstimator):
             k,
             exclude_seen=exclude_seen,
             met=met,
-            allow=None if allow is None else id_keys(self._given(allow, "item")).to_list(),
-            deny=id_keys(self._given(deny, "item")).to_list(),
+            allow=None if allow is None else id_keys(self._interactions.given(allow, "item")).to_list(),
+            deny=id_keys(self._interactions.given(deny, "item")).to_list(),
         )
         return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
 
@@ -314,7 +315,7 @@ class Recommender(RankingEstimator):
 
     def predict(self, interactions: Any) -> Array:
         """The model's score of each pair of user and item; NaN where one of them was never seen."""
-        folder, frame = self._fitted(), self._read_pairs(interactions)
+        folder, frame = self._fitted(), self._interactions.pairs(interactions)
         user, item = self._numbers(frame)
         known = (user >= 0) & (item >= 0)
         scores = np.full(frame.height, np.nan, np.float32)
@@ -339,7 +340,7 @@ class Recommender(RankingEstimator):
             metrics: what to measure.
 
         """
-        folder, frame = self._fitted(), self._read_pairs(interactions, y)
+        folder, frame = self._fitted(), self._interactions.pairs(interactions, y)
         users, relevance = held_out_relevance(
             folder, *self._numbers(frame), held_out_labels(frame, self.data_options or {})
         )
@@ -363,15 +364,6 @@ class Recommender(RankingEstimator):
 
     # ---- ids
 
-    def _read_pairs(self, interactions: Any, y: Any = None) -> pl.DataFrame:
-        frame = read_table(interactions, COLUMNS)
-        names = self._interactions.names
-        frame = frame.rename({name: word for word, name in names.items() if name in frame.columns})
-        if not {"user", "item"} <= set(frame.columns):
-            found = ", ".join(map(repr, frame.columns))
-            raise DataError(f"the table has columns {found}", f"expected {names['user']!r} and {names['item']!r}")
-        return frame if y is None else with_labels(frame, y)
-
     def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:
         folder = self._fitted()
         assert folder.query_ids is not None
@@ -380,19 +372,6 @@ class Recommender(RankingEstimator):
             folder.query_ids.find(id_keys(frame["user"]).to_list()),
             folder.item_ids.find(id_keys(frame["item"]).to_list()),
         )
-
-    def _given(self, values: Any, word: str) -> pl.Series:
-        """Ids that were given alone, or in a table with a column of them."""
-        if hasattr(values, "columns") or isinstance(values, Mapping):
-            frame, name = read_table(values, (word,)), self._interactions.names[word]
-            if name not in frame.columns and frame.width > 1:
-                raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
-            return frame[name] if name in frame.columns else frame.to_series(0)
-        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-            raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
-        if hasattr(values, "dtype"):
-            return to_polars({word: values})[word]
-        return pl.Series(word, list(values), strict=False)
 
     # ---- saving
 
