@@ -17,6 +17,10 @@ each grid, by the mean over these seeds, with those of --report, which are new, 
 these are evaluated on test. What is best is the mean of the --metric on validation; several are averaged. A change must
 have no blanks here: {"60":0.25} for {60: 0.25}.
 
+With --rehearsals, settings are chosen by the test split of other data sets, each with every seed: those that
+`songrank data prepare --drop-last 1` (2, 3) makes of the same interactions, without the last ones, which are the
+recipe's own test. A setting is then judged as it will be in the end: by what came after what its epoch was chosen on.
+
 With --share, runs that have their warm-up in common, seed and all, do it once: each then goes on from its end, to what
 it would have come to by itself.
 """
@@ -153,13 +157,16 @@ class Study:
         self.options, self.begun = options, time.monotonic()
         self.pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
 
-    def run(self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...]) -> bool:
-        """Run these settings with these seeds, or as they are if there are none; False if the time was over before."""
+    def run(
+        self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...], data: Iterable[str] = ()
+    ) -> bool:
+        """Run these settings with all of these seeds and data sets, where given; False if the time was over before."""
         options, share = self.options, self.options.output if self.options.share else ""
+        others = [[f"data={path}"] for path in data] or [[]]
+        own = [[f"seed={seed}"] for seed in seeds] or [[]]
         runs = [
-            (setting, changes)
-            for setting in settings
-            for changes in ([[*setting.changes, f"seed={seed}"] for seed in seeds] if seeds else [setting.changes])
+            (setting, [*setting.changes, *where, *seed])
+            for setting, where, seed in itertools.product(settings, others, own)
         ]
         if share and not self._warm_up([changes for _, changes in runs]):
             return False
@@ -211,11 +218,11 @@ class Study:
         """The settings, the best first."""
         for setting in self.ranked(settings):
             figures = "  ".join(f"{name} {setting.mean(name):.4f}" for name in setting.metrics[0])
-            seeds = f"{len(setting.metrics)} seeds  " if len(setting.metrics) > 1 else ""
+            seeds = f"{len(setting.metrics)} runs  " if len(setting.metrics) > 1 else ""
             print(f"{split} {figures}  {seeds}{setting.seconds:5.0f} s  {' '.join(setting.changes)}")
 
     def ranked(self, settings: list[Setting]) -> list[Setting]:
-        """By the mean of the metrics; those of most seeds first."""
+        """By the mean of the metrics; those of most runs first."""
         good = [setting for setting in settings if setting.metrics]
         if not good:
             return []
@@ -240,6 +247,7 @@ def main() -> None:
     parser.add_argument("--metric", default="", help="what settings are ranked by; the first one if not given")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no more is begun")
     parser.add_argument("--seeds", default="", help="of every setting; else as the grids say")
+    parser.add_argument("--rehearsals", default="", help="data sets whose test split settings are chosen by")
     parser.add_argument("--share", action="store_true", help="do a warm-up that runs have in common once")
     parser.add_argument("--best", type=int, default=4, help="settings of each grid that are run again")
     parser.add_argument("--again", default="", help="further seeds of the best")
@@ -250,6 +258,9 @@ def main() -> None:
         parser.error("--again and --report choose on validation, among settings with the seeds of --seeds")
     if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
         parser.error("--seeds, --again and --report expect different seeds")
+    rehearsals = options.rehearsals.split(",") if options.rehearsals else []
+    if rehearsals and options.splits != "validation":
+        parser.error("--rehearsals are judged by their test split; leave --splits out")
     if seeds and any(word.startswith("seed=") for text in options.grids for word in text.split()):
         parser.error("seed= stands in a grid, and --seeds too")
     settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
@@ -257,15 +268,16 @@ def main() -> None:
         measured = load_recipe(options.recipe, settings[0].changes).evaluation.metrics
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
-    splits = tuple(options.splits.split(","))
+    splits = ("test", "validation") if rehearsals else tuple(options.splits.split(","))
+    shown = "rehearsed test" if rehearsals else splits[0]
     study = Study(options)
     with study.pool:
-        whole = study.run(settings, seeds, options.output, splits)
+        whole = study.run(settings, seeds, options.output, splits, rehearsals)
         if again and whole:
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
-            whole = study.run(best, again, options.output, splits)
+            whole = study.run(best, again, options.output, splits, rehearsals)
         for grid in study.by_grid(settings):
-            study.show(grid, splits[0])
+            study.show(grid, shown)
         if report and whole:
             chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]
             study.run(chosen, report, str(Path(options.output) / "report"), ("validation", "test"))

@@ -144,7 +144,11 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
 
 @pytest.mark.parametrize(
     "stage",
-    [{"decay": {1: 0.3, 4: 0.5}, "weight_decay": 1e-6}, {"clip": 1e-3}, {"optimiser": "sgd", "learning_rate": 1.0}],
+    [
+        {"decay": {1: 0.3, 4: 0.5}, "weight_decay": 1e-6, "average": 0.5},
+        {"clip": 1e-3},
+        {"optimiser": "sgd", "learning_rate": 1.0},
+    ],
 )
 @pytest.mark.parametrize(("queries", "epochs"), [(64, 6), (5, 2)])  # more pairs than items, and fewer
 def test_a_recorded_step_survives_rates_that_change_and_clipping(stage, queries, epochs, dataset, small_tables_wait):
@@ -160,15 +164,17 @@ def test_rows_do_not_wait_where_gradients_are_clipped(dataset, small_tables_wait
 
 
 def test_evaluation_between_epochs_changes_nothing_in_training(dataset, small_tables_wait):
-    alone, watched = (trained(recipe(every=every), dataset).at.history for every in (0, 1))
-    assert [line["loss"] for line in watched] == pytest.approx([line["loss"] for line in alone], rel=1e-3)
-    assert all("validation ndcg@10" in line for line in watched)
+    stages = ({}, 0), ({}, 1), ({"average": 0.9}, 1)
+    alone, *others = (trained(recipe(stage, every=every), dataset).at.history for stage, every in stages)
+    for watched in others:
+        assert [line["loss"] for line in watched] == pytest.approx([line["loss"] for line in alone], rel=1e-3)
+        assert all("validation ndcg@10" in line for line in watched)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "lazy-adam"])
 @pytest.mark.parametrize("stop_at", [2, 15, 18])  # before a graph is recorded, between epochs, in the midst of one
 def test_a_recorded_run_goes_on_from_a_checkpoint(stop_at, optimiser, dataset, tmp_path, small_tables_wait):
-    what = recipe({"optimiser": optimiser, "decay": {2: 0.1}})
+    what = recipe({"optimiser": optimiser, "decay": {2: 0.1}, "average": 0.7})
     whole = trained(what, dataset)
     first = make_trainer(what, dataset, checkpoints=Checkpoints(tmp_path), tick=lambda: stop(first, stop_at))
     first.run()

@@ -1,5 +1,6 @@
 """benchmarks/study.py: three rounds in one command, and warm-ups that are done once."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,12 +51,34 @@ def test_search_again_report_and_a_shared_warm_up_that_changes_no_bit(data, tmp_
                 assert (one / file).read_bytes() == (other / file).read_bytes(), one.name
 
 
+def test_rehearsals_choose_by_their_own_test_and_only_the_report_sees_the_last(data, tmp_path):
+    earlier = [data.parent / f"earlier-{back}" for back in (1, 2)]
+    for back, place in enumerate(earlier, 1):
+        if not place.exists():
+            prepare("synthetic", None, place, queries=40, items=50, pairs=500, seed=back)
+    words = ["--seeds", "5,6", "--report", "0", "--rehearsals", ",".join(place.name for place in earlier)]
+    done = study(data, tmp_path / "s", *words, "loss=song loss.gamma=0.1,0.9")
+    for run in runs(tmp_path / "s"):
+        assert Path(RunDirectory(run).recipe().data) in earlier
+    assert len(runs(tmp_path / "s")) == 2 * 2 * 2
+    (report,) = runs(tmp_path / "s" / "report")
+    assert Path(RunDirectory(report).recipe().data) == data
+    tests: dict[float, list[float]] = {}
+    for run in runs(tmp_path / "s"):
+        found = json.loads((run / "evaluation" / "test.json").read_text())["metrics"]["ndcg@10"]
+        tests.setdefault(RunDirectory(run).recipe().loss["gamma"], []).append(found)
+    means = {gamma: sum(found) / len(found) for gamma, found in tests.items()}
+    assert RunDirectory(report).recipe().loss["gamma"] == max(means, key=lambda gamma: means[gamma])
+    assert f"rehearsed test ndcg@10 {max(means.values()):.4f}" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--seeds", "5", "--again", "5", "loss=song"], "expect different seeds"),
         (["--again", "5", "loss=song"], "among settings with the seeds of --seeds"),
         (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
+        (["--rehearsals", "elsewhere", "--splits", "test", "loss=song"], "are judged by their test split"),
         (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
         (
             ["--metric", "ndcg@10,mrr", "loss=song"],

@@ -14,7 +14,7 @@ from songrank.training.loop import Trainer
 from songrank.training.stages import Stage
 
 
-def trainer(dataset_folder, checkpoint_folder=None, **more):
+def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
     torch.manual_seed(3)
     feed = make_feed(open_dataset(dataset_folder))
     model = models.create(
@@ -24,10 +24,10 @@ def trainer(dataset_folder, checkpoint_folder=None, **more):
     pairs = feed.relevance.num_pairs
     stages = [
         Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0),
-        Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, 1e-4, reset_head=True),
+        Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, 1e-4, average=average, reset_head=True),
     ]
     kept = None if checkpoint_folder is None else Checkpoints(Path(checkpoint_folder))
-    return Trainer(model, feed, stages, checkpoints=kept, evaluate_every=2, seed=5, **more)
+    return Trainer(model, feed, stages, **{"checkpoints": kept, "evaluate_every": 2, "seed": 5, **more})
 
 
 def main():

@@ -37,6 +37,10 @@ def equal(state, other):
         assert torch.equal(value, other[name]), name
 
 
+def weights(model):
+    return {name: weight.double().clone() for name, weight in model.state_dict().items()}
+
+
 def test_it_learns_something_that_popularity_does_not_know(whole):
     history = whole.at.history
     assert [line["stage"] for line in history] == ["warm-up"] * 4 + ["fine-tuning"] * 6
@@ -100,6 +104,33 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_last_good_checkpoi
     with pytest.raises(DivergedError, match="step 21, in warm-up: ListwiseCE is not finite; the last good"):
         run.run()
     assert run.checkpoints.latest()[1]["at"]["step"] <= 20
+
+
+def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(dataset):
+    def train(average):
+        seen = []
+        run = trainer(dataset, average=average, observe=lambda line: seen.append(weights(run.model)))
+        run.run()
+        return run, seen
+
+    run, seen = train(0.6)
+    for with_mean, with_none in zip(seen, train(0.0)[1], strict=True):
+        equal(with_mean, with_none)
+    mean, means = None, []
+    for now in seen[4:]:  # of fine-tuning
+        mean = now if mean is None else {name: 0.6 * mean[name] + 0.4 * now[name] for name in mean}
+        means.append(mean)
+    looks = [line["validation ndcg@10"] for line in run.at.history[4:] if "validation ndcg@10" in line]
+    best = means[2 * looks.index(max(looks)) + 1]
+    for name, weight in weights(run.model).items():
+        torch.testing.assert_close(weight, best[name], rtol=0, atol=1e-6, msg=name)
+    assert run.evaluate("validation", metrics=["ndcg@10"]).values["ndcg@10"] == max(looks)
+
+
+def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset):
+    run = trainer(dataset, evaluate_every=0)
+    run.run()
+    equal(dict(run.model.named_parameters()), run.state_dict()["mean"])
 
 
 def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):

@@ -123,6 +123,8 @@ def _paper_changes(name: str, dataset: Dataset) -> tuple[str, ...]:
     task, changes = dataset.task, []
     if task == "labelling":
         changes.append("validation.every=1")
+    if _source(name, dataset) == "movielens-1m":  # whose own schedule is none of the paper's
+        changes += ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=0"]
     if task == "search" and _source(name, dataset) != name:
         changes.append("evaluation.empty=skip")
     if name in _SHORT_LISTS:

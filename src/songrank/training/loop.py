@@ -20,6 +20,7 @@ from songrank.training.row_adam import RowAdam
 from songrank.training.stages import Stage
 from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.step import PlainStep, Values
+from songrank.training.weight_mean import WeightMean
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
@@ -113,6 +114,7 @@ class Trainer:
         self._restored = False
         self._optimiser: torch.optim.Optimizer | None = None
         self._best: dict[str, Tensor] | None = None
+        self._mean = WeightMean(model)
         self._saved = time.monotonic()
 
     def stop(self) -> None:
@@ -162,6 +164,7 @@ class Trainer:
                 self.model.reset_head()  # type: ignore[operator]
             self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
+            self._mean.begin()
         parts = (self.model, self.feed, stage, self._optimiser, self._values, self.precision)
         step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
@@ -169,6 +172,7 @@ class Trainer:
             if self.stopped and stage.sampler.position:  # in the midst of it
                 return
             self.at.epoch += 1
+            self._mean.follow(stage.average)
             if self._finish_epoch(stage, step.objective()):
                 break
             if self.stopped:
@@ -176,6 +180,7 @@ class Trainer:
             if time.monotonic() - self._saved >= self.save_every:
                 self._save()
         self._close_optimiser()
+        self._mean.settle()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()
 
@@ -227,11 +232,14 @@ class Trainer:
         }
         self.at.history.append(line)
         due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
+        over = False
         if due:
-            found = self.evaluate("validation", candidates=self.candidates, metrics=[self.metric])
-            line[validation_name(self.metric, self.candidates)] = value = found.values[self.metric]
+            with self._mean.in_place():
+                found = self.evaluate("validation", candidates=self.candidates, metrics=[self.metric])
+                line[validation_name(self.metric, self.candidates)] = value = found.values[self.metric]
+                over = self._keep_best(value)
         self.observe(line)
-        return bool(due) and self._keep_best(value)
+        return over
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
@@ -265,6 +273,7 @@ class Trainer:
             "at": vars(self.at),
             "model": self.model.state_dict(),
             "best": self._best,
+            "mean": self._mean.weights,
             "values": self._values.kept[: int(self._values.count)],
             "optimiser": None if self._optimiser is None else self._optimiser.state_dict(),
             "losses": [stage.loss.state_dict() for stage in self.stages],
@@ -281,6 +290,7 @@ class Trainer:
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
+        self._mean.begin(state.get("mean"))  # which older checkpoints have not
         self._values.begin(state["values"])
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)

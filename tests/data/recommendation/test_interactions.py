@@ -154,6 +154,35 @@ def test_what_is_kept_is_what_the_option_says(options, left, tmp_path):
     assert list(dataset) == ["train"]
 
 
+@pytest.mark.parametrize("back", [1, 2])
+def test_a_rehearsal_is_the_split_as_it_would_have_been_before(back, tmp_path):
+    users = [number // 9 for number in range(9 * 6)]
+    items = [(number * 7) % 23 for number in range(9 * 6)]
+    table = {"user": users, "item": items, "time": list(range(9 * 6))}
+    more = prepare("interactions", table, tmp_path / "more")
+    less = prepare("interactions", table, tmp_path / "less", drop_last=back)
+
+    def rows(dataset):
+        """Items of each user, in order, split by split."""
+        found = {}
+        for split in ("train", "validation", "test"):
+            ends = dataset[split].offsets.tolist()
+            ids = dataset.item_ids[dataset[split].item]
+            for user, start, end in zip(dataset.query_ids, ends, ends[1:], strict=False):
+                found.setdefault(user, []).append(list(ids[start:end]))
+        return found
+
+    for user, (train, *held_out) in rows(more).items():
+        whole = [*train, *held_out[0], *held_out[1]][: -back or None]
+        assert rows(less)[user] == [whole[:-2], whole[-2:-1], whole[-1:]]
+    assert less.info["made"]["left_out"] == {"last pairs": back * 6}
+
+
+def test_nothing_is_left_when_more_last_ones_go_than_there_are(tmp_path):
+    with pytest.raises(DataError, match="no interaction is left"):
+        prepare("interactions", {"user": [1, 1], "item": [1, 2]}, tmp_path / "set", drop_last=2)
+
+
 def test_too_few_interactions_are_taken_out_until_all_have_enough(tmp_path):
     users, items = list("aaabbbccd"), [1, 2, 3, 1, 2, 3, 1, 4, 4]  # d goes, so 4 goes, so c goes
     dataset = prepare(

@@ -41,17 +41,20 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
     2. rows are put in order of query, then time; equal times stay in the order of the source;
     3. of repeated pairs those that ``duplicates`` names are kept;
     4. queries and items with too few interactions go, until all have enough;
-    5. ids without any interaction left go;
-    6. pairs are split.
+    5. the last ``drop_last`` of each query go;
+    6. ids without any interaction left go;
+    7. pairs are split.
     """
     job.report("ordering", 0, None)
     _keep_relevant(log, options, job)
     _order(log)
     _drop_duplicates(log, options, job)
     _keep_active(log, options, job)
+    _drop_last(log, options, job)
     _compact(log)
     if not log.query.shape[0]:
-        raise DataError("no interaction is left", "check the file, or lower min_interactions and min_per_item")
+        options_to_lower = "min_interactions, min_per_item and drop_last"
+        raise DataError("no interaction is left", f"check the file, or lower {options_to_lower}")
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     codes = split_codes(counts, log.time, options, job)
     place = _places(log.query, counts, codes)
@@ -134,6 +137,15 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
     kept = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
     job.count("repeated pairs", int(kept.shape[0] - np.count_nonzero(kept)))
     log.take(np.sort(order[kept]))
+
+
+def _drop_last(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if not options.drop_last:
+        return
+    ends = np.cumsum(np.bincount(log.query, minlength=len(log.query_ids)))
+    earlier = np.arange(log.query.shape[0]) < ends[log.query] - options.drop_last
+    job.count("last pairs", int(earlier.shape[0] - np.count_nonzero(earlier)))
+    log.take(earlier)
 
 
 def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:

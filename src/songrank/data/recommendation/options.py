@@ -17,6 +17,9 @@ class RatingOptions(Options):
     )
     labels: Literal["rating", "binary"] = Field("rating", description="label = the rating, or 1")
     min_rating: float | None = Field(None, allow_inf_nan=False, description="leave out ratings below this")
+    drop_last: int = Field(
+        0, ge=0, description="leave out so many last pairs of each query before the split: to rehearse it on the past"
+    )
     split: Literal["leave-last-out", "time", "random", "none"] = Field(
         "leave-last-out", description="hold out each query's last pairs, the latest pairs of all, or random pairs"
     )
