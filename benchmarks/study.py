@@ -255,17 +255,24 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     seeds, again, report = (text.split(",") if text else [] for text in (options.seeds, options.again, options.report))
     if (again or report) and (not seeds or options.splits != "validation"):
-        parser.error("--again and --report choose on validation, among settings with the seeds of --seeds")
+        parser.error(
+            "--again and --report choose on validation or rehearsals, among settings with the seeds of --seeds"
+        )
     if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
         parser.error("--seeds, --again and --report expect different seeds")
     rehearsals = options.rehearsals.split(",") if options.rehearsals else []
     if rehearsals and options.splits != "validation":
         parser.error("--rehearsals are judged by their test split; leave --splits out")
+    if rehearsals and any(re.match("data=.*,", word) for text in options.grids for word in text.split()):
+        parser.error("--rehearsals take the place of data=, of which there are several")
     if seeds and any(word.startswith("seed=") for text in options.grids for word in text.split()):
         parser.error("seed= stands in a grid, and --seeds too")
     settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
     with suppress(UserError):  # the runs will say what is wrong
         measured = load_recipe(options.recipe, settings[0].changes).evaluation.metrics
+        own = Path(load_recipe(options.recipe, settings[0].changes).data)
+        if any(Path(other).resolve() == own.resolve() for other in rehearsals):
+            parser.error(f"{own} is the recipe's own data set, whose test is no rehearsal")
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
     splits = ("test", "validation") if rehearsals else tuple(options.splits.split(","))

@@ -76,8 +76,10 @@ def test_rehearsals_choose_by_their_own_test_and_only_the_report_sees_the_last(d
     ("words", "message"),
     [
         (["--seeds", "5", "--again", "5", "loss=song"], "expect different seeds"),
-        (["--again", "5", "loss=song"], "among settings with the seeds of --seeds"),
+        (["--again", "5", "loss=song"], "among settings of --seeds"),
         (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
+        (["--rehearsals", "elsewhere", "loss=song data=a,b"], "take the place of data=, of which there are several"),
+        (["--rehearsals", "elsewhere,data", "loss=song"], "data is the recipe's own data set, whose test is no"),
         (["--rehearsals", "elsewhere", "--splits", "test", "loss=song"], "are judged by their test split"),
         (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
         (

@@ -270,6 +270,7 @@ def test_stopped_by_a_signal_it_saves_and_says_so(number, expected, here):
         (["--search", "loss=song,lambdarank"], "give each a study of its own"),
         (["loss.gama=1"], "loss.gama is no option of song"),
         (["validation.every=0"], "validation.every is 0; expected 1 or more"),
+        (["members=3"], "members is 3; expected none: such runs are made by `songrank ensemble` alone"),
         (["data=nowhere"], "nowhere/dataset.json: is missing"),
         (["model=mlp"], "model."),
         (["device=gpu"], "device is 'gpu'"),

@@ -20,6 +20,7 @@ from songrank.paper.given_sets import DataSets
 from songrank.paper.stats import TableStats
 from songrank.paper.stop_gradient import FigStopGradient, terms
 from songrank.paper.workers import Workers
+from songrank.training.recipe_files import load_recipe
 from tests.paper.raw_files import movielens_20m, mslr
 
 
@@ -242,6 +243,8 @@ def test_the_recipe_is_that_of_the_set_in_full_and_the_sets_bytes_are_in_the_key
     experiment = FigStopGradient()
     full = experiment.cells(Plan(data={"movielens-1m": small}), {})[0]
     assert full.options["recipe"] == "movielens-1m"
+    recipe = load_recipe("movielens-1m", full.options["changes"])
+    assert (recipe.loss["k"], recipe.fine_tuning.decay, recipe.fine_tuning.average) == (100, {90: 0.25}, None)
     other = prepare("synthetic", None, tmp_path / "set", queries=40, items=60, pairs=600, seed=1).path
     assert experiment.cells(Plan(data={"movielens-1m": other}), {})[0].key != full.key
     assert experiment.cells(Plan(data={"movielens-1m": small}, device="cuda"), {})[0].key == full.key

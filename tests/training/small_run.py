@@ -23,7 +23,7 @@ def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
     sampler = [SlateSampler(feed.relevance, 16, relevant=4, irrelevant=20, seed=seed) for seed in (0, 1)]
     pairs = feed.relevance.num_pairs
     stages = [
-        Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0),
+        Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0, average=average),
         Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, 1e-4, average=average, reset_head=True),
     ]
     kept = None if checkpoint_folder is None else Checkpoints(Path(checkpoint_folder))

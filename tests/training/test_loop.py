@@ -1,10 +1,12 @@
 """Training ends with the same bits however often it is stopped, and says when it cannot go on."""
 
+import copy
 import os
 import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import torch
 
 from songrank.data import prepare
 from songrank.training.loop import DivergedError
+from songrank.training.stages import Stage
+from songrank.training.weight_mean import WeightMean
 from tests.training.small_run import trainer
 
 ROOT = Path(__file__).parents[2]
@@ -113,24 +117,50 @@ def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(da
         run.run()
         return run, seen
 
+    def means(epochs):
+        found = []
+        for now in epochs:
+            last = found[-1] if found else now
+            found.append({name: 0.6 * last[name] + 0.4 * now[name] for name in now})
+        return found
+
     run, seen = train(0.6)
-    for with_mean, with_none in zip(seen, train(0.0)[1], strict=True):
+    for with_mean, with_none in zip(seen[:4], train(None)[1], strict=False):  # fine-tuning begins from the mean
         equal(with_mean, with_none)
-    mean, means = None, []
-    for now in seen[4:]:  # of fine-tuning
-        mean = now if mean is None else {name: 0.6 * mean[name] + 0.4 * now[name] for name in mean}
-        means.append(mean)
     looks = [line["validation ndcg@10"] for line in run.at.history[4:] if "validation ndcg@10" in line]
-    best = means[2 * looks.index(max(looks)) + 1]
+    best = means(seen[4:])[2 * looks.index(max(looks)) + 1]
     for name, weight in weights(run.model).items():
         torch.testing.assert_close(weight, best[name], rtol=0, atol=1e-6, msg=name)
     assert run.evaluate("validation", metrics=["ndcg@10"]).values["ndcg@10"] == max(looks)
 
 
-def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset):
-    run = trainer(dataset, evaluate_every=0)
+def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset, tmp_path, monkeypatch):
+    begun, kept = [], []
+    make = Stage.make_optimiser
+
+    def making(stage, model, speed):
+        begun.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+        return make(stage, model, speed)
+
+    monkeypatch.setattr(Stage, "make_optimiser", making)
+    run = trainer(dataset, tmp_path, evaluate_every=0)
+    run.stages[1] = replace(run.stages[1], reset_head=False)
+    monkeypatch.setattr(run.checkpoints, "save", lambda step, state: kept.append(copy.deepcopy(state)))
     run.run()
-    equal(dict(run.model.named_parameters()), run.state_dict()["mean"])
+    warm, last = kept
+    equal(begun[1], warm["mean"])
+    equal(dict(run.model.named_parameters()), last["mean"])
+    # the weights that the memory belongs to stay in the state
+    assert any(not torch.equal(last["model"][name], weight) for name, weight in last["mean"].items())
+
+
+def test_a_mean_that_was_saved_is_gone_on_with_and_not_written_to():
+    model, saved = torch.nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
+    torch.nn.init.ones_(model.weight)
+    mean = WeightMean(model)
+    mean.begin(saved)
+    mean.follow(0.75)
+    assert (mean.weights["weight"].item(), saved["weight"].item()) == (0.25, 0.0)
 
 
 def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):

@@ -34,8 +34,9 @@ def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job
         if short == counts.shape[0]:
             least = 2 * options.holdout + 1
             raise DataError(
-                f"no query has {least} interactions, which leave-last-out with holdout {options.holdout} needs",
-                "choose another split: random, time or none",
+                f"no query has {least} interactions{' left' if options.drop_last else ''}, which leave-last-out with "
+                f"holdout {options.holdout} needs",
+                "choose another split: random, time or none" + (", or drop less" if options.drop_last else ""),
             )
         return codes
     if options.split == "random":

@@ -118,8 +118,7 @@ def also_watch(run: Run, metric: str) -> Callable[[dict[str, Any]], None]:
 
     def observe(line: dict[str, Any]) -> None:
         if first in line and second not in line:
-            found = run.trainer.evaluate("validation", candidates=watch.candidates, metrics=[metric])
-            line[second] = found.values[metric]
+            line[second] = run.trainer.validate(metric)
             run.directory.rewrite_history(run.trainer.at.history)
 
     return observe

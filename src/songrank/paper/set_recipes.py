@@ -104,7 +104,18 @@ def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
     """A shipped recipe with changes, checked, as plain values; not to be changed."""
     values = read_yaml(shipped_recipes()[source], source)
     values.pop("losses", None)
-    return Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
+    found = Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
+    for stage in ("warm_up", "fine_tuning"):
+        if found[stage]["average"] is None:  # younger than some cells
+            del found[stage]["average"]
+    return found
+
+
+def paper_schedule(source: str) -> list[str]:
+    """Changes to a shipped recipe whose own schedule is none of the paper's."""
+    if source != "movielens-1m":
+        return []
+    return ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=null"]
 
 
 def _source(name: str, dataset: Dataset) -> str:
@@ -123,8 +134,7 @@ def _paper_changes(name: str, dataset: Dataset) -> tuple[str, ...]:
     task, changes = dataset.task, []
     if task == "labelling":
         changes.append("validation.every=1")
-    if _source(name, dataset) == "movielens-1m":  # whose own schedule is none of the paper's
-        changes += ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=0"]
+    changes += paper_schedule(_source(name, dataset))
     if task == "search" and _source(name, dataset) != name:
         changes.append("evaluation.empty=skip")
     if name in _SHORT_LISTS:

@@ -19,6 +19,7 @@ from songrank.losses.base import Rows
 from songrank.paper.curves import diverged_remarks
 from songrank.paper.data_sets import SETS
 from songrank.paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
+from songrank.paper.set_recipes import paper_schedule
 from songrank.slate import Slate
 from songrank.training.feeds import Feed
 from songrank.training.loop import DivergedError
@@ -138,6 +139,8 @@ class FigStopGradient(Experiment):
         name = _chosen(plan)
         recipe = "demo" if plan.quick else name if name in shipped_recipes() else "recommendation"
         changes = ["loss=k-song", "loss.mode=theoretical", f"seed={seed}"]
+        if recipe == "movielens-1m":
+            changes += ["loss.k=100", "loss.gamma=0.3", "loss.rank_offset=64", *paper_schedule(recipe)]
         if plan.quick:
             stage = "fine_tuning={epochs: 16, learning_rate: 1.0e-3, decay: {10: 0.25}}"
             changes += ["loss.k=20", "warm_up.epochs=10", stage]

@@ -133,6 +133,7 @@ def _stage(section: Any) -> str:
     ]
     words += [f"times {factor} from epoch {epoch} on" for epoch, factor in (section.get("decay") or {}).items()]
     words += [f"weight decay {section['weight_decay']:g}"] if section.get("weight_decay") else []
+    words += [f"mean of weights over epochs, {section['average']:g} kept"] if section.get("average") else []
     words += [f"gradient clipped at {section['clip']:g}"] if section.get("clip") else []
     words += ["a new head before it"] if section.get("reset_head") else []
     words += [f"loss {section['loss'].get('name')}"] if isinstance(section.get("loss"), dict) else []

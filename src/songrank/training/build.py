@@ -79,7 +79,7 @@ def make_trainer(
     >>> make_trainer(recipe, dataset).run().step
     2
     """
-    _check_fit(recipe, dataset)
+    check_fit(recipe, dataset)
     device, watch = choose_device(recipe.device), recipe.validation
     torch.manual_seed(recipe.seed)
     with _within_bounds():
@@ -110,7 +110,7 @@ def make_trainer(
         )
 
 
-def _check_fit(recipe: Recipe, dataset: Dataset) -> None:
+def check_fit(recipe: Recipe, dataset: Dataset) -> None:
     """Raise if this data set cannot be trained on as the recipe wants."""
     if recipe.members is not None:
         raise UserError(f"members is {recipe.members}; expected none: such runs are made by `songrank ensemble` alone")

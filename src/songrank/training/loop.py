@@ -144,6 +144,8 @@ class Trainer:
             self._save()
         elif self._best is not None:
             self.model.load_state_dict(self._best)
+        else:
+            self._mean.settle()
         return self.at
 
     def better_before(self) -> str:
@@ -160,6 +162,7 @@ class Trainer:
 
     def _run_stage(self, stage: Stage) -> None:
         if self._optimiser is None:
+            self._mean.settle()
             if stage.reset_head:
                 self.model.reset_head()  # type: ignore[operator]
             self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
@@ -180,7 +183,6 @@ class Trainer:
             if time.monotonic() - self._saved >= self.save_every:
                 self._save()
         self._close_optimiser()
-        self._mean.settle()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()
 
@@ -232,14 +234,16 @@ class Trainer:
         }
         self.at.history.append(line)
         due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
-        over = False
         if due:
-            with self._mean.in_place():
-                found = self.evaluate("validation", candidates=self.candidates, metrics=[self.metric])
-                line[validation_name(self.metric, self.candidates)] = value = found.values[self.metric]
-                over = self._keep_best(value)
+            line[validation_name(self.metric, self.candidates)] = value = self.validate(self.metric)
         self.observe(line)
-        return over
+        return bool(due) and self._keep_best(value)
+
+    def validate(self, metric: str) -> float:
+        """A figure on validation of what would be kept now: the weights, or their mean where the stage has one."""
+        with self._mean.in_place():
+            found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
+        return found.values[metric]
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
@@ -257,7 +261,8 @@ class Trainer:
         """Remember the state if it is the best of this stage; True when patience is over."""
         if value > self.at.best:
             self.at.best, self.at.since_best = value, 0
-            self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            with self._mean.in_place():
+                self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         else:
             self.at.since_best += 1
         return self.patience is not None and self.at.since_best >= self.patience

@@ -83,8 +83,8 @@ class _Stage(_Section):
     correction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="of the faster losses' momentum, at two points; none is 1"
     )
-    average: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="of weights over epochs: what is kept of their moving mean at the end of each; 0 for no mean"
+    average: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="of weights over epochs: what is kept of their moving mean at the end of each; none: no mean"
     )
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 

@@ -73,6 +73,8 @@ class Run:
             (values, "members"),
             (values["batch"], "following"),
             (values["batch"], "windows"),
+            (values["warm_up"], "average"),
+            (values["fine_tuning"], "average"),
         ):  # younger than some runs
             if section[key] is None:
                 del section[key]

@@ -42,7 +42,7 @@ class Stage:
         correction: κ of ``Storm``, for losses of two points; None for 1.
         average: share of a moving mean of the weights that stays as it is at the end of each epoch, the rest being the
             epoch's last weights; the mean is what is evaluated and kept, while training goes on from the weights
-            themselves. 0 for no mean.
+            themselves. None for no mean.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
         at_once: rows of a batch that are scored at a time, for batches that memory should not bear whole; their
@@ -67,7 +67,7 @@ class Stage:
     optimiser: str = "adam"
     momentum: float = 0.9
     correction: float | None = None
-    average: float = 0.0
+    average: float | None = None
     reset_head: bool = False
     clip: float | None = None
     at_once: int | None = None
@@ -78,7 +78,8 @@ class Stage:
         check_number("weight_decay", self.weight_decay, 0)
         check_choice("optimiser", self.optimiser, OPTIMISERS)
         check_number("momentum", self.momentum, 0, 1, high_open=True)
-        check_number("average", self.average, 0, 1, high_open=True)
+        if self.average is not None:
+            check_number("average", self.average, 0, 1, low_open=True, high_open=True)
         for epoch, factor in self.decay.items():
             check_int("decay", epoch)
             check_number(f"decay[{epoch}]", factor, 0, low_open=True)

@@ -30,7 +30,7 @@ from songrank.data.files import NEW, alone, write_whole
 from songrank.data.storage import read_json
 from songrank.errors import UserError, shown
 from songrank.functional.hashing import derive_key
-from songrank.training.build import choose_device, make_model, make_trainer
+from songrank.training.build import check_fit, choose_device, make_model, make_trainer
 from songrank.training.loop import DivergedError, NoMemoryError
 from songrank.training.recipe import Recipe
 from songrank.training.recipe_files import load_recipe, resolve
@@ -109,6 +109,7 @@ class Study:
             if split not in dataset:
                 fix = "prepare it with --validation 0.1" if split == "validation" else "prepare it with one"
                 raise DataError(f"has no {split} split", fix, file=str(dataset.path))
+        check_fit(start, dataset)
         choose_device(start.device)
         with torch.device("meta"):
             make_model(start.model, dataset)

@@ -29,11 +29,13 @@ class WeightMean:
     def begin(self, weights: dict[str, Tensor] | None = None) -> None:
         """Forget what there was, or go on from a mean that was saved."""
         devices = {name: weight.device for name, weight in self.model.named_parameters()}
-        self.weights = None if weights is None else {name: mean.to(devices[name]) for name, mean in weights.items()}
+        self.weights = None
+        if weights is not None:
+            self.weights = {name: mean.to(devices[name], copy=True) for name, mean in weights.items()}
 
-    def follow(self, share: float) -> None:
-        """Take the weights of this moment into the mean; a share of 0 keeps none."""
-        if not share:
+    def follow(self, share: float | None) -> None:
+        """Take the weights of this moment into the mean; None keeps none."""
+        if share is None:
             return
         if self.weights is None:
             self.weights = self._own()

@@ -18,7 +18,7 @@ class RatingOptions(Options):
     labels: Literal["rating", "binary"] = Field("rating", description="label = the rating, or 1")
     min_rating: float | None = Field(None, allow_inf_nan=False, description="leave out ratings below this")
     drop_last: int = Field(
-        0, ge=0, description="leave out so many last pairs of each query before the split: to rehearse it on the past"
+        0, ge=0, description="leave-last-out: first leave out so many last pairs of each query, to rehearse on the past"
     )
     split: Literal["leave-last-out", "time", "random", "none"] = Field(
         "leave-last-out", description="hold out each query's last pairs, the latest pairs of all, or random pairs"
@@ -27,6 +27,14 @@ class RatingOptions(Options):
     validation: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for validation")
     test: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for test")
     seed: int = Field(0, ge=0, lt=2**63, description="of the random split")
+
+    @model_validator(mode="after")
+    def _rehearse(self) -> Self:
+        if self.drop_last and self.split in ("time", "random"):
+            raise ValueError(f"drop_last 0 with split {self.split}: the test would be another part of the same pairs")
+        if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
+            raise ValueError(f"drop_last 0, or at least holdout, {self.holdout}: else some of the test stays in")
+        return self
 
     @model_validator(mode="after")
     def _leave_something(self) -> Self:
