@@ -117,18 +117,16 @@ def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(da
         run.run()
         return run, seen
 
-    def means(epochs):
-        found = []
-        for now in epochs:
-            last = found[-1] if found else now
-            found.append({name: 0.6 * last[name] + 0.4 * now[name] for name in now})
-        return found
-
     run, seen = train(0.6)
     for with_mean, with_none in zip(seen[:4], train(None)[1], strict=False):  # fine-tuning begins from the mean
         equal(with_mean, with_none)
     looks = [line["validation ndcg@10"] for line in run.at.history[4:] if "validation ndcg@10" in line]
-    best = means(seen[4:])[2 * looks.index(max(looks)) + 1]
+    last = 2 * looks.index(max(looks)) + 2  # there is a look after every second epoch
+    shares = [0.6 ** (last - epoch) for epoch in range(1, last + 1)]
+    best = {
+        name: sum(share * at[name] for share, at in zip(shares, seen[4:], strict=False)) / sum(shares)
+        for name in seen[-1]
+    }
     for name, weight in weights(run.model).items():
         torch.testing.assert_close(weight, best[name], rtol=0, atol=1e-6, msg=name)
     assert run.evaluate("validation", metrics=["ndcg@10"]).values["ndcg@10"] == max(looks)
@@ -159,8 +157,8 @@ def test_a_mean_that_was_saved_is_gone_on_with_and_not_written_to():
     torch.nn.init.ones_(model.weight)
     mean = WeightMean(model)
     mean.begin(saved)
-    mean.follow(0.75)
-    assert (mean.weights["weight"].item(), saved["weight"].item()) == (0.25, 0.0)
+    mean.follow(0.5, 2)
+    assert (mean.weights["weight"].item(), saved["weight"].item()) == (pytest.approx(2 / 3), 0.0)
 
 
 def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):

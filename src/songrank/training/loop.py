@@ -175,7 +175,7 @@ class Trainer:
             if self.stopped and stage.sampler.position:  # in the midst of it
                 return
             self.at.epoch += 1
-            self._mean.follow(stage.average)
+            self._mean.follow(stage.average, self.at.epoch)
             if self._finish_epoch(stage, step.objective()):
                 break
             if self.stopped:

@@ -84,7 +84,7 @@ class _Stage(_Section):
         None, description="of the faster losses' momentum, at two points; none is 1"
     )
     average: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="of weights over epochs: what is kept of their moving mean at the end of each; none: no mean"
+        None, description="of weights over epochs: what is kept of their moving mean in each; none: no mean"
     )
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
 

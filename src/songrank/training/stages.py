@@ -40,9 +40,8 @@ class Stage:
             for ``"adam"``, its plain one for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
         correction: κ of ``Storm``, for losses of two points; None for 1.
-        average: share of a moving mean of the weights that stays as it is at the end of each epoch, the rest being the
-            epoch's last weights; the mean is what is evaluated and kept, while training goes on from the weights
-            themselves. None for no mean.
+        average: share s of a mean over epochs of the weights, wᵢ counting sⁿ⁻ⁱ after n epochs: it is what is evaluated
+            and kept, while training goes on from the weights themselves. None for no mean.
         reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
         at_once: rows of a batch that are scored at a time, for batches that memory should not bear whole; their

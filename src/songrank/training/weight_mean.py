@@ -8,18 +8,21 @@ from torch import Tensor, nn
 
 
 class WeightMean:
-    """The mean w̄ ← share · w̄ + (1 − share) · w, taken at the end of each epoch; the first weights are the first mean.
+    """The mean w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage, s the share kept.
+
+    That is a moving mean with Adam's correction for its beginning: over few epochs the plain mean of all of them, in
+    the long run over the last 1 / (1 − s) or so.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> mean = WeightMean(model)
-    >>> for value in (1.0, 2.0):
+    >>> for epoch, value in enumerate((1.0, 2.0, 4.0), 1):
     ...     _ = nn.init.constant_(model.weight, value)
-    ...     mean.follow(0.75)
+    ...     mean.follow(0.5, epoch)
     >>> with mean.in_place():
-    ...     model.weight.item()
-    1.25
+    ...     model.weight.item()  # (0.25 · 1 + 0.5 · 2 + 4) / 1.75
+    3.0
     >>> model.weight.item()
-    2.0
+    4.0
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -33,15 +36,16 @@ class WeightMean:
         if weights is not None:
             self.weights = {name: mean.to(devices[name], copy=True) for name, mean in weights.items()}
 
-    def follow(self, share: float | None) -> None:
-        """Take the weights of this moment into the mean; None keeps none."""
+    def follow(self, share: float | None, epoch: int) -> None:
+        """Take the weights at the end of an epoch, counted from 1, into the mean; None keeps none."""
         if share is None:
             return
         if self.weights is None:
             self.weights = self._own()
             return
+        part = (1.0 - share) / (1.0 - share**epoch)
         for name, weight in self.model.named_parameters():
-            self.weights[name].lerp_(weight.detach(), 1.0 - share)
+            self.weights[name].lerp_(weight.detach(), part)
 
     def settle(self) -> None:
         """Give the model its mean, if there is one."""
