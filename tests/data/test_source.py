@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import threading
 from itertools import pairwise
 
 import pytest
@@ -60,6 +61,18 @@ def test_progress_goes_up_to_the_size_of_the_file(tmp_path):
     list(Source(file).blocks(Job(lambda *told: seen.append(told)), block_bytes=4096))
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
     assert seen[-1] == ("reading text.txt", len(TEXT), len(TEXT))
+
+
+def test_blocks_that_are_given_up_wait_for_no_thread(tmp_path, monkeypatch):
+    """The garbage collector may give them up within a thread that holds what waiting needs: then all stood still."""
+    (tmp_path / "a.txt").write_bytes(b"1\n2\n3\n")
+    blocks = Source(tmp_path / "a.txt").blocks(Job(), block_bytes=2)
+    assert next(blocks).data
+    waited = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", lambda thread, timeout=None: waited.append(thread))
+        blocks.close()
+    assert waited == []
 
 
 def test_a_member_of_an_archive_is_named_by_a_path(tmp_path):

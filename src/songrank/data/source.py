@@ -139,11 +139,16 @@ class Source:
 
         """
         raw = self._raw_blocks(job, block_bytes, quotes)
-        with ThreadPoolExecutor(1) as ahead:
+        ahead = ThreadPoolExecutor(1)
+        try:
             upcoming = ahead.submit(next, raw, None)
             while (block := upcoming.result()) is not None:
                 upcoming = ahead.submit(next, raw, None)
                 yield block
+        finally:
+            # Without waiting: blocks of a file that was refused are given up by the garbage collector, at any moment
+            # of any thread, also of one that holds the lock which waiting for a thread takes.
+            ahead.shutdown(wait=False, cancel_futures=True)
 
     def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
         digest, done, total, rest, line, first = hashlib.sha256(), 0, self.size(), b"", 1, True
