@@ -255,9 +255,7 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     seeds, again, report = (text.split(",") if text else [] for text in (options.seeds, options.again, options.report))
     if (again or report) and (not seeds or options.splits != "validation"):
-        parser.error(
-            "--again and --report choose on validation or rehearsals, among settings with the seeds of --seeds"
-        )
+        parser.error("--again and --report choose on validation, or by rehearsals, among settings of --seeds")
     if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
         parser.error("--seeds, --again and --report expect different seeds")
     rehearsals = options.rehearsals.split(",") if options.rehearsals else []
