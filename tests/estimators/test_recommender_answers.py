@@ -70,6 +70,8 @@ def test_evaluate_agrees_with_a_plain_loop(table):
     assert model.score(held) == pytest.approx(np.mean(values), abs=1e-6)
     with pytest.raises(UserError, match="no row has a user and an item that were seen"):
         model.evaluate(pd.DataFrame({"who": ["x"], "what": ["y"]}))
+    with pytest.raises(UserError, match="metric is 'ndgc@10'; expected one of"):
+        model.evaluate(held, metrics=["ndgc@10"])
 
 
 def test_users_and_items_in_tables(fitted):

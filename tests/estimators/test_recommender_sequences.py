@@ -123,6 +123,13 @@ def test_scores_of_pairs_and_figures_of_other_rows(fitted, table):
     assert fitted.score(following) < 0.7
 
 
+def test_dates_of_nobody_are_refused_in_one_line(table):
+    dated = table.assign(when=pd.to_datetime(table["when"], unit="D"))
+    model = small(**NAMES).fit(dated)
+    with pytest.raises(UserError, match="time has no rows; bring at least one"):
+        model.recommend_for(dated[:0].assign(when=dated[:0]["when"].astype(str)), k=2)
+
+
 def test_saved_and_loaded_it_answers_alike_and_goes_on(fitted, table, tmp_path):
     fitted.save(tmp_path / "saved")
     loaded = Recommender.load(tmp_path / "saved", device="cpu")

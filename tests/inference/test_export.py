@@ -302,15 +302,22 @@ def test_a_model_on_a_gpu_is_exported_from_there(tmp_path):
     assert_close(scores.numpy(), scored(model.cpu(), given))
 
 
-def test_the_example_serves_the_best_items_without_torch_or_songrank(exported, tmp_path):
-    model, path = make("neumf"), exported("neumf")
+@pytest.mark.parametrize(
+    ("name", "given", "start"),
+    [
+        ("neumf", {"query": np.array([4, 0])}, "user 4: item "),
+        ("sequence", {"history": np.array([[4, 0]])}, "after these: item "),
+    ],
+)
+def test_the_example_serves_the_best_items_without_torch_or_songrank(name, given, start, exported, tmp_path):
+    model, path = make(name), exported(name)
     example = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
     code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     code += "; assert not {'torch', 'songrank'} & set(sys.modules)"
     command = [sys.executable, "-c", code, example, path, "4", "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    best = scored(model, {"query": np.array([4, 0])}).argsort(1)[:, ::-1][:, :5]
+    best = scored(model, given).argsort(1)[:, ::-1][:, :5]
     lines = [line.replace("(", "").split("item ")[1:] for line in done.stdout.splitlines()]
     assert [[int(part.split()[0]) for part in line] for line in lines] == best.tolist()
-    assert done.stdout.startswith("user 4: item ")
+    assert done.stdout.startswith(start)

@@ -66,7 +66,8 @@ def train(
         chosen = load_recipe(recipe, changes or [])
         place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
         run = Run.begin(chosen, place, overwrite=overwrite, **more)
-    view.finish(run, f"songrank train --resume {run.directory.path}")
+    moved = "" if data is None else f" --data {data}"
+    view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
     if as_json:
         figures = {split: found.values for split, found in run.results.items()}
         typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))

@@ -20,6 +20,7 @@ from songrank.errors import UserError, shown
 from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
 from songrank.inference.model_folder import ModelFolder, open_model
 from songrank.metrics import Evaluation
+from songrank.metrics.names import parse_metrics
 from songrank.training.build import choose_device
 from songrank.training.carry_over import Past
 from songrank.training.ensemble import make_ensemble
@@ -219,6 +220,16 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         folder: ModelFolder = self.folder_
         return folder
+
+    def _metrics(self, metrics: str | Sequence[str] | None) -> list[str]:
+        """Names of metrics, the recipe's where none are given; a wrong one is the user's mistake."""
+        self._fitted()
+        if metrics is None:
+            return list(self.recipe_.evaluation.metrics)
+        try:
+            return list(dict.fromkeys(str(metric) for metric in parse_metrics(metrics)))
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "folder_")

@@ -188,10 +188,10 @@ class DocumentRanker(RankingEstimator):
             sample_weight: as in :meth:`fit`.
 
         """
-        self._fitted()
+        wanted = self._metrics(metrics)
         gain = str(self.recipe_.gain)
         documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
-        return self._measure(documents, metrics)
+        return self._measure(documents, wanted)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""

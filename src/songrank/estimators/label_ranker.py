@@ -145,6 +145,7 @@ class LabelRanker(RankingEstimator):
             metrics: e.g. ``["ndcg@5", "precision@1"]``; None for the recipe's.
 
         """
+        wanted = self._metrics(metrics)
         folder, given = self._fitted(), self._read(X)
         assert folder.item_ids is not None
         rows = len(given) if isinstance(given, list) else given.rows
@@ -162,7 +163,6 @@ class LabelRanker(RankingEstimator):
             part = [given[at] for at in numbers] if isinstance(given, list) else given.take(numbers)
             return torch.cat([scores for some in self._parts(part) for scores in score_labels(folder, some)])
 
-        wanted = metrics or list(self.recipe_.evaluation.metrics)
         return evaluate_catalogue(score_all, targets, metrics=wanted, **policies(self.recipe_))
 
     def score(self, X: Any, y: Any) -> float:

@@ -340,6 +340,7 @@ class Recommender(RankingEstimator):
             metrics: what to measure.
 
         """
+        metrics = self._metrics(metrics)
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)
         users, relevance = held_out_relevance(
             folder, *self._numbers(frame), held_out_labels(frame, self.data_options or {})
@@ -349,7 +350,7 @@ class Recommender(RankingEstimator):
             return evaluate_catalogue(
                 lambda query: score_users(folder, users[query]),
                 relevance,
-                metrics=list(metrics),
+                metrics=metrics,
                 ties=told.ties,
                 empty=told.empty,
                 gain=self.recipe_.gain,

@@ -251,4 +251,5 @@ _NO_KEYS = ("constrained-int", "int", "float", "Schedule", "none", "[key]")  # w
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
     for name in path:
         section = section.model_fields[name].annotation  # type: ignore[assignment]
-    return list(section.model_fields)
+    names = [name for name in section.model_fields if name != "members"]  # which ensembles have, and nobody writes
+    return names if path else [*names, "losses"]

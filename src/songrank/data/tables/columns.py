@@ -40,6 +40,8 @@ def read_column(
     found = read(column)
     if found is not None:
         return found
+    if not len(column):
+        raise DataError(f"{column.name} has no rows", "bring at least one", file=file)
     row = _first_wrong(read, column)
     where = f"row {first + row + 1:,}: " if line is None else ""
     try:

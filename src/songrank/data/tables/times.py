@@ -7,7 +7,7 @@ import polars as pl
 
 from songrank.data.storage import Array
 
-TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59"
+TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
 _WHOLE_FLOATS = 2.0**53  # beyond, float64 takes neighbours for equal
 _FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f",
