@@ -267,8 +267,8 @@ def main() -> None:
         parser.error("seed= stands in a grid, and --seeds too")
     settings = [Setting(number, changes) for number, text in enumerate(options.grids) for changes in combinations(text)]
     with suppress(UserError):  # the runs will say what is wrong
-        measured = load_recipe(options.recipe, settings[0].changes).evaluation.metrics
-        own = Path(load_recipe(options.recipe, settings[0].changes).data)
+        first = load_recipe(options.recipe, settings[0].changes)
+        measured, own = first.evaluation.metrics, Path(first.data)
         if any(Path(other).resolve() == own.resolve() for other in rehearsals):
             parser.error(f"{own} is the recipe's own data set, whose test is no rehearsal")
         if not set(filter(None, options.metric.split(","))) <= set(measured):

@@ -53,8 +53,8 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
     _drop_last(log, options, job)
     _compact(log)
     if not log.query.shape[0]:
-        options_to_lower = "min_interactions, min_per_item and drop_last"
-        raise DataError("no interaction is left", f"check the file, or lower {options_to_lower}")
+        fix = "check the file, or lower min_interactions, min_per_item and drop_last"
+        raise DataError("no interaction is left", fix)
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     codes = split_codes(counts, log.time, options, job)
     place = _places(log.query, counts, codes)
