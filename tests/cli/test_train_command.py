@@ -123,7 +123,7 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
     [
         (["nowhere.yaml"], "nowhere.yaml: there is no such recipe; expected a YAML file or one of"),
         (["movielens-1"], "movielens-1: there is no such recipe; did you mean movielens-1m?"),
-        (["{recipe}", "loss=sung"], "loss.name is 'sung'; expected one of song, k-song"),
+        (["{recipe}", "loss=sung"], "loss.name is 'sung'; did you mean song?"),
         (["{recipe}", "loss.gama=1"], "loss.gama is no option of song; did you mean gamma?"),
         (["{recipe}", "loss.gamma=3"], "loss.gamma is 3.0; expected a number in (0, 1]"),
         (["{recipe}", "loss=k-song", "loss.k=none"], "loss.k is 'none'; expected a valid integer"),

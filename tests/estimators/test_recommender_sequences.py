@@ -69,7 +69,7 @@ def test_a_name_alone_takes_the_recipe_for_sequences():
     assert Recommender(model={"name": "sequence", "dim": 8})._default_recipe() == "sequences"
     assert Recommender(model="history")._default_recipe() == "histories"
     assert Recommender()._default_recipe() == Recommender(model="neumf")._default_recipe() == "recommendation"
-    with pytest.raises(UserError, match="model.name is 'sequences'; expected one of neumf"):
+    with pytest.raises(UserError, match="model.name is 'sequences'; did you mean sequence"):
         Recommender(model="sequences").fit({"user": [1, 1, 1], "item": [1, 2, 3]})
 
 

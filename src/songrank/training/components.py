@@ -54,7 +54,9 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     kinds, options = KINDS[section], {str(key): value for key, value in values.items()}
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in kinds:
-        raise ValueError(f"name is {name!r}; expected one of {', '.join(kinds)}")
+        near = difflib.get_close_matches(str(name), kinds, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
+        raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
     for key in options:
         if key not in known.model_fields:
