@@ -181,6 +181,12 @@ def test_a_label_names_the_keys_that_differ_with_the_same_name_only(compare, wri
     ]
 
 
+def test_an_ensemble_is_told_from_its_members_which_keep_their_name(compare, write):
+    write("one", "song")
+    write("whole", "song", members=3)
+    assert labels(compare, "one", "whole") == ["song", "song members=3"]
+
+
 def test_methods_whose_labels_would_look_alike_are_kept_apart(compare, write):
     write("one", k=1)
     write("two", k="1")

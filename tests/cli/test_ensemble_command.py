@@ -59,7 +59,7 @@ def test_it_is_the_mean_of_its_members_in_every_command(songrank, trained, tmp_p
         again = songrank("evaluate", whole, "--split", split, "--json", "--device", "cpu")
         assert json.loads(again.stdout)["metrics"] == pytest.approx(wanted, rel=1e-4)
     told = json.loads(songrank("compare", tmp_path / "runs", whole, "--json").stdout)
-    assert [method["label"] for method in told["methods"]] == ["song members=none", "song members=3"]
+    assert [method["label"] for method in told["methods"]] == ["song", "song members=3"]
     assert songrank("report", whole).returncode == 0
     page = (whole / "report.html").read_text()
     assert "members is 3" not in page

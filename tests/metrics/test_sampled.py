@@ -50,6 +50,7 @@ def test_with_as_many_candidates_as_there_are_items_nothing_is_sampled():
     some = evaluate_sampled(lambda query, item: scores[query.unsqueeze(1), item], table, 1000, metrics="ndcg@10")
     everything = evaluate_catalogue(lambda query: scores[query], table, metrics="ndcg@10")
     assert torch.allclose(some.per_query["ndcg@10"], everything.per_query["ndcg@10"], equal_nan=True)
+    assert "sampled" not in str(some)
 
 
 @pytest.mark.parametrize("policies", [{"ties": "average", "empty": "zero"}, {"empty": "one", "gain": "linear"}])

@@ -39,7 +39,8 @@ def evaluate_sampled(
     Args:
         score: maps queries [b] and items [b, L] to scores [b, L], as a model of a catalogue task does.
         targets: held-out pairs and, as ``exclude``, items that do not compete.
-        candidates: irrelevant items a query, distinct, the same in every call with the same seed.
+        candidates: irrelevant items a query, distinct, the same in every call with the same seed. With as many as the
+            catalogue has, nothing is sampled, and the evaluation says so.
         seed: of the candidates.
         metrics: names with or without a cutoff.
         ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
@@ -68,7 +69,8 @@ def evaluate_sampled(
             check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
             tally.add(row, _spans(scores.float(), slate, ties))
     shape = (targets.num_relevant.shape[0],)
-    return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=candidates)
+    sampled = candidates if candidates < targets.num_items else None  # else all have been ranked
+    return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=sampled)
 
 
 def _spans(scores: Tensor, slate: Slate, ties: str) -> Spans:

@@ -201,7 +201,8 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
         rivals = [other for other in rivals if models[other] == model]
         keys = dict.fromkeys(key for other in rivals for key in options[other])
         differing = [key for key in keys if any(options[other].get(key) != own.get(key) for other in rivals)]
-        label = " ".join([f"{prefix}{loss}", *(f"{key}={_word(own.get(key))}" for key in differing)])
+        told = [key for key in differing if key in own or key != "members"]  # a plain run is no ensemble of none
+        label = " ".join([f"{prefix}{loss}", *(f"{key}={_word(own.get(key))}" for key in told)])
         labels.append(label if label not in labels else f"{label} #{len(labels) + 1}")  # such as k=1 and k='1'
     return labels
 
