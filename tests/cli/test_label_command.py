@@ -13,7 +13,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.inference import open_model
 from songrank.inference.labels import label
-from songrank.inference.model_folder import model_sizes, write_model
+from songrank.inference.trained_on import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 NEW = ["A cat sat, été!", "dog", "", 'trees; "quoted", and\tmore', "unknown words"]

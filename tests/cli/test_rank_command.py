@@ -12,7 +12,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.inference import open_model
 from songrank.inference.documents import score_documents
-from songrank.inference.model_folder import model_sizes, write_model
+from songrank.inference.trained_on import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 FEATURES = ["price", "clicks", "age"]

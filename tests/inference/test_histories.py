@@ -16,7 +16,7 @@ from songrank.errors import UserError
 from songrank.inference import open_model, recommend, recommend_after
 from songrank.inference.histories import ItemLists, table_histories
 from songrank.inference.items import score_users
-from songrank.inference.model_folder import write_model
+from songrank.inference.trained_on import write_model
 from songrank.models import NeuMF, SequenceModel
 
 module = importlib.import_module("songrank.inference.items")

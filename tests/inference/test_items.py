@@ -15,7 +15,7 @@ from songrank.data import open_dataset, prepare
 from songrank.errors import UserError
 from songrank.inference import open_model
 from songrank.inference.items import recommend
-from songrank.inference.model_folder import write_model
+from songrank.inference.trained_on import write_model
 
 module = importlib.import_module("songrank.inference.items")  # the package calls its function by the same name
 USERS, TITLES = 25, [f"Film {number}, The ({1950 + number})" for number in range(1, 41)]

@@ -16,7 +16,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.data.errors import DataError
 from songrank.inference import label, open_model, score_labels
-from songrank.inference.model_folder import model_sizes, write_model
+from songrank.inference.trained_on import model_sizes, write_model
 
 module = importlib.import_module("songrank.inference.labels")
 WORDS = ["Straße", "cat", "Dog", "été", "naïve", "x2", "tree", "house"]

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from songrank import models
 from songrank.data import open_dataset, prepare
 from songrank.data.errors import DataError
-from songrank.inference.model_folder import MODEL_FILES, model_sizes, open_model, write_model
+from songrank.inference.model_folder import MODEL_FILES, open_model
+from songrank.inference.trained_on import model_sizes, write_model
 from songrank.models.registry import MODELS
 
 SECTIONS = {

@@ -11,7 +11,6 @@
 """
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,15 +22,14 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from songrank import __version__
-from songrank.data import CatalogueSplit, Dataset
 from songrank.data.errors import DataError
 from songrank.data.files import write_whole
 from songrank.data.ids import Ids
 from songrank.data.storage import read_arrays, read_json
 from songrank.inference.folder_checks import check_tables
-from songrank.inference.histories import ItemLists, dataset_histories
+from songrank.inference.histories import ItemLists
 from songrank.models.ensemble import Ensemble
-from songrank.models.registry import INPUTS, MODELS, history_length, inputs_of
+from songrank.models.registry import INPUTS, MODELS, history_length
 
 FORMAT = "songrank-model"
 VERSION = 2
@@ -40,7 +38,7 @@ HISTORIES = "histories.safetensors"
 MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
 TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
 TASKS |= {"features": "labelling", "words": "labelling"}
-_READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
+READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
 _AGAIN = "copy the folder again, or train again"
 
 
@@ -120,44 +118,6 @@ def column_names(user: str, item: str) -> tuple[str, str]:
     return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
 
 
-def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a trained model with all that its use needs.
-
-    Args:
-        folder: where.
-        model: as trained on ``dataset``.
-        section: its name and options, in the words of a recipe.
-        dataset: gives the ids, what was seen, and how input is read.
-
-    """
-    inputs = inputs_of(section["name"])
-    words = None
-    reads = {key: dataset.info[key] for key in _READS if key in dataset.info}
-    if inputs == "words":
-        part = dataset["train"]
-        assert isinstance(part, CatalogueSplit)
-        assert part.tokens is not None
-        words = _read_words(dataset.path / reads["vocabulary"]["file"])
-        reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
-    options = inspect.signature(type(model)).parameters
-    info = {
-        "task": dataset.task,
-        "inputs": inputs,
-        "model": dict(section),
-        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in options},
-        **reads,
-    }
-    item_ids = dataset.item_ids if inputs != "documents" else None
-    query_ids, seen = (dataset.query_ids, _seen(dataset)) if TASKS[inputs] == "recommendation" else (None, None)
-    histories = None
-    if (length := history_length(model)) is not None:
-        known = dataset_histories(dataset, tuple(dataset))[0].shortened(length)
-        histories = ItemLists(known.offsets, known.item.to(torch.int32))
-        made = dataset.info["made"]["options"]
-        info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
-    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
-
-
 def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
     """One model that gives the mean of their scores; they are of one kind and were trained on the same data."""
     first = folders[0]
@@ -202,56 +162,9 @@ def save_model(model: ModelFolder, folder: Path) -> None:
     write_whole(folder / "model.json", json.dumps(info, indent=2, ensure_ascii=False) + "\n")
 
 
-def _read_words(file: Path) -> dict[str, int]:
+def read_words(file: Path) -> dict[str, int]:
     """The number of each word of a vocabulary, one a line; 0 is padding and 1 a word that is not known."""
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
-
-
-def model_inputs(dataset: Dataset) -> tuple[str, ...]:
-    """What models of this data set may read: ids or histories, documents, features, or words."""
-    part = dataset["train"]
-    if not isinstance(part, CatalogueSplit):
-        return ("documents",)
-    if part.tokens is not None:
-        return ("words",)
-    return ("features",) if part.features is not None else ("ids", "histories")
-
-
-def model_sizes(dataset: Dataset) -> dict[str, int]:
-    """The sizes that a model takes from its data set."""
-    part = dataset["train"]
-    if not isinstance(part, CatalogueSplit):
-        return {"num_features": part.features.shape[1]}
-    if part.tokens is not None:
-        return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
-    if part.features is not None:
-        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
-    return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
-
-
-def _seen(dataset: Dataset) -> dict[str, Tensor]:
-    """Each user's items, ascending, each once: of all splits, and what was met without its being relevant.
-
-    And how many users met each item in training.
-    """
-    parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
-    keys = [part.keys() for part in parts]
-    for part in parts:
-        if part.met is not None:
-            offsets, items = part.met
-            keys.append(
-                torch.repeat_interleave(torch.arange(part.num_queries), offsets.diff()) * part.num_items + items
-            )
-    key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
-    user, item = key // dataset.num_items, key % dataset.num_items
-    counts = torch.bincount(user, minlength=dataset.num_queries)
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    _, trained, _ = parts[0].pairs()
-    return {
-        "offsets": offsets,
-        "item": item.to(torch.int32),
-        "count": torch.bincount(trained, minlength=dataset.num_items),
-    }
 
 
 def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFolder:
@@ -271,7 +184,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
     try:
         arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
         seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
-        words = _read_words(path / WORDS) if WORDS in info["files"] else None
+        words = read_words(path / WORDS) if WORDS in info["files"] else None
         read = read_arrays(path / HISTORIES, _AGAIN) if HISTORIES in info["files"] else None
         folder = ModelFolder(
             path,
@@ -313,7 +226,7 @@ def _description(path: Path) -> dict[str, Any]:
         and isinstance(info.get("sizes"), dict)
         and isinstance(info.get("files"), dict)
         and set(info["files"]) == needed[inputs]
-        and all(isinstance(info.get(key, {}), dict) for key in _READS)
+        and all(isinstance(info.get(key, {}), dict) for key in READS)
     )
     if not sound:
         raise DataError("was changed by hand or is damaged", _AGAIN, file=str(file))

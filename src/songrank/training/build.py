@@ -10,7 +10,7 @@ import torch
 from songrank.data import Dataset
 from songrank.errors import UserError, memory_shortage
 from songrank.functional.hashing import derive_key
-from songrank.inference.model_folder import model_inputs, model_sizes
+from songrank.inference.trained_on import model_inputs, model_sizes
 from songrank.losses.base import RankingLoss
 from songrank.models.registry import INPUTS
 from songrank.sampling import SequenceSampler, SlateSampler

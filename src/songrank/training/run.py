@@ -14,7 +14,8 @@ from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
 from songrank.data.files import alone
 from songrank.errors import UserError, memory_shortage
-from songrank.inference.model_folder import open_model, write_model
+from songrank.inference.model_folder import open_model
+from songrank.inference.trained_on import write_model
 from songrank.metrics import Evaluation
 from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
