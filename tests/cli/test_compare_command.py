@@ -1,64 +1,16 @@
 """The compare command as a user runs it, on folders such as training writes."""
 
 import json
-import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
-from songrank.data import open_dataset
 from songrank.metrics.comparison import paired_difference
-from songrank.yardsticks import measure
-from tests.cli.small_sets import recipe
-
-
-@pytest.fixture
-def compare(songrank):
-    return lambda *words: songrank("compare", *words)
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write the folder of a run below the current one, and return its values."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_run(name, loss="song", *, seed=0, model="mlp", data="a", shift=0.0, metrics=("ndcg@10",), **changes):
-        config = {"model": {"name": model}, "loss": {"name": loss}, "data": f"data/{data}", "seed": seed}
-        evaluation = {
-            "split": "test",
-            "metrics": dict.fromkeys(metrics, 0.5),
-            "queries": 6,
-            "empty": 1,
-            "ties": "pessimistic",
-            "empty_policy": "skip",
-            "gain": "exp2",
-            "candidates": "all",
-            "lists_sha256": (data * 64)[:64],
-        }
-        for key, value in changes.items():
-            if key in evaluation:
-                evaluation[key] = value
-            elif isinstance(value, dict):
-                config[key] = config.get(key, {}) | value
-            else:
-                config[key] = value
-        values = np.random.default_rng([seed, len(name), int(100 * shift)]).random(6) / 2 + shift
-        values[2] = np.nan
-        folder = tmp_path / name
-        (folder / "evaluation").mkdir(parents=True)
-        (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        (folder / "evaluation" / "test.json").write_text(json.dumps(evaluation))
-        save_file(
-            {metric: values / (1 + i) for i, metric in enumerate(metrics)}, folder / "evaluation/test.safetensors"
-        )
-        return values
-
-    return write_run
+from tests.cli.outcomes import refused
 
 
 def labels(compare, *words):
@@ -310,118 +262,3 @@ def test_a_mistake_is_one_line_and_exit_code_2(compare, write, words, message):
     write("two", "bce")
     write("three", "bce")
     refused(compare(*words), message)
-
-
-@pytest.fixture
-def trained(songrank, tmp_path, monkeypatch):
-    """Train the small run of a task below the current folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def train(task="recommendation"):
-        words, path = recipe(tmp_path, task)
-        assert songrank(*words).returncode == 0
-        assert songrank("train", path, "-o", "run", "-q").returncode == 0
-
-    return train
-
-
-def test_yardsticks_are_methods_with_paired_differences(compare, trained):
-    trained()
-    done = compare("run", "--yardstick", "ease", "--yardstick", "popularity", "--yardstick", "ease", "--json")
-    assert done.stderr == ""
-    result = json.loads(done.stdout)
-    assert (result["baseline"], [method["label"] for method in result["methods"]]) == (
-        "song",
-        ["song", "ease", "popularity"],
-    )
-    own = load_file("run/evaluation/test.safetensors")
-    for method in result["methods"][1:]:
-        name = method["label"]
-        expected = measure(name, open_dataset("data"), select="ndcg@10", metrics=["ndcg@5", "mrr"])
-        assert {metric: found["mean"] for metric, found in method["metrics"].items()} == expected.evaluation.values
-        difference = paired_difference(expected.evaluation.per_query["ndcg@5"], torch.tensor(own["ndcg@5"]))
-        found = method["differences"]["ndcg@5"]
-        assert (found["mean"], found["low"], found["high"]) == (difference.mean, difference.low, difference.high)
-        assert found["wins"] + found["ties"] + found["losses"] == 40
-        assert (method["seeds"], method["runs"]) == ([0], [])
-        assert method["yardstick"]["inputs"] == ["train", "validation"]
-        (chosen,) = method["yardstick"]["chosen"]
-        assert (chosen["options"], chosen["validation"]) == (expected.options, expected.validation)
-
-
-def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
-    trained()
-    Path("run").rename("one")
-    shutil.copytree("one", "two")
-    file = Path("two/config.yaml")
-    file.write_text(file.read_text().replace("seed: 0", "seed: 1"))
-    shown = compare("one", "two", "--yardstick", "ease", "--metric", "mrr", "--baseline", "ease").stdout.splitlines()
-    assert [line.split()[:2] for line in shown[:3]] == [["method", "seeds"], ["song", "2"], ["ease", "1"]]
-    assert "difference to ease" in shown[4]
-    _, yardsticks, intervals = shown[-3:]
-    assert yardsticks.startswith(
-        "yardsticks: fitted to training; what they know of a user are the items of training and validation; "
-        "ease: regularisation "
-    )
-    assert ", with which validation ndcg@10 is 0." in yardsticks
-    assert "over queries and seeds; not adjusted" in intervals
-    assert "one seed only" not in intervals
-    on_validation = compare("one", "--yardstick", "popularity", "--split", "validation", "--markdown").stdout
-    assert "| popularity | 1 |" in on_validation
-    assert "the items of training\n" in on_validation
-
-
-def test_yardsticks_are_measured_on_every_data_set_of_the_runs(compare, trained, songrank):
-    trained()
-    words = ["movielens-1m", "source/ratings.dat", "-o", "other", "--holdout", "2", "-q"]
-    assert songrank("data", "prepare", *words).returncode == 0
-    assert songrank("train", "recipe.yaml", "data=other", "-o", "second", "-q").returncode == 0
-    result = json.loads(compare("run", "second", "--yardstick", "popularity", "--metric", "mrr", "--json").stdout)
-    values = [
-        measure("popularity", open_dataset(data), metrics="mrr").evaluation.values["mrr"] for data in ("data", "other")
-    ]
-    assert result["folds"] == 2
-    assert result["methods"][1]["metrics"]["mrr"]["mean"] == pytest.approx(np.mean(values))
-    assert [Path(one["data"]).name for one in result["methods"][1]["yardstick"]["chosen"]] == ["data", "other"]
-
-
-def test_a_yardstick_finds_data_that_was_moved_where_it_is_said_to_be(compare, trained):
-    trained()
-    before = compare("run", "--yardstick", "popularity").stdout
-    Path("data").rename("moved")
-    fix = "is no prepared data set; say with --data where the data set of run is now, or leave yardsticks out"
-    refused(compare("run", "--yardstick", "popularity"), fix)
-    assert compare("run", "--yardstick", "popularity", "--data", "moved").stdout == before
-
-
-def test_yardsticks_of_other_lists_are_refused(compare, trained, songrank):
-    trained()
-    words = ["movielens-1m", "source/ratings.dat", "-o", "data", "--overwrite", "--holdout", "2", "-q"]
-    assert songrank("data", "prepare", *words).returncode == 0
-    message = "data: holds other lists than run was evaluated on; name the data set that it was evaluated on with"
-    refused(compare("run", "--yardstick", "popularity"), message)
-
-
-@pytest.mark.parametrize("task", ["search", "labelling"])
-def test_yardsticks_are_for_recommendation(compare, trained, task):
-    trained(task)
-    message = f"data: is a {task} data set; yardsticks are for recommendation: leave them out"
-    refused(compare("run", "--yardstick", "ease"), message)
-
-
-def test_mistakes_about_yardsticks_are_one_line_before_anything_is_fitted(compare, write, monkeypatch):
-    write("one")
-    refused(compare("one", "--yardstick", "easy"), "yardstick is 'easy'; expected one of ease, ials, popularity")
-    refused(compare("one", "--yardstick", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one")
-    refused(compare("one", "--yardstick", "ease", "--metric", "mrr"), "one: has no 'mrr'; it has ndcg@10")
-    refused(compare("one", "--yardstick", "ease"), "data/a: is no prepared data set; say with --data where")
-    monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
-    refused(compare("one", "--yardstick", "ials"), 'not installed: pip install "songrank[yardsticks]"')
-
-
-def refused(done, message):
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert message in done.stderr

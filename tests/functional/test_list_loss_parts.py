@@ -1,0 +1,71 @@
+"""What list losses are made of: NeuralSort, Sinkhorn, Gumbel noise."""
+
+import math
+
+import pytest
+import torch
+from tests.functional import oracles
+from tests.functional.list_loss_table import LOSSES, batch, value_and_gradient
+
+from songrank import functional as F
+
+
+def test_neural_sort_gives_rows_that_sum_to_one_and_nothing_to_padding():
+    scores, _, mask = batch(3, seed=9)
+    matrix = F.neural_sort(scores, mask=mask, temperature=0.7)
+    for row in range(3):
+        there = mask[row].nonzero().flatten()
+        want = torch.zeros(6, 6, dtype=torch.float64)
+        values = oracles.neural_sort(scores[row, there].tolist(), 0.7)
+        want[: len(there), there] = torch.tensor(values, dtype=torch.float64)
+        torch.testing.assert_close(matrix[row], want, rtol=1e-10, atol=1e-14)
+
+
+def test_neural_sort_at_a_low_temperature_sorts():
+    scores = torch.tensor([0.5, 3.0, -1.0, 2.0], dtype=torch.float64)
+    want = torch.eye(4, dtype=torch.float64)[[1, 3, 0, 2]]
+    torch.testing.assert_close(F.neural_sort(scores, temperature=1e-3), want)
+
+
+def test_gumbel_noise_of_scale_zero_changes_nothing():
+    scores, labels, mask = batch(3, seed=10)
+    plain = F.approx_ndcg_loss(scores, labels, mask=mask)
+    torch.testing.assert_close(F.gumbel_approx_ndcg_loss(scores, labels, mask=mask, scale=0.0, samples=2), plain)
+
+
+def test_gumbel_noise_that_is_not_given_comes_from_torchs_generator():
+    scores, labels, mask = batch(3, seed=11)
+    torch.manual_seed(5)
+    first = F.gumbel_approx_ndcg_loss(scores, labels, mask=mask, samples=4)
+    other = F.gumbel_approx_ndcg_loss(scores, labels, mask=mask, samples=4)
+    torch.manual_seed(5)
+    again = F.gumbel_approx_ndcg_loss(scores, labels, mask=mask, samples=4)
+    assert first == again
+    assert first != other
+
+
+def test_gumbel_noise_of_another_shape_is_refused():
+    scores, labels, _ = batch(3)
+    with pytest.raises(ValueError, match="noise"):
+        F.gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(2, 3, 5))
+
+
+def test_gumbel_of_uniform_numbers_is_minus_log_of_minus_log_and_finite_at_both_ends():
+    from songrank.functional.approx_ndcg import gumbel
+
+    uniform = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
+    want = torch.tensor([-math.log(-math.log(u)) for u in (0.1, 0.5, 0.9)], dtype=torch.float64)
+    torch.testing.assert_close(gumbel(uniform), want, rtol=1e-12, atol=0.0)
+    assert gumbel(torch.tensor([0.0, 1.0])).isfinite().all()
+
+
+@pytest.mark.parametrize("length", [2, 5])
+def test_neural_ndcg_has_a_finite_gradient_whatever_the_number_of_padded_columns(length):
+    scores, labels, _ = batch(2, length=length, seed=12)
+    want, want_gradient = value_and_gradient(LOSSES[12], scores, labels)
+    for pad in (1, 2, 7):
+        filled = torch.nn.functional.pad(scores, (0, pad))
+        mask = torch.nn.functional.pad(torch.ones_like(scores, dtype=torch.bool), (0, pad))
+        value, gradient = value_and_gradient(LOSSES[12], filled, torch.nn.functional.pad(labels, (0, pad)), mask=mask)
+        torch.testing.assert_close(value, want, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(gradient[:, :length], want_gradient, rtol=1e-8, atol=1e-10)
