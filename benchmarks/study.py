@@ -55,7 +55,8 @@ class Setting:
     seconds: float = 0.0
 
     def mean(self, name: str) -> float:
-        found = sum(metrics[name] for metrics in self.metrics) / len(self.metrics)
+        """The mean over all runs; not a bit of it depends on which of them ended first."""
+        found = math.fsum(metrics[name] for metrics in self.metrics) / len(self.metrics)
         return found if math.isfinite(found) else -math.inf
 
 
