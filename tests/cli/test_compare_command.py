@@ -199,6 +199,22 @@ def no_evaluation(folder):
         file.unlink()
 
 
+def test_of_a_folder_of_runs_unfinished_ones_are_left_out_and_told(compare, write, tmp_path):
+    for name, loss in (("runs/one", "song"), ("runs/two", "bce"), ("runs/begun", "bce")):
+        write(name, loss, seed=int(name == "runs/begun"))
+    no_evaluation(tmp_path / "runs/begun")
+    done = compare("runs", "--json")
+    assert done.returncode == 0
+    assert [method["runs"] for method in json.loads(done.stdout)["methods"]] == [["runs/one"], ["runs/two"]]
+    assert done.stderr == (
+        "warning: runs/begun: is left out, since it is not finished; go on with `songrank train --resume runs/begun`\n"
+    )
+    refused(compare("runs", "runs/begun"), "runs/begun: has no evaluation of the test split; finish it with")
+    for name in ("one", "two"):
+        no_evaluation(tmp_path / "runs" / name)
+    refused(compare("runs"), "runs/begun: has no evaluation of the test split; finish it with")
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import typer
@@ -39,6 +40,16 @@ def test_one_run_goes_into_its_folder_and_several_go_here(report, runs, tmp_path
     assert report(runs / "song", runs / "softmax").stdout == "wrote report.html\n"
     found = data(tmp_path / "report.html")
     assert [method["label"] for method in found["methods"]] == ["song", "softmax"]
+
+
+def test_of_a_folder_of_runs_unfinished_ones_are_left_out(report, runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs")
+    shutil.copytree(runs / "song", tmp_path / "runs" / "begun")
+    shutil.rmtree(tmp_path / "runs" / "begun" / "evaluation")
+    done = report("runs")
+    assert done.exit_code == 0
+    assert "warning: runs/begun: is left out, since it is not finished" in done.stderr
+    assert sorted(method["label"] for method in data(tmp_path / "report.html")["methods"]) == ["softmax", "song"]
 
 
 def test_options_reach_the_report(report, runs, tmp_path):

@@ -11,7 +11,7 @@ import typer
 from songrank.data.errors import DataError
 from songrank.data.files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
-from songrank.training.finished_runs import Method, find_runs, group_runs, read_run
+from songrank.training.finished_runs import Method, group_runs, read_run
 from songrank.training.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def compare(
 
     Runs that differ only in seed and data are one method, labelled by its loss
     and by whatever else tells it from the others. On the same queries, methods
-    are compared with the first one given, or with --baseline.
+    are compared with the first one given, or with --baseline. Of a folder of
+    runs, those still to be finished are left out, with a warning.
 
     Train three seeds or more: then intervals allow for luck with the seed. On
     several data sets, such as five folds, means and differences are averages over them.
@@ -51,6 +52,7 @@ def compare(
     validation, so that you see whether the deep model pays.
     """
     from songrank.cli.progress import progress_bar
+    from songrank.cli.run_folders import runs_to_compare
     from songrank.yardsticks.beside_runs import yardstick_methods
     from songrank.yardsticks.evaluate import check_yardstick
 
@@ -60,7 +62,7 @@ def compare(
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
     for name in yardstick or []:
         check_yardstick(name)
-    methods = group_runs([read_run(path, split) for path in find_runs(runs)])
+    methods = group_runs([read_run(path, split) for path in runs_to_compare(runs)])
     if baseline is not None and baseline not in (yardstick or []):
         find_method(methods, baseline)
     if yardstick:

@@ -25,10 +25,13 @@ def report(
         songrank report runs/movielens-1m-song-0
         songrank report runs/* --baseline song -o comparison.html
 
-    Runs that differ only in seed and data are one method, as for `songrank compare`. What cannot be shown, because data
+    Runs that differ only in seed and data are one method, and of a folder of runs unfinished ones are left out, as for
+    `songrank compare`. What cannot be shown, because data
     or checkpoints are gone, says so on the page.
     """
+    from songrank.cli.run_folders import runs_to_compare
     from songrank.report import write_report
 
-    place = write_report(runs, output, data=data, baseline=baseline, split=split, device=device, overwrite=overwrite)
+    found = runs_to_compare(runs)
+    place = write_report(found, output, data=data, baseline=baseline, split=split, device=device, overwrite=overwrite)
     typer.echo(f"wrote {place}")

@@ -86,6 +86,11 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
+def is_evaluated(path: Path) -> bool:
+    """Whether a run came as far as its evaluation, of whatever split."""
+    return any((path / "evaluation").glob("*.json"))
+
+
 def read_run(path: Path, split: str = "test") -> FinishedRun:
     """A finished run with its evaluation on one split, or a ``DataError`` that says what is wrong with it."""
     config = _read_config(path / "config.yaml")

@@ -1,0 +1,22 @@
+"""Which runs a command is about, where folders of runs may be named."""
+
+from pathlib import Path
+
+import typer
+
+
+def runs_to_compare(places: list[Path]) -> list[Path]:
+    """All runs of these folders but those still to be finished, which are told; one named itself is never left out."""
+    from songrank.training.finished_runs import find_runs, is_evaluated
+
+    found, named = find_runs(places), {place.resolve() for place in places}
+    finished = [run for run in found if run.resolve() in named or is_evaluated(run)]
+    if not finished:
+        return found
+    for run in found:
+        if run not in finished:
+            typer.echo(
+                f"warning: {run}: is left out, since it is not finished; go on with `songrank train --resume {run}`",
+                err=True,
+            )
+    return finished
