@@ -207,9 +207,13 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out_and_told(compare, writ
     assert done.returncode == 0
     assert [method["runs"] for method in json.loads(done.stdout)["methods"]] == [["runs/one"], ["runs/two"]]
     assert done.stderr == (
-        "warning: runs/begun: is left out, since it is not finished; go on with `songrank train --resume runs/begun`\n"
+        "warning: runs/begun: is left out, since it was not evaluated; "
+        "finish it with `songrank train --resume runs/begun`\n"
     )
     refused(compare("runs", "runs/begun"), "runs/begun: has no evaluation of the test split; finish it with")
+    (tmp_path / "runs/begun/run.json").write_text('{"status": "failed", "error": "loss is nan"}')
+    refused(compare("runs/begun"), "its training failed (run.json says why): train it again with other settings")
+    (tmp_path / "runs/begun/run.json").unlink()
     for name in ("one", "two"):
         no_evaluation(tmp_path / "runs" / name)
     refused(compare("runs"), "runs/begun: has no evaluation of the test split; finish it with")

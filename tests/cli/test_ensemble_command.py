@@ -80,7 +80,7 @@ def test_a_folder_of_runs_stands_for_them_and_a_run_that_is_there_stays(songrank
     assert songrank("ensemble", tmp_path / "runs", "-o", tmp_path / "runs" / "all", "--overwrite").returncode == 0
     again = songrank("ensemble", *trained[:2], "-o", tmp_path / "whole")
     assert again.returncode == 2
-    assert "holds a run already" in again.stderr
+    assert "holds a run already; start again with --overwrite, or choose another place with -o\n" in again.stderr
     assert songrank("ensemble", *trained[:2], "-o", tmp_path / "whole", "--overwrite").returncode == 0
     assert open_model(tmp_path / "whole").info["members"] == 2
 
@@ -116,7 +116,7 @@ def test_members_are_not_written_over_nor_runs_that_are_being_trained(songrank, 
     done = songrank("ensemble", *trained, "-o", trained[0], "--overwrite")
     assert done.returncode == 2
     assert done.stderr == f"error: {trained[0]}: is one of the runs; choose another place with -o\n"
-    with alone(trained[0] / "config.yaml", "trained"):
+    with alone(trained[0], "trained"):
         done = songrank("ensemble", *trained[1:], "-o", trained[0], "--overwrite")
         assert done.returncode == 2
         assert "is being trained by another process" in done.stderr

@@ -231,8 +231,7 @@ def test_a_page_of_somebody_else_is_not_replaced(songrank, tiny, tmp_path):
 
 
 def test_only_one_process_at_a_time_works_in_a_folder(songrank, tiny, tmp_path):
-    (tmp_path / ".songrank-paper").touch()
-    with alone(tmp_path / ".songrank-paper", "written"):
+    with alone(tmp_path, "written"):
         answer = songrank("paper", "tiny", "-o", tmp_path)
     assert answer.returncode == 2
     assert "is being written by another process; wait for it" in answer.stderr

@@ -48,7 +48,7 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out(report, runs, tmp_path
     shutil.rmtree(tmp_path / "runs" / "begun" / "evaluation")
     done = report("runs")
     assert done.exit_code == 0
-    assert "warning: runs/begun: is left out, since it is not finished" in done.stderr
+    assert "warning: runs/begun: is left out, since it was not evaluated" in done.stderr
     assert sorted(method["label"] for method in data(tmp_path / "report.html")["methods"]) == ["softmax", "song"]
 
 

@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
+from songrank.data.errors import DataError
 from songrank.data.files import alone
 from songrank.training import Run, load_recipe
 from songrank.training.loop import Trainer
+from songrank.training.run_directory import RunDirectory
 from tests.cli.outcomes import same_weights
 
 
@@ -20,11 +22,41 @@ def test_two_processes_do_not_train_the_same_run(songrank, ratings, tmp_path):
     assert songrank("train", ratings, "-o", run, "-q").returncode == 0
     notes = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
-    with alone(run / "config.yaml", "trained"):
+    with alone(run, "trained"):
         done = songrank("train", "--resume", run)
     assert done.returncode == 2
     assert "is being trained by another process; wait for it" in done.stderr
     assert songrank("train", "--resume", run, "-q").returncode == 0
+
+
+def test_of_two_that_begin_the_same_run_at_once_one_is_refused(ratings, tmp_path, monkeypatch):
+    place, seeds = tmp_path / "run", [0, 1]
+
+    def begin():
+        return Run.begin(load_recipe(str(ratings), [f"seed={seeds.pop()}"]), place)
+
+    free, others = RunDirectory.check_free, []
+
+    def another_begins_meanwhile(self, **options):
+        found = free(self, **options)
+        if seeds:
+            others.append(begin())
+        return found
+
+    monkeypatch.setattr(RunDirectory, "check_free", another_begins_meanwhile)
+    with pytest.raises(DataError, match="holds a run already"):
+        begin()
+    assert others[0].finish()
+    assert RunDirectory(place).recipe().seed == others[0].recipe.seed == 0
+
+
+def test_a_run_that_another_process_began_anew_is_not_trained_on(ratings, tmp_path):
+    place = tmp_path / "run"
+    first = Run.begin(load_recipe(str(ratings), ["seed=1"]), place)
+    second = Run.begin(load_recipe(str(ratings), ["seed=2"]), place, overwrite=True)
+    with pytest.raises(DataError, match="was begun anew by another process, with another recipe; choose another place"):
+        first.finish()
+    assert second.finish()
 
 
 def stopped_run(songrank, ratings, run):
@@ -52,6 +84,8 @@ def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, rat
     state = (last / "state.json").read_text()
     (last / "state.json").write_text(state.replace('"epoch": ', '"epoch": 1', 1))
     (first / "tensors.safetensors").write_bytes(b"")
+    (run / "checkpoints" / f"refused-{last.name}").mkdir()
+    (run / "checkpoints" / f"refused-{last.name}" / "state.json").write_text("of an earlier time")
     done = songrank("train", "--resume", run)
     assert done.returncode == 0
     first_line, second_line = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
@@ -59,6 +93,7 @@ def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, rat
     assert second_line.endswith("starting from the beginning")
     assert same_weights(run, whole)
     assert {path.name for path in (run / "checkpoints").iterdir()} >= {f"refused-{first.name}", first.name, last.name}
+    assert (run / "checkpoints" / f"refused-{last.name}" / "state.json").read_text() != "of an earlier time"
 
 
 def test_a_run_goes_on_from_anywhere_and_with_moved_data(songrank, ratings, tmp_path, monkeypatch):

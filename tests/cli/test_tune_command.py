@@ -211,6 +211,7 @@ def test_killed_while_the_study_is_being_made_it_goes_on(here):
     assert code == 0, err
     assert [(number, state) for number, state, _, _ in stored(place)] == [(0, "COMPLETE"), (1, "COMPLETE")]
     assert sorted(file.name for file in place.iterdir()) == [
+        ".songrank-lock",
         "best.yaml",
         "study.db",
         "study.json",

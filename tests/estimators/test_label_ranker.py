@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas
 import polars as pl
+import pyarrow
 import pytest
 import scipy.sparse
 from sklearn.base import clone
@@ -82,6 +83,7 @@ def test_texts_are_the_run_of_a_file_of_json_lines(tmp_path):
     prepare("xmc-text", tmp_path / "texts.json", tmp_path / "data", validation=0.1, test=0)
     weights, _ = by_hand("labelling-text", tmp_path, SMALL_TEXT)
     assert weights_of(text_ranker().fit(TEXTS, SETS), tmp_path) == weights
+    assert weights_of(text_ranker().fit(pyarrow.chunked_array([TEXTS]), SETS), tmp_path) == weights
 
 
 def test_it_learns_what_there_is_to_learn(fitted):
@@ -239,6 +241,8 @@ MISTAKES = [
     (X[0], Y, "X has shape [6]; expected two dimensions, [rows, features]. Reshape your data"),
     (np.where(X > 9, X, np.nan), Y, "X is NaN in row 0, column 0 (from 0); fill in what is missing first"),
     ("a text", SETS, "X is one text; expected several: [X]"),
+    (pandas.Series([np.nan, *TEXTS[1:]]), SETS, "X is nan in row 0 (from 0); expected a text in every row"),
+    ([*TEXTS[:-1], None], SETS, "X is None in row 59 (from 0); expected a text in every row"),
 ]
 
 

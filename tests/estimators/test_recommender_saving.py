@@ -142,7 +142,7 @@ def test_nothing_is_left_behind_and_a_folder_is_one_fits_own(tmp_path, table, mo
     kept = tmp_path / "kept"
 
     def meddle(line):
-        with pytest.raises(UserError, match="is being fitted by another process"), alone(kept / "fit.lock", "fitted"):
+        with pytest.raises(UserError, match="is being fitted by another process"), alone(kept, "fitted"):
             pass
 
     small(**NAMES, folder=str(kept), callbacks=[meddle]).fit(table)

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from songrank.errors import UserError
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.state_tree import flatten, random_state, set_random_state, unflatten
 
@@ -111,6 +112,18 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_is_used(damage, t
     assert len(said) == 1
     assert "\n" not in said[0]
     assert "step-000000002" in said[0]
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_taken_for_a_damaged_one(tmp_path, monkeypatch):
+    kept = Checkpoints(tmp_path)
+    kept.save(1, {"weight": torch.ones(10)})
+    modes = {file.stat().st_mode for file in (tmp_path / "step-000000001").iterdir()}
+    assert len(modes) == 1  # whoever may read one may read all
+    monkeypatch.setattr(os, "access", lambda file, mode: file.name != "tensors.safetensors")
+    with pytest.raises(UserError, match=r"tensors\.safetensors: cannot be read \(permission denied\); ask its owner"):
+        kept.latest()
+    monkeypatch.undo()
+    assert kept.latest()[0] == 1
 
 
 def cut(file: Path):

@@ -63,7 +63,7 @@ def paper(
     to be gone on with.
     """
     from songrank.cli.paper_view import PaperView
-    from songrank.data.files import alone
+    from songrank.data.files import alone, make_folder
     from songrank.paper import EXPERIMENTS, load_all, load_experiment
     from songrank.paper.cells import Store, run_cells
     from songrank.paper.experiment import Plan
@@ -81,14 +81,14 @@ def paper(
     if find_spec("matplotlib") is None:
         raise UserError('matplotlib draws the figures and is not installed; say pip install "songrank[paper]"')
     check_report(output)
-    _begin(output)
+    make_folder(output)
     jobs = min(jobs, cores()) if jobs else _default_jobs(on)
     view = PaperView(quiet=quiet, as_json=as_json)
     sets = DataSets(given, output, quick=quick, report=view.note)
     plan = Plan(quick, on, sets, tuple(range(seeds or (2 if quick else 3))))
     options = _words(output, data or [], quick, device, seeds)
     store = Store(output / "cells", view.warn)
-    with alone(output / ".songrank-paper", "written"), stoppable(_stop) as received:
+    with alone(output, "written"), stoppable(_stop) as received:
         try:
             with Workers(jobs) as workers, view.shown():
                 view.name = name
@@ -112,17 +112,6 @@ def paper(
 def _stop() -> NoReturn:
     """End what is under way; what is done is on disk."""
     raise KeyboardInterrupt
-
-
-def _begin(output: Path) -> None:
-    """Make the folder, with a file that says whose it is."""
-    from songrank.data.files import not_written
-
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / ".songrank-paper").touch()
-    except OSError as error:
-        raise not_written(output, error) from None
 
 
 def _default_jobs(device: str) -> int:

@@ -6,8 +6,8 @@ import typer
 
 
 def runs_to_compare(places: list[Path]) -> list[Path]:
-    """All runs of these folders but those still to be finished, which are told; one named itself is never left out."""
-    from songrank.training.finished_runs import find_runs, is_evaluated
+    """All runs of these folders but unfinished ones, of which a warning tells; one named itself is never left out."""
+    from songrank.training.finished_runs import find_runs, how_to_finish, is_evaluated
 
     found, named = find_runs(places), {place.resolve() for place in places}
     finished = [run for run in found if run.resolve() in named or is_evaluated(run)]
@@ -15,8 +15,5 @@ def runs_to_compare(places: list[Path]) -> list[Path]:
         return found
     for run in found:
         if run not in finished:
-            typer.echo(
-                f"warning: {run}: is left out, since it is not finished; go on with `songrank train --resume {run}`",
-                err=True,
-            )
+            typer.echo(f"warning: {run}: is left out, since it was not evaluated; {how_to_finish(run)}", err=True)
     return finished

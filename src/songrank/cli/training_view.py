@@ -1,6 +1,7 @@
 """What a person sees of a training run: a bar with rate, objective and validation; or lines; or JSON; and curves."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -120,8 +121,9 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    try:
-        return SummaryWriter(str(folder))
+    try:  # its thread would fail later, and aloud
+        folder.mkdir(parents=True, exist_ok=True)
+        return SummaryWriter(str(folder)) if os.access(folder, os.W_OK) else None
     except OSError:  # curves are a comfort: what matters is written elsewhere, and complains by itself
         return None
 

@@ -1,5 +1,6 @@
 """Single files: each is there whole or as it was before, and one process at a time may write them."""
 
+import errno
 import fcntl
 import math
 import os
@@ -11,6 +12,8 @@ from typing import Any
 from songrank.data.errors import DataError
 
 NEW = ".songrank-new-"  # what a file is called while it is being written
+LOCK = ".songrank-lock"  # what is locked while a process has a folder to itself
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _ROOM = "free space or choose another place with -o"
 
 
@@ -36,6 +39,14 @@ def write_whole(file: Path, content: str | bytes) -> None:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those that it is in, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_written(folder, error) from None
+
+
 def not_written(file: Path, error: Exception) -> DataError:
     """The one-line error for a file that could not be written."""
     reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -43,18 +54,27 @@ def not_written(file: Path, error: Exception) -> DataError:
 
 
 @contextmanager
-def alone(file: Path, doing: str) -> Iterator[None]:
-    """Keep other processes out while this one is ``doing`` something; the system lets go of it however it ends."""
+def alone(folder: Path, doing: str) -> Iterator[None]:
+    """Keep other processes out of a folder while this one is ``doing`` something with it.
+
+    The lock is on a file of its own, which stays and is never replaced; the system lets go of it however a process
+    ends. It is opened for writing, without which network file systems lock nothing; where there are no locks at all,
+    nobody is kept out.
+    """
     try:
-        handle = os.open(file, os.O_RDONLY)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(file)) from None
+        raise DataError(
+            f"cannot be written to ({error.strerror})", "check path and permissions", file=str(folder)
+        ) from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise DataError(f"is being {doing} by another process", "wait for it", file=str(file.parent)) from None
-    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"is being {doing} by another process", "wait for it", file=str(folder)) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         yield
     finally:
         os.close(handle)

@@ -15,7 +15,7 @@ import torch
 
 from songrank.data import prepare
 from songrank.data.errors import DataError
-from songrank.data.files import alone, write_whole
+from songrank.data.files import alone, make_folder
 from songrank.errors import UserError, shown
 from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
 from songrank.inference.model_folder import ModelFolder, open_model
@@ -35,7 +35,6 @@ except ImportError:  # scikit-learn is welcome, not needed
     from songrank.estimators._parameters import NotFittedError as _NotFittedError
     from songrank.estimators._parameters import Parameters as _BaseEstimator
 
-_LOCK = "fit.lock"
 _ONE_AT_A_TIME = threading.Lock()
 Callback = Callable[[dict[str, Any]], None]
 
@@ -199,8 +198,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
                 yield Path(name)
             return
         work = Path(self.folder)
-        write_whole(work / _LOCK, "")
-        with alone(work / _LOCK, "fitted"):
+        make_folder(work)
+        with alone(work, "fitted"):
             yield work
 
     def _observe(self, line: dict[str, Any]) -> None:

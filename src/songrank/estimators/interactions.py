@@ -37,6 +37,15 @@ class Interactions:
         """With ids as whole numbers or texts."""
         return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
 
+    def options(self) -> dict[str, str | None]:
+        """What preparation is told about the columns of :meth:`called`."""
+        words = {"query": "user", "item": "item", "label": "label", "time": "time"}
+        return {f"{option}_column": self.names.get(word) for option, word in words.items()}
+
+    def called(self) -> pl.DataFrame:
+        """What is prepared, under the names of the table that was fitted, which a model keeps for its answers."""
+        return self.prepared().rename(dict(self.names))
+
     def log(self) -> Log:
         """Rows by numbers of their users and items, in order or with times."""
         label, time = (word if word in self.names else None for word in ("label", "time"))
@@ -73,12 +82,20 @@ class Interactions:
     def pairs(self, table: Any, y: Any = None) -> pl.DataFrame:
         """Another table's rows under our names, with these labels if they are in no column."""
         frame = read_table(table, COLUMNS)
-        frame = frame.rename({name: word for word, name in self.names.items() if name in frame.columns})
-        if not {"user", "item"} <= set(frame.columns):
+        called = {word: name if name in frame.columns else word for word, name in self.names.items()}
+        called = {word: name for word, name in called.items() if name in frame.columns}
+        if not {"user", "item"} <= called.keys():
             found = ", ".join(map(repr, frame.columns))
             fix = f"expected {self.names['user']!r} and {self.names['item']!r}"
             raise DataError(f"the table has columns {found}", fix)
+        frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
+        frame = frame.with_columns(self._typed(frame[word], word) for word in ("user", "item"))
         return frame if y is None else with_labels(frame, y)
+
+    def _typed(self, column: pl.Series, word: str) -> pl.Series:
+        """Ids in the type of those that were fitted, where that decides how a number is written."""
+        fitted = self.frame.schema[word]
+        return column.cast(fitted) if fitted.is_float() and column.dtype.is_numeric() else column
 
     def given(self, values: Any, word: str) -> pl.Series:
         """Ids of users or items that were given alone, or in a table with a column of them."""
@@ -86,12 +103,12 @@ class Interactions:
             frame, name = read_table(values, (word,)), self.names[word]
             if name not in frame.columns and frame.width > 1:
                 raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
-            return frame[name] if name in frame.columns else frame.to_series(0)
+            return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
-        if hasattr(values, "dtype"):
-            return to_polars({word: values})[word]
-        return pl.Series(word, list(values), strict=False)
+        in_memory = hasattr(values, "dtype") or type(values).__module__.partition(".")[0] == "pyarrow"
+        column = to_polars({word: values})[word] if in_memory else pl.Series(word, list(values), strict=False)
+        return self._typed(column, word)
 
     def without_rows(self) -> "Interactions":
         """Names and types alone."""
@@ -138,19 +155,35 @@ def with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
 def id_keys(column: pl.Series) -> pl.Series:
     """Ids as whole numbers or texts, as preparation has them, and anything else as text; what is missing stays so.
 
+    What an id is found by depends on its value alone, not on the others of its column nor on the unit of a date.
+
     >>> id_keys(pl.Series([1.0, 2.0, float("nan")])).to_list(), id_keys(pl.Series([1.5, 2.0])).to_list()
-    ([1, 2, None], ['1.5', '2.0'])
+    ([1, 2, None], ['1.5', '2'])
     """
     column = column.fill_nan(None) if column.dtype.is_float() else column
-    column = column.to_physical() if column.dtype == pl.Duration else column
+    column = column.dt.total_nanoseconds() if column.dtype == pl.Duration else column
     known = column.drop_nulls()
-    found = read_ids(known)
+    found = _instants(known) if known.dtype == pl.Datetime else read_ids(known)
     if found is None:
-        found = pl.Series([str(value) for value in known.to_list()], dtype=pl.String)
+        found = pl.Series([_text(value) for value in known.to_list()], dtype=pl.String)
     if len(known) < len(column):
         empty = pl.repeat(None, len(column), dtype=found.dtype, eager=True)
         found = empty.scatter(column.is_not_null().arg_true(), found)
     return found.alias(column.name)
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _instants(column: pl.Series) -> pl.Series:
+    """Dates with times as texts, those with a zone in UTC: microseconds, and nanoseconds where there are any."""
+    column = column if column.dtype.time_zone is None else column.dt.convert_time_zone("UTC")  # type: ignore[attr-defined]
+    texts = column.dt.cast_time_unit("us").cast(pl.String)
+    if column.dtype.time_unit != "ns":  # type: ignore[attr-defined]
+        return texts
+    rest = column.to_physical() % 1000
+    return texts + pl.select(pl.when(rest > 0).then(rest.cast(pl.String)).otherwise(pl.lit(""))).to_series()
 
 
 def pack(interactions: Interactions, past: Past | None) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from songrank.data.errors import DataError
 from songrank.data.labelling.labelled_rows import LabelledRows, sparse_block
 from songrank.data.storage import Array
+from songrank.errors import shown
 from songrank.estimators.base import RankingEstimator
 from songrank.estimators.features import Features, read_matrix
 from songrank.estimators.labels import read_known_labels, read_label_sets
@@ -237,8 +238,13 @@ def as_texts(X: Any) -> list[str] | None:
         raise DataError("X is one text", "expected several: [X]")
     if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
         return None
+    if kind_of(X) == "pyarrow":
+        X = X.to_pylist()
     listed = X.tolist() if isinstance(X, np.ndarray) else list(X) if hasattr(X, "__iter__") else []
-    return listed if listed and all(isinstance(text, str) for text in listed) else None
+    wrong = [row for row, text in enumerate(listed) if not isinstance(text, str)]
+    if wrong and len(wrong) < len(listed):
+        raise DataError(f"X is {shown(listed[wrong[0]])} in row {wrong[0]} (from 0)", "expected a text in every row")
+    return listed if listed and not wrong else None
 
 
 def _known(dense: Array, first: int) -> Array:

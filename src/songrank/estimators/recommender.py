@@ -193,7 +193,6 @@ class Recommender(RankingEstimator):
         return self
 
     def _learn(self, interactions: Interactions, *changes: str, past: Past | None = None) -> None:
-        columns = {"query_column": "user", "item_column": "item"}
         self._timed = "time" in interactions.names
         self._sizes = (
             self._choose_sizes(interactions.frame["item"].n_unique()) if past is None else self._fitted_sizes()
@@ -207,7 +206,7 @@ class Recommender(RankingEstimator):
                 "_past": Past.of(run.trainer, run.dataset) if self.members == 1 else None,
             }
 
-        self._fit("interactions", interactions.prepared(), columns, *changes, past=past, also=kept)
+        self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
 
     def _columns(self) -> ColumnOptions:
         return ColumnOptions(

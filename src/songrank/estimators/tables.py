@@ -1,5 +1,6 @@
 """Tables of users' own kind: pandas, polars, Arrow, numpy or a dict of columns in, the same kind out."""
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
         if table.dtype.kind == "O":
             columns = {name: np.array(column.tolist()) for name, column in columns.items()}
         return to_polars(columns)
+    if isinstance(table, str | PathLike):
+        raise DataError(f"the table is {str(table)!r}", "read that file first, for example with pandas or polars")
     return to_polars(table)
 
 
@@ -48,7 +51,11 @@ def write_table(frame: pl.DataFrame, kind: str) -> Any:
     if kind == "pandas":
         import pandas as pd
 
-        return pd.DataFrame(columns)
+        found = pd.DataFrame(columns)
+        for name, dtype in frame.schema.items():
+            if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:  # arrays have no zones
+                found[name] = found[name].dt.tz_localize("UTC").dt.tz_convert(dtype.time_zone)
+        return found
     if kind == "pyarrow":
         return frame.to_arrow()
     return columns

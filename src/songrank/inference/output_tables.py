@@ -10,12 +10,11 @@ from typing import IO
 import polars as pl
 
 from songrank.data.errors import DataError
-from songrank.data.files import NEW, alone, not_written
+from songrank.data.files import LOCK, NEW, alone, not_written
 from songrank.errors import shown
 
 SUFFIXES = (".csv", ".parquet")
 _PART_ROWS = 2**18
-_LOCK = "lock"
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
@@ -120,8 +119,7 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
     try:
         with writing(path):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / _LOCK).touch()
-        with alone(folder / _LOCK, "written"):
+        with alone(folder, "written"):
             yield from _write(path, target, folder, overwrite)
     finally:
         if not target.exists():
@@ -135,7 +133,7 @@ def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[
     try:
         with writing(path):
             for left in folder.iterdir():  # by a process that was killed
-                if left.name != _LOCK:
+                if left.name != LOCK:
                     left.unlink()
         yield writer
         whole = writer.finish()

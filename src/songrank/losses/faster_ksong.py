@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -151,6 +152,19 @@ class FasterKSONG(VarianceReduced, KSONG):
         """Forget everything: every next visit is a first one, and the next step the first."""
         super().reset()
         self._forget_last()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
+        """Of a step that other processes or larger batches had a part in, the queries held here are kept."""
+        names = [f"{prefix}last_query", f"{prefix}last_threshold"]
+        query, used = (state_dict.get(name) for name in names)
+        if query is not None and used is not None and query.shape == used.shape != self.last_query.shape:
+            held = (query >= self.slope.first) & (query < self.slope.last)
+            rows = held.nonzero().squeeze(1)[: self.queries_per_batch]
+            kept = query.new_full(self.last_query.shape, -1), used.new_full(self.last_query.shape, UNSEEN)
+            for new, old in zip(kept, (query, used), strict=True):
+                new[: rows.numel()] = old[rows]
+            state_dict = {**state_dict, **dict(zip(names, kept, strict=True))}
+        super()._load_from_state_dict(state_dict, prefix, *told)
 
     def _forget_last(self) -> None:
         self.last_query.fill_(-1)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from songrank._checks import check_int, fail
 
+_TABLE = ("values", "range")  # what a table's state consists of
 UNSEEN = -(2.0**120)
 """What a row holds before its first visit: finite, exact in float32 and float64, far from any value a row can take."""
 
@@ -164,6 +165,9 @@ class MemoryTable(nn.Module):
 def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """One ``state_dict`` from those of processes that own neighbouring ranges of queries, in any order.
 
+    Tables are put together by their ranges, and so is what a faster loss keeps of its last step; how often it had to
+    guard a row is added up. The number of steps has to be the same in all, as it is where processes take them together.
+
     >>> parts = [MemoryTable(5, (2, 5)), MemoryTable(5, (0, 2))]
     >>> merged = merge_states([part.state_dict() for part in parts])
     >>> merged["range"].tolist(), merged["values"].shape
@@ -181,7 +185,23 @@ def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
                 fail(name, f"{before} followed by {after}", "ranges that meet without a gap or an overlap")
         merged[name] = torch.tensor([parts[0][0][0], parts[-1][0][1], parts[0][0][2]])
         merged[column] = torch.cat([values for _, values in parts])
+    tables = {name.removesuffix("range") + word for name in merged if name.endswith("range") for word in _TABLE}
+    for name in merged.keys() - tables:
+        merged[name] = _joined(name, [state[name].cpu() for state in _with(states, name)])
     return merged
+
+
+def _joined(name: str, parts: list[Tensor]) -> Tensor:
+    """What is no table, by its name: counts of guards, rows of the last step, or what all processes have alike."""
+    word = name.rpartition(".")[2]
+    if word == "guarded":
+        return torch.stack(parts).sum(0)
+    if word.startswith("last_"):
+        return torch.cat(parts)
+    for other in parts[1:]:
+        if not torch.equal(parts[0], other):
+            fail(name, f"{parts[0].tolist()} and {other.tolist()}", "the same in all states")
+    return parts[0]
 
 
 def _ends(argument: str, rows: tuple[int, int]) -> tuple[int, int]:

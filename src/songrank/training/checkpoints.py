@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -69,8 +70,10 @@ class Checkpoints:
             except DataError as error:
                 next_one = "going on from the one before it" if step != steps[0] else "starting from the beginning"
                 self.warn(f"{error.file}: {error.what}: {next_one}")
+                aside = self.folder / f"refused-{self._place(step).name}"
+                shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
                 with suppress(OSError):
-                    self._place(step).rename(self.folder / f"refused-{self._place(step).name}")
+                    self._place(step).rename(aside)
         return None
 
 
@@ -86,6 +89,7 @@ def _write(place: Path, step: int, state: Mapping[str, Any], owner: str) -> None
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         content = {"version": VERSION, "step": step, "owner": owner, "state": tree}
         write_json(place / "state.json", {**content, "sha256": _digest(content, digest)})
+        shutil.copymode(place / "state.json", file)  # which is for the owner alone as safetensors makes it
     except SafetensorError as error:
         raise not_written(file, error) from None
 
@@ -97,6 +101,9 @@ def _digest(content: Mapping[str, Any], tensors: str) -> str:
 
 def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
     """The state in a checkpoint, or a ``DataError`` that says why it cannot be used."""
+    for file in (place / "state.json", place / "tensors.safetensors"):
+        if file.exists() and not os.access(file, os.R_OK):  # which is no damage
+            raise UserError(f"{file}: cannot be read (permission denied); ask its owner for the right to")
     info = read_json(place / "state.json", _FIX)
     digest = info.pop("sha256", None)
     if info.get("version") != VERSION or not isinstance(info.get("state"), dict):

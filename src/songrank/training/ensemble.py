@@ -34,7 +34,7 @@ def make_ensemble(
     if path.resolve() in [run.resolve() for run in runs]:
         raise DataError("is one of the runs", "choose another place with -o", file=str(path))
     target = RunDirectory(path)
-    target.check_free(overwrite=overwrite)
+    target.check_free(overwrite=overwrite, resumable=False)
     dataset = open_dataset(data) if data is not None else open_recipe_data(recipes[0])
     for directory in directories:
         directory.check_data(dataset)

@@ -91,13 +91,24 @@ def is_evaluated(path: Path) -> bool:
     return any((path / "evaluation").glob("*.json"))
 
 
+def how_to_finish(path: Path) -> str:
+    """What to do about a run that was not evaluated: one whose training failed would fail again."""
+    try:
+        failed = read_json(path / "run.json").get("status") == "failed"
+    except DataError:
+        failed = False
+    if failed:
+        return "its training failed (run.json says why): train it again with other settings, or leave it out"
+    return f"finish it with `songrank train --resume {path}`"
+
+
 def read_run(path: Path, split: str = "test") -> FinishedRun:
     """A finished run with its evaluation on one split, or a ``DataError`` that says what is wrong with it."""
     config = _read_config(path / "config.yaml")
     file = path / "evaluation" / f"{split}.json"
     if not os.path.exists(file):
         others = sorted(other.stem for other in file.parent.glob("*.json"))
-        fix = f"it has {', '.join(others)}" if others else f"finish it with `songrank train --resume {path}`"
+        fix = f"it has {', '.join(others)}" if others else how_to_finish(path)
         raise DataError(f"has no evaluation of the {split} split", fix, file=str(path))
     try:
         info, values = read_json(file), read_arrays(file.with_suffix(".safetensors"))

@@ -12,7 +12,6 @@ from torch import nn
 
 from songrank.data import Dataset, open_dataset
 from songrank.data.errors import DataError
-from songrank.data.files import alone
 from songrank.errors import UserError, memory_shortage
 from songrank.inference.model_folder import open_model
 from songrank.inference.trained_on import write_model
@@ -102,7 +101,10 @@ class Run:
 
     def finish(self) -> bool:
         """Train to the end, evaluate, and write what came out; False if it was stopped before."""
-        with alone(self.directory.config, "trained"):
+        with self.directory.alone():
+            if self.directory.recipe() != self.recipe:
+                what = "was begun anew by another process, with another recipe"
+                raise DataError(what, "choose another place with -o", file=str(self.directory.path))
             try:
                 return self._finish()
             except DivergedError as error:

@@ -17,6 +17,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import torch
 from songrank import __version__
 from songrank.data import Dataset, ListSplit
 from songrank.data.errors import DataError
-from songrank.data.files import NEW, alone, not_written, plain, write_whole
+from songrank.data.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
 from songrank.data.storage import read_json
 from songrank.inference.model_folder import MODEL_FILES
 from songrank.metrics import Evaluation
@@ -45,20 +46,30 @@ class RunDirectory:
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
-        if self.check_free(overwrite=overwrite):
-            with alone(self.config, "trained"):
+        self.check_free(overwrite=overwrite)
+        make_folder(self.path)
+        with self.alone():
+            if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
                 self._clear()
-        self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
-        write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
+            self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
+            write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
 
-    def check_free(self, *, overwrite: bool = False) -> bool:
-        """Raise if something is there that must not be replaced; True if there is a run that may be."""
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other processes from training here for as long."""
+        return alone(self.path, "trained")
+
+    def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
+        """Raise if something is there that must not be replaced; True if there is a run that may be.
+
+        Whether the run that was to be made here is one that could be gone on with, the message goes by ``resumable``.
+        """
         if not self._occupied():
             return False
         if not self.config.is_file():
             raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
         if not overwrite:
-            fix = "go on with `songrank train --resume`, start again with --overwrite, or choose another place"
+            fix = "start again with --overwrite, or choose another place with -o"
+            fix = f"go on with `songrank train --resume`, {fix}" if resumable else fix
             raise DataError("holds a run already", fix, file=str(self.path))
         return True
 
@@ -67,7 +78,7 @@ class RunDirectory:
         try:
             if not self.path.is_dir():
                 return self.path.exists()
-            left = {"run.json"} if not self.config.exists() else set()
+            left = {LOCK} if self.config.exists() else {LOCK, "run.json"}
             return any(file.name not in left and not file.name.startswith(NEW) for file in self.path.iterdir())
         except OSError as error:
             raise DataError(

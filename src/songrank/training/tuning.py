@@ -121,7 +121,10 @@ class Study:
         }
         file = self.place / "study.json"
         if file.exists():
-            _check_same(self.place, _read(file), description)
+            begun = _read(file)
+            _check_same(self.place, begun, description)
+            told = {one.key: one for one in self.space}
+            self.space = [told[key] for key in begun["search"]]  # trials depend on the order
         else:
             mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
             if self.place.exists() and not mine:
@@ -174,7 +177,7 @@ class Study:
 
     def search(self, trials: int) -> Iterator[Trial]:
         """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
-        with alone(self.place / "study.json", "searched"):
+        with alone(self.place, "searched"):
             self._write_best()
             yield from self._search(trials)
 

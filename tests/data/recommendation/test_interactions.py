@@ -363,6 +363,8 @@ def test_what_cannot_be_done_is_said(table, options, message, tmp_path):
         np.array([3, 1, 2] * 2, np.uint64),
         np.array([3, 1, 2] * 2, "datetime64[s]"),
         [2**60 + 3, 2**60 + 1, 2**60 + 2] * 2,
+        pl.Series([2**60 + 3, 2**60 + 1, 2**60 + 2] * 2, dtype=pl.Decimal(38, 0)),
+        pl.Series(["0.3", "0.1", "0.2"] * 2).cast(pl.Decimal(10, 2)),
     ],
 )
 def test_order_is_kept_at_the_resolution_of_the_source(times, tmp_path):

@@ -50,15 +50,27 @@ def to_polars(table: Any) -> pl.DataFrame:
 def _column(values: Any) -> pl.Series:
     if isinstance(values, pl.Series):
         return values
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        return pl.Series(values)
     if hasattr(values, "to_numpy") or isinstance(values, np.ndarray):
         array = values if isinstance(values, np.ndarray) else values.to_numpy()
         if array.dtype.kind == "O":
-            listed = [None if _is_missing(value) else value for value in array.tolist()]
-            return pl.Series(listed, strict=True)
+            return _of_one_type([None if _is_missing(value) else value for value in array.tolist()])
         if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns"):
             array = array.astype("datetime64[us]")
         return pl.Series(array)
-    return pl.Series(values, strict=True)
+    return _of_one_type(values)
+
+
+def _of_one_type(values: Any) -> pl.Series:
+    """A column; of numbers and texts, which pandas has in one, all as texts."""
+    try:
+        return pl.Series(values, strict=True)
+    except TypeError:
+        if not isinstance(values, list) or not all(isinstance(one, int | float | str | None) for one in values):
+            raise
+        texts = any(isinstance(one, str) for one in values)
+        return pl.Series([None if one is None else str(one) if texts else one for one in values], strict=False)
 
 
 def _is_missing(value: Any) -> bool:

@@ -38,6 +38,9 @@ def read_times(column: pl.Series) -> tuple[str, Array] | None:
         if numbers.null_count():
             numbers = column.cast(pl.Float64, strict=False)
         return read_times(numbers) if not numbers.null_count() else _read_dates(column)
+    if column.dtype == pl.Decimal:
+        column = column.cast(pl.Int64 if column.dtype.scale == 0 else pl.Float64, strict=False)  # type: ignore[attr-defined]
+        return read_times(column)
     if column.dtype.is_integer():
         whole = column.cast(pl.Int64, strict=False)
         return None if whole.null_count() else ("numbers", whole.to_numpy())
