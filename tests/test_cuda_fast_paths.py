@@ -146,6 +146,7 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
     "stage",
     [
         {"decay": {1: 0.3, 4: 0.5}, "weight_decay": 1e-6, "average": 0.5},
+        {"weight_decay": 1e-4, "item_decay_power": 1.0},
         {"clip": 1e-3},
         {"optimiser": "sgd", "learning_rate": 1.0},
     ],

@@ -22,9 +22,10 @@ def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
     )
     sampler = [SlateSampler(feed.relevance, 16, relevant=4, irrelevant=20, seed=seed) for seed in (0, 1)]
     pairs = feed.relevance.num_pairs
+    decay = {"weight_decay": 1e-4, "item_decay_power": 0.5}
     stages = [
         Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0, average=average),
-        Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, 1e-4, average=average, reset_head=True),
+        Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, average=average, reset_head=True, **decay),
     ]
     kept = None if checkpoint_folder is None else Checkpoints(Path(checkpoint_folder))
     return Trainer(model, feed, stages, **{"checkpoints": kept, "evaluate_every": 2, "seed": 5, **more})

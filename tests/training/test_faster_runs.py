@@ -58,8 +58,8 @@ def test_a_run_of_two_points_learns_and_ends_with_the_same_bits_when_stopped(nam
 
 def test_what_cannot_go_with_two_points_is_refused(folder):
     stage = trainer(folder, "song").stages[0]
-    for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}):
-        with pytest.raises(ValueError, match="FasterSONG"):
+    for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}, {"item_decay_power": 1.0}):
+        with pytest.raises(ValueError, match="FasterSONG|faster-song"):
             Stage("fine-tuning", stage.loss, stage.sampler, 1, 1e-3, **wrong)
 
 
@@ -149,6 +149,11 @@ def test_a_schedule_reaches_both_memory_and_steps(folder):
             {"name": "faster-song", "points": 1},
             {"optimiser": "lazy-adam"},
             "fine_tuning.optimiser is 'lazy-adam'; expected adam or sgd with faster-song",
+        ),
+        (
+            "faster-song",
+            {"item_decay_power": 1},
+            "fine_tuning.item_decay_power is 1; expected 0 with faster-song",
         ),
     ],
 )

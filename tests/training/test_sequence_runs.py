@@ -20,7 +20,7 @@ from songrank.training.build import make_trainer
 from songrank.training.carry_over import Past
 from songrank.training.feeds import make_feed
 from songrank.training.loop import Trainer
-from songrank.training.recipe import Recipe
+from songrank.training.recipe import YOUNGER, Recipe
 from songrank.training.recipe_files import load_recipe
 from songrank.training.run import Run, evaluate_run
 from songrank.training.run_directory import fingerprint
@@ -129,7 +129,7 @@ def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
     """Checkpoints name their recipe; one without a word for keys that are younger is the same recipe."""
     plain, dataset = recipe(data, warm_up={"epochs": 1, "loss": "softmax"}), open_dataset(data)
     elsewhere = {"title", "data", "prepare", "device", "evaluation", "members"}
-    parts = {"batch": {"following", "windows"}, "warm_up": {"average"}, "fine_tuning": {"average"}}
+    parts = {"batch": {"following", "windows"}, "warm_up": {*YOUNGER}, "fine_tuning": {*YOUNGER}}
     before = plain.model_dump(mode="json", exclude=dict.fromkeys(elsewhere, True) | parts)
     owner = hashlib.sha256((json.dumps(before, sort_keys=True) + fingerprint(dataset)).encode()).hexdigest()
     with monkeypatch.context() as older:

@@ -12,7 +12,7 @@ from typing import Any
 
 from songrank.data import CatalogueSplit, Dataset
 from songrank.paper.methods import Setting, find_method
-from songrank.training.recipe import Recipe
+from songrank.training.recipe import YOUNGER, Recipe
 from songrank.training.recipe_files import read_yaml, resolve, shipped_recipes
 
 METRICS = {
@@ -106,8 +106,9 @@ def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
     values.pop("losses", None)
     found = Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
     for stage in ("warm_up", "fine_tuning"):
-        if found[stage]["average"] is None:  # younger than some cells
-            del found[stage]["average"]
+        for key in YOUNGER:  # than some cells
+            if not found[stage][key]:
+                del found[stage][key]
     return found
 
 

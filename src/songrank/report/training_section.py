@@ -133,6 +133,8 @@ def _stage(section: Any) -> str:
     ]
     words += [f"times {factor} from epoch {epoch} on" for epoch, factor in (section.get("decay") or {}).items()]
     words += [f"weight decay {section['weight_decay']:g}"] if section.get("weight_decay") else []
+    if section.get("weight_decay") and section.get("item_decay_power"):
+        words[-1] += f", of items by their pairs to the power {section['item_decay_power']:g}"
     words += [f"mean of weights over epochs, {section['average']:g} kept"] if section.get("average") else []
     words += [f"gradient clipped at {section['clip']:g}"] if section.get("clip") else []
     words += ["a new head before it"] if section.get("reset_head") else []

@@ -87,6 +87,9 @@ def make_trainer(
         lazy = "lazy-adam" in (recipe.warm_up.optimiser, recipe.fine_tuning.optimiser)
         if lazy and not hasattr(model, "row_tables"):
             raise UserError(f"optimiser is lazy-adam, and {recipe.model['name']} has no tables of ids: say adam")
+        power = max(recipe.warm_up.item_decay_power, recipe.fine_tuning.item_decay_power)
+        if power and "item" not in getattr(model, "row_tables", lambda pairs: {})(0):
+            raise UserError(f"item_decay_power is {power:g}, and {recipe.model['name']} has no table of items: say 0")
         feed = make_feed(
             dataset, device, model, recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last"
         )

@@ -70,11 +70,18 @@ class Batch(_Section):
     )
 
 
+YOUNGER = ("average", "item_decay_power")
+"""What stages have since some runs were made; where it is none or 0, a recipe is as it would have been without."""
+
+
 class _Stage(_Section):
     epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
     decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
     weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
+    item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="an item's weight decay grows with this power of its relevant pairs; 0: all alike"
+    )
     optimiser: Literal["adam", "lazy-adam", "sgd"] = Field(
         "adam",
         description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
@@ -92,6 +99,8 @@ class _Stage(_Section):
     def _lazy_or_clipped(self) -> Self:
         if self.clip is not None and self.optimiser == "lazy-adam":
             raise ValueError("clipped, and lazy-adam never has the whole gradient; expected no clip, or adam or sgd")
+        if self.item_decay_power and self.optimiser == "lazy-adam":
+            raise ValueError("given item_decay_power, which lazy-adam has not; expected 0, or adam or sgd")
         return self
 
 
@@ -193,6 +202,10 @@ class Recipe(_Section):
                 raise ValueError(f"{name}.clip is {stage.clip}; expected none with a loss of two points")
             if "points" in loss and stage.optimiser == "lazy-adam":
                 raise ValueError(f"{name}.optimiser is 'lazy-adam'; expected adam or sgd with {loss['name']}")
+            if "points" in loss and stage.item_decay_power:
+                raise ValueError(
+                    f"{name}.item_decay_power is {stage.item_decay_power:g}; expected 0 with {loss['name']}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.feeds import make_feed
 from songrank.training.loop import DivergedError, NoMemoryError, Trainer
-from songrank.training.recipe import Recipe
+from songrank.training.recipe import YOUNGER, Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 
 
@@ -69,14 +69,10 @@ class Run:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
         elsewhere = {"title", "data", "prepare", "device", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        for section, key in (
-            (values, "members"),
-            (values["batch"], "following"),
-            (values["batch"], "windows"),
-            (values["warm_up"], "average"),
-            (values["fine_tuning"], "average"),
-        ):  # younger than some runs
-            if section[key] is None:
+        younger = [(values, "members"), (values["batch"], "following"), (values["batch"], "windows")]
+        younger += [(values[stage], key) for stage in ("warm_up", "fine_tuning") for key in YOUNGER]
+        for section, key in younger:  # than some runs
+            if not section[key]:  # none, or 0: as it was before
                 del section[key]
         told = json.dumps(values, sort_keys=True)
         return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()

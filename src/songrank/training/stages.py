@@ -12,6 +12,7 @@ from songrank._checks import check_choice, check_int, check_number, fail
 from songrank.losses.base import RankingLoss
 from songrank.losses.faster_song import VarianceReduced
 from songrank.sampling import SlateSampler
+from songrank.training.item_decay import ItemDecay
 from songrank.training.row_adam import RowAdam
 from songrank.training.storm import Storm
 
@@ -34,6 +35,8 @@ class Stage:
         decay: factors by which the learning rate is multiplied after so many epochs: ``{60: 0.25}`` is the paper's for
             recommendation.
         weight_decay: of weights; biases and norms are left alone.
+        item_decay_power: weight decay of an item's row of a table grows with this power of its relevant pairs
+            (:class:`songrank.training.item_decay.ItemDecay`); 0 for all rows alike.
         optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
             algorithm, see :mod:`songrank.training.row_adam`); or ``"sgd"`` for the paper's momentum
             m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` take ``training.storm.Storm`` instead: its Adam form
@@ -63,6 +66,7 @@ class Stage:
     learning_rate: float
     decay: dict[int, float] = field(default_factory=dict)
     weight_decay: float = 0.0
+    item_decay_power: float = 0.0
     optimiser: str = "adam"
     momentum: float = 0.9
     correction: float | None = None
@@ -75,6 +79,9 @@ class Stage:
         check_int("epochs", self.epochs, 0)
         check_number("learning_rate", self.learning_rate, 0, low_open=True)
         check_number("weight_decay", self.weight_decay, 0)
+        check_number("item_decay_power", self.item_decay_power, 0)
+        if self.item_decay_power and (self.optimiser == "lazy-adam" or isinstance(self.loss, VarianceReduced)):
+            fail("item_decay_power", self.item_decay_power, "0 with lazy-adam and with faster-song or faster-k-song")
         check_choice("optimiser", self.optimiser, OPTIMISERS)
         check_number("momentum", self.momentum, 0, 1, high_open=True)
         if self.average is not None:
@@ -109,11 +116,23 @@ class Stage:
 
     def make_optimiser(self, model: nn.Module, speed: str = "auto") -> torch.optim.Optimizer:
         """A new optimiser, without weight decay for biases and norms."""
-        groups: list[dict[str, Any]] = [
-            {"params": list(parameters), "weight_decay": decay}
-            for parameters, decay in zip(_by_decay(model), (self.weight_decay, 0.0), strict=True)
-        ]
-        groups = [group for group in groups if group["params"]]
+        items = self._item_tables(model)
+        by_decay = zip(_by_decay(model, items), (self.weight_decay, 0.0), strict=True)
+        groups = [{"params": some, "weight_decay": decay} for some, decay in by_decay if some]
+        optimiser = self._optimiser(groups, model, speed)
+        if items:
+            decay = ItemDecay(items, self.sampler.relevance, self.weight_decay, self.item_decay_power)
+            optimiser.register_step_pre_hook(decay)
+        return optimiser
+
+    def _item_tables(self, model: nn.Module) -> list[nn.Embedding]:
+        """Tables with a row for each item, where these are decayed by what is relevant."""
+        if not (self.weight_decay and self.item_decay_power):
+            return []
+        named: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(0)
+        return named.get("item", [])
+
+    def _optimiser(self, groups: list[dict[str, Any]], model: nn.Module, speed: str) -> torch.optim.Optimizer:
         if isinstance(self.loss, VarianceReduced):
             return Storm(
                 groups,
@@ -144,7 +163,8 @@ class Stage:
         pairs = self.sampler.queries_per_batch * self.sampler.columns
         named: dict[str, list[nn.Embedding]] = getattr(model, "row_tables", lambda pairs: {})(pairs)
         lazy = self.optimiser == "lazy-adam"
-        if not lazy and (not waiting or self.clip is not None or self.at_once is not None):
+        whole = self.clip is not None or self.at_once is not None or self.item_decay_power > 0
+        if not lazy and (not waiting or whole):
             return {}
 
         def chosen(weight: Tensor) -> bool:
@@ -163,7 +183,10 @@ class Stage:
             group.update({name: value for name, value in options.items() if value is not None})
 
 
-def _by_decay(model: nn.Module) -> tuple[Iterable[nn.Parameter], Iterable[nn.Parameter]]:
-    """Weights, and what is one number a unit: biases, gains of norms, temperatures."""
+def _by_decay(model: nn.Module, apart: Iterable[nn.Embedding]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Weights, and what an optimiser leaves alone: these tables, and one number a unit: biases, gains, temperatures."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [p for p in parameters if p.dim() > 1], [p for p in parameters if p.dim() <= 1]
+    tables = {id(table.weight) for table in apart}
+    decayed = [parameter.dim() > 1 and id(parameter) not in tables for parameter in parameters]
+    some = [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if chosen]
+    return some, [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if not chosen]
