@@ -77,16 +77,23 @@ def shared_part(recipe: Any) -> str:
     ).hexdigest()
 
 
-def warm_up(recipe: str, changes: list[str], folder: str, threads: int) -> None:
-    """Do the warm-up of a run, unless it is done; its state at the end is a checkpoint."""
+def begin_worker(threads: int) -> None:
+    """What each process does first."""
     import torch
 
+    from songrank.training.freed_memory import keep_freed_memory
+
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+
+
+def warm_up(recipe: str, changes: list[str], folder: str) -> None:
+    """Do the warm-up of a run, unless it is done; its state at the end is a checkpoint."""
     from songrank.data import open_dataset
     from songrank.training.build import make_trainer
     from songrank.training.checkpoints import Checkpoints
     from songrank.training.recipe_files import load_recipe
 
-    torch.set_num_threads(threads)
     told = load_recipe(recipe, changes)
     key = shared_part(told)
     kept = Checkpoints(Path(folder) / "warm-ups" / key[:16], owner=key)
@@ -115,16 +122,11 @@ def run_name(changes: list[str]) -> str:
     return name if len(name) <= 200 else f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{name[-190:]}"
 
 
-def run_one(
-    recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], threads: int, share: str = ""
-) -> dict[str, Any]:
-    import torch
-
+def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], share: str = "") -> dict[str, Any]:
     from songrank.training.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
-    torch.set_num_threads(threads)
     path = Path(folder) / run_name(changes)
     begun = time.monotonic()
     try:
@@ -156,7 +158,8 @@ class Study:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.begun = options, time.monotonic()
-        self.pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(options.jobs, context, begin_worker, (options.threads,))
 
     def run(
         self, settings: list[Setting], seeds: list[str], output: str, splits: tuple[str, ...], data: Iterable[str] = ()
@@ -172,7 +175,7 @@ class Study:
         if share and not self._warm_up([changes for _, changes in runs]):
             return False
         jobs = {
-            self.pool.submit(run_one, options.recipe, changes, output, splits, options.threads, share): setting
+            self.pool.submit(run_one, options.recipe, changes, output, splits, share): setting
             for setting, changes in runs
         }
         for done in as_completed(jobs):
@@ -205,7 +208,7 @@ class Study:
             if recipe.warm_up.epochs and recipe.fine_tuning.epochs:
                 different.setdefault(shared_part(recipe), changes)
         waiting = [
-            self.pool.submit(warm_up, self.options.recipe, changes, self.options.output, self.options.threads)
+            self.pool.submit(warm_up, self.options.recipe, changes, self.options.output)
             for changes in different.values()
         ]
         done = (job for job in as_completed(waiting) if not job.cancelled())

@@ -25,6 +25,7 @@ from songrank.cli.report import report
 from songrank.cli.train import train
 from songrank.cli.tune import tune
 from songrank.errors import UserError
+from songrank.training.freed_memory import keep_freed_memory
 
 _INTERRUPTED = 130
 
@@ -50,6 +51,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Say which versi
 def main() -> NoReturn:
     """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
     signal.signal(signal.SIGTERM, _terminate)
+    keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show all letters

@@ -16,6 +16,7 @@ from typing import TypeVar
 import torch
 
 from songrank.errors import UserError
+from songrank.training.freed_memory import keep_freed_memory
 
 T = TypeVar("T")
 
@@ -137,6 +138,7 @@ class Workers:
 def _begin_worker(threads: int) -> None:
     """Take this process's share of the cores, and end when the parent has ended; Ctrl-C is the parent's business."""
     torch.set_num_threads(threads)
+    keep_freed_memory()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
     parent = multiprocessing.parent_process()
     if parent is not None:
