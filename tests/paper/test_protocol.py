@@ -161,6 +161,7 @@ def test_every_method_has_as_many_different_settings(task, tmp_path):
             if name == "movielens-1m" and not quick:  # the paper's schedule, whatever the shipped recipe has
                 schedules = [(recipe["fine_tuning"]["epochs"], recipe["fine_tuning"]["decay"]) for recipe in recipes]
                 assert all(schedule == (180, {"90": 0.25}) for schedule in schedules)
+                assert all(recipe["batch"]["relevant"] == 20 for recipe in recipes)
 
 
 def test_test_is_not_even_computed_while_settings_are_chosen(each, tmp_path):

@@ -244,7 +244,10 @@ def test_the_recipe_is_that_of_the_set_in_full_and_the_sets_bytes_are_in_the_key
     full = experiment.cells(Plan(data={"movielens-1m": small}), {})[0]
     assert full.options["recipe"] == "movielens-1m"
     recipe = load_recipe("movielens-1m", full.options["changes"])
-    assert (recipe.loss["k"], recipe.fine_tuning.decay, recipe.fine_tuning.average) == (100, {90: 0.25}, None)
+    stage = recipe.fine_tuning
+    assert (recipe.loss["k"], stage.decay, stage.average) == (100, {90: 0.25}, None)
+    assert (stage.learning_rate, stage.weight_decay, stage.item_decay_power) == (1e-3, 1e-6, 0.0)
+    assert (recipe.loss["mode"], recipe.batch.relevant) == ("theoretical", 20)
     other = prepare("synthetic", None, tmp_path / "set", queries=40, items=60, pairs=600, seed=1).path
     assert experiment.cells(Plan(data={"movielens-1m": other}), {})[0].key != full.key
     assert experiment.cells(Plan(data={"movielens-1m": small}, device="cuda"), {})[0].key == full.key

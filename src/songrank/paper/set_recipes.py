@@ -113,10 +113,11 @@ def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def paper_schedule(source: str) -> list[str]:
-    """Changes to a shipped recipe whose own schedule is none of the paper's."""
+    """Changes to a shipped recipe whose own schedule is none of the paper's, and the batch that goes with them."""
     if source != "movielens-1m":
         return []
-    return ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=null"]
+    stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=null"]
+    return ["batch.relevant=20", *stage]
 
 
 def _source(name: str, dataset: Dataset) -> str:

@@ -140,7 +140,9 @@ class FigStopGradient(Experiment):
         recipe = "demo" if plan.quick else name if name in shipped_recipes() else "recommendation"
         changes = ["loss=k-song", "loss.mode=theoretical", f"seed={seed}"]
         if recipe == "movielens-1m":
+            # What the recipe says about K-SONG was chosen for another schedule.
             changes += ["loss.k=100", "loss.gamma=0.3", "loss.rank_offset=64", *paper_schedule(recipe)]
+            changes += ["fine_tuning.learning_rate=1e-3", "fine_tuning.item_decay_power=0"]
         if plan.quick:
             stage = "fine_tuning={epochs: 16, learning_rate: 1.0e-3, decay: {10: 0.25}}"
             changes += ["loss.k=20", "warm_up.epochs=10", stage]
