@@ -14,8 +14,8 @@ def keep_freed_memory() -> bool:
 
     A step frees and asks again for tensors of some 20 MB each. Left to itself, glibc gives them back to the system
     every time, and the system hands out empty pages anew, one fault for each 4 KB, which is a third or more of a
-    NeuMF step (docs/performance.md). It is a setting of the whole process, so the ``songrank`` command makes it, and no library
-    call does; who trains in a process of their own may.
+    NeuMF step (docs/performance.md). It is a setting of the whole process, so the ``songrank`` command makes it, and no
+    library call does; who trains in a process of their own may.
 
     >>> keep_freed_memory() in (True, False)                     # False where the C library is another one
     True
