@@ -20,6 +20,7 @@ have no blanks here: {"60":0.25} for {60: 0.25}.
 With --rehearsals, settings are chosen by the test split of other data sets, each with every seed: those that
 `songrank data prepare --drop-last 1` (2, 3) makes of the same interactions, without the last ones, which are the
 recipe's own test. A setting is then judged as it will be in the end: by what came after what its epoch was chosen on.
+With --rehearsals-again the best of each grid are run on these instead, so that luck on the first ones counts less.
 
 With --share, runs that have their warm-up in common, seed and all, do it once: each then goes on from its end, to what
 it would have come to by itself.
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no more is begun")
     parser.add_argument("--seeds", default="", help="of every setting; else as the grids say")
     parser.add_argument("--rehearsals", default="", help="data sets whose test split settings are chosen by")
+    parser.add_argument("--rehearsals-again", default="", help="data sets for the seeds of --again; else the same")
     parser.add_argument("--share", action="store_true", help="do a warm-up that runs have in common once")
     parser.add_argument("--best", type=int, default=4, help="settings of each grid that are run again")
     parser.add_argument("--again", default="", help="further seeds of the best")
@@ -263,6 +265,9 @@ def main() -> None:
     if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
         parser.error("--seeds, --again and --report expect different seeds")
     rehearsals = options.rehearsals.split(",") if options.rehearsals else []
+    later = options.rehearsals_again.split(",") if options.rehearsals_again else rehearsals
+    if options.rehearsals_again and not (rehearsals and again):
+        parser.error("--rehearsals-again goes with --rehearsals and --again")
     if rehearsals and options.splits != "validation":
         parser.error("--rehearsals are judged by their test split; leave --splits out")
     if rehearsals and any(re.match("data=.*,", word) for text in options.grids for word in text.split()):
@@ -273,7 +278,7 @@ def main() -> None:
     with suppress(UserError):  # the runs will say what is wrong
         first = load_recipe(options.recipe, settings[0].changes)
         measured, own = first.evaluation.metrics, Path(first.data)
-        if any(Path(other).resolve() == own.resolve() for other in rehearsals):
+        if any(Path(other).resolve() == own.resolve() for other in [*rehearsals, *later]):
             parser.error(f"{own} is the recipe's own data set, whose test is no rehearsal")
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
@@ -284,7 +289,7 @@ def main() -> None:
         whole = study.run(settings, seeds, options.output, splits, rehearsals)
         if again and whole:
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
-            whole = study.run(best, again, options.output, splits, rehearsals)
+            whole = study.run(best, again, options.output, splits, later)
         for grid in study.by_grid(settings):
             study.show(grid, shown)
         if report and whole:
