@@ -52,11 +52,16 @@ def test_search_again_report_and_a_shared_warm_up_that_changes_no_bit(data, tmp_
                 assert (one / file).read_bytes() == (other / file).read_bytes(), one.name
 
 
-def test_rehearsals_choose_by_their_own_test_and_only_the_report_sees_the_last(data, tmp_path):
-    earlier = [data.parent / f"earlier-{back}" for back in (1, 2)]
-    for back, place in enumerate(earlier, 1):
-        if not place.exists():
-            prepare("synthetic", None, place, queries=40, items=50, pairs=500, seed=back)
+@pytest.fixture(scope="module")
+def earlier(data):
+    """Two other data sets of the same shape."""
+    places = [data.parent / f"earlier-{back}" for back in (1, 2)]
+    for back, place in enumerate(places, 1):
+        prepare("synthetic", None, place, queries=40, items=50, pairs=500, seed=back)
+    return places
+
+
+def test_rehearsals_choose_by_their_own_test_and_only_the_report_sees_the_last(data, earlier, tmp_path):
     words = ["--seeds", "5,6", "--report", "0", "--rehearsals", ",".join(place.name for place in earlier)]
     done = study(data, tmp_path / "s", *words, "loss=song fine_tuning.learning_rate=1e-5,0.1")
     for run in runs(tmp_path / "s"):
@@ -75,6 +80,18 @@ def test_rehearsals_choose_by_their_own_test_and_only_the_report_sees_the_last(d
     assert f"rehearsed test ndcg@10 {max(means.values()):.4f}" in done.stdout
 
 
+def test_the_best_can_be_rehearsed_again_elsewhere(data, earlier, tmp_path):
+    first, second = earlier
+    words = ["--seeds", "5", "--again", "6", "--best", "1", "--rehearsals", first.name, "--rehearsals-again"]
+    study(data, tmp_path / "s", *words, f"{first.name},{second.name}", "loss=song fine_tuning.learning_rate=1e-5,0.1")
+    recipes = [RunDirectory(run).recipe() for run in runs(tmp_path / "s")]
+    assert sorted((recipe.seed, Path(recipe.data).name) for recipe in recipes) == [
+        *[(5, first.name)] * 2,
+        (6, first.name),
+        (6, second.name),
+    ]
+
+
 def test_which_run_ends_first_cannot_decide_between_equal_settings():
     setting = runpy.run_path(str(STUDY))["Setting"]
     figures = [{"ndcg@10": figure} for figure in (0.1, 0.2, 0.3)]
@@ -90,6 +107,11 @@ def test_which_run_ends_first_cannot_decide_between_equal_settings():
         (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
         (["--rehearsals", "elsewhere", "loss=song data=a,b"], "take the place of data=, of which there are several"),
         (["--rehearsals", "elsewhere,data", "loss=song"], "data is the recipe's own data set, whose test is no"),
+        (["--rehearsals-again", "elsewhere", "loss=song"], "goes with --rehearsals and --again"),
+        (
+            ["--rehearsals", "a", "--seeds", "5", "--again", "6", "--rehearsals-again", "data", "loss=song"],
+            "data is the recipe's own data set, whose test is no",
+        ),
         (["--rehearsals", "elsewhere", "--splits", "test", "loss=song"], "are judged by their test split"),
         (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
         (

@@ -24,7 +24,7 @@ METRICS = {
 CHOSEN_BY = {"recommendation": "ndcg@20", "search": "ndcg@5", "labelling": "ndcg@5"}
 """What epochs and settings are chosen by, on validation."""
 _PAIRWISE = ("ranknet", "lambdarank", "approx-ndcg", "neural-ndcg", "gumbel-approx-ndcg", "pirank")
-_ELSEWHERE = {"title", "data", "prepare", "device"}
+_ELSEWHERE = {"title", "data", "prepare", "device", "deterministic"}
 _SHORT_LISTS = ("mq2008", "mq2007-agg")
 _QUICK = {
     "neumf": ("model.dim=16", "model.hidden=[16]", "batch.queries=64", "batch.relevant=8", "batch.irrelevant=32"),

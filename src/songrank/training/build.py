@@ -110,6 +110,7 @@ def make_trainer(
             tick=tick,
             warn=warn,
             speed=speed,
+            deterministic=recipe.deterministic,
         )
 
 

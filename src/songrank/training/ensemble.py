@@ -54,7 +54,7 @@ def _check_alike(runs: Sequence[Path], recipes: Sequence[Recipe]) -> None:
     """Raise unless these are runs of one recipe with different seeds."""
     if len(runs) < 2:
         raise UserError(f"an ensemble of {len(runs)} run; expected at least two, of one recipe and different seeds")
-    apart = {"title": "", "prepare": "", "data": "", "device": "auto", "seed": 0}
+    apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
     for number, (run, recipe) in enumerate(zip(runs, recipes, strict=True)):
         if recipe.members is not None:
             raise DataError("is an ensemble itself", "name the runs that it was made of", file=str(run))

@@ -21,7 +21,7 @@ from songrank.metrics.comparison import Fold
 
 POLICIES = ("ties", "gain", "empty_policy", "candidates")
 _NOT_THE_METHOD = {"seed", "data", "prepare", "device", "title", "description", "notes", "output", "evaluation"}
-_NOT_THE_METHOD |= {"threads", "workers"}
+_NOT_THE_METHOD |= {"threads", "workers", "deterministic"}
 _DAMAGED = "leave this run out, or train it again"
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from songrank.errors import UserError
 from songrank.metrics import Evaluation
 from songrank.training.captured_step import make_step
 from songrank.training.checkpoints import Checkpoints
+from songrank.training.determinism import same_bits
 from songrank.training.feeds import Feed
 from songrank.training.precision import PRECISIONS
 from songrank.training.row_adam import RowAdam
@@ -73,6 +75,7 @@ class Trainer:
             ``"bfloat16"``; losses and weights stay in float32.
         speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
             stages a compiled loss; ``"plain"`` none of these.
+        deterministic: on a GPU, the same bits from the same seed, as on a CPU anyway.
         observe: called with each line of the history as it is written: one an epoch.
         tick: called after each step; rows of large tables may then still wait for some of theirs.
         warn: told in one line what could not be done as was meant.
@@ -95,6 +98,7 @@ class Trainer:
         seed: int = 0,
         precision: str = "float32",
         speed: str = "auto",
+        deterministic: bool = False,
         observe: Callable[[dict[str, Any]], None] = lambda line: None,
         tick: Callable[[], None] = lambda: None,
         warn: Callable[[str], None] = lambda message: None,
@@ -108,6 +112,7 @@ class Trainer:
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
         self.device = feed.relevance.device
+        self.deterministic = deterministic and self.device.type == "cuda"
         longest = max((len(stage.sampler) for stage in self.stages), default=0)
         self._values = Values(self.device, longest)
         self.stopped = False
@@ -135,7 +140,7 @@ class Trainer:
         if not self._restored:
             self.restore()
         try:
-            with kernels.plain(self.speed == "plain"), kernels.on_device_of(self._values.kept):
+            with self._surroundings():
                 while self.at.stage < len(self.stages) and not self.stopped:
                     self._run_stage(self.stages[self.at.stage])
         finally:
@@ -147,6 +152,14 @@ class Trainer:
         else:
             self._mean.settle()
         return self.at
+
+    def _surroundings(self) -> ExitStack:
+        """What holds while something is computed: by which kernels, on which device, in what order sums are made."""
+        stack = ExitStack()
+        stack.enter_context(kernels.plain(self.speed == "plain"))
+        stack.enter_context(kernels.on_device_of(self._values.kept))
+        stack.enter_context(same_bits(self.deterministic))
+        return stack
 
     def better_before(self) -> str:
         """One line if an earlier stage was better on validation than the last, whose best state is the result."""
@@ -249,7 +262,7 @@ class Trainer:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
         self.model.eval()
         try:
-            with kernels.plain(self.speed == "plain"), kernels.on_device_of(self._values.kept):
+            with self._surroundings():
                 return self.feed.evaluate(self.model, split, **{**self.policies, **options})
         except ValueError as error:
             if "NaN" not in str(error):

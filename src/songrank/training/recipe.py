@@ -182,6 +182,9 @@ class Recipe(_Section):
         "float32", description="of the model's products: tf32 is faster on a GPU, bfloat16 (mixed) faster still"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:1")
+    deterministic: bool = Field(
+        False, description="on a GPU the same bits each time, as on a CPU anyway; steps take longer"
+    )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     members: Annotated[int, Field(ge=2)] | None = Field(
         None, description="runs whose scores are averaged; `songrank ensemble` writes it"

@@ -67,7 +67,7 @@ class Run:
 
     def _owner(self) -> str:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
-        elsewhere = {"title", "data", "prepare", "device", "evaluation"}
+        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
         younger = [(values, "members"), (values["batch"], "following"), (values["batch"], "windows")]
         younger += [(values[stage], key) for stage in ("warm_up", "fine_tuning") for key in YOUNGER]
