@@ -1,0 +1,24 @@
+"""Where the ``songrank`` command begins: outside the package, which takes a second to import, torch and all.
+
+Whoever presses Ctrl-C in that second gets the same answer as later on, and no traceback.
+"""
+
+import os
+import signal
+from types import FrameType
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Import the command, and run it."""
+    before = signal.signal(signal.SIGINT, _leave)
+    from songrank.cli.main import main as run
+
+    signal.signal(signal.SIGINT, before)
+    run()
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """At once: nothing was begun, and an import that is broken off may be caught half-way."""
+    os.write(2, b"stopped before anything was begun\n")
+    os._exit(128 + number)

@@ -1,0 +1,42 @@
+"""The first second of the command: torch is being imported, and somebody presses Ctrl-C."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+PRESSED = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    pass  # as some libraries do while they are imported
+"""
+
+
+def start(path, *words):
+    code = f"import sys; sys.argv[1:] = {list(words)}; import songrank_command; songrank_command.main()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+
+
+def test_ctrl_c_while_the_package_is_imported_is_one_line(tmp_path):
+    (tmp_path / "songrank").mkdir()
+    (tmp_path / "songrank" / "__init__.py").write_text(PRESSED)
+    done = start((tmp_path, SOURCE), "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped before anything was begun\n")
+
+
+def test_otherwise_it_is_the_command():
+    assert start((SOURCE,), "--version").stdout.startswith("0.")
+    failed = start((SOURCE,), "train", "nothing-of-this-name")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: ")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_it_is_what_is_installed_as_songrank():
+    (script,) = entry_points(group="console_scripts", name="songrank")
+    assert script.value == "songrank_command:main"
