@@ -20,7 +20,8 @@ class ItemDecay:
 
     so that λ is what an item has on average; p = 0 is ordinary weight decay, by which rare items, whose gradients are
     small, lose most. Matrix factorisation is known to profit from p > 0 (Rendle et al., *Revisiting the Performance of
-    iALS on Item Recommendation Benchmarks*, RecSys 2022, who call it ν and scale users too; docs/movielens-1m-rounds.md).
+    iALS on Item Recommendation Benchmarks*, RecSys 2022, who call it ν and scale users too). What it did on
+    MovieLens-1M: docs/movielens-1m-rounds.md.
 
     Args:
         tables: embeddings with a row for each item.
