@@ -113,7 +113,7 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
             ["{recipe}", "fine_tuning.learning_rate=fast"],
             "fine_tuning.learning_rate is 'fast'; expected a valid number",
         ),
-        (["{recipe}", "lossses=1"], "precision, device, seed, losses"),
+        (["{recipe}", "lossses=1"], "precision, device, deterministic, seed, losses"),
         (["{recipe}", "fine_tunning.epochs=1"], "fine_tunning is no key of a recipe; expected one of title, data,"),
         (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number from 1 to"),
         (["{recipe}", "validation.metric=ndgc@5"], "validation.metric is 'ndgc@5'; expected one of dcg, ndcg"),

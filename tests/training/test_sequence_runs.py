@@ -128,7 +128,7 @@ def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
 def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
     """Checkpoints name their recipe; one without a word for keys that are younger is the same recipe."""
     plain, dataset = recipe(data, warm_up={"epochs": 1, "loss": "softmax"}), open_dataset(data)
-    elsewhere = {"title", "data", "prepare", "device", "evaluation", "members"}
+    elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "members"}
     parts = {"batch": {"following", "windows"}, "warm_up": {*YOUNGER}, "fine_tuning": {*YOUNGER}}
     before = plain.model_dump(mode="json", exclude=dict.fromkeys(elsewhere, True) | parts)
     owner = hashlib.sha256((json.dumps(before, sort_keys=True) + fingerprint(dataset)).encode()).hexdigest()
