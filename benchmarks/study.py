@@ -73,9 +73,10 @@ def combinations(text: str) -> list[list[str]]:
 def shared_part(recipe: Any) -> str:
     """A checksum of all that a warm-up depends on."""
     apart = {"title", "prepare", "device", "loss", "fine_tuning", "evaluation"}
-    return hashlib.sha256(
-        json.dumps(recipe.model_dump(mode="json", exclude=apart), sort_keys=True).encode()
-    ).hexdigest()
+    values = recipe.model_dump(mode="json", exclude=apart)
+    if not values["deterministic"]:
+        del values["deterministic"]  # which is younger than some warm-ups
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def begin_worker(threads: int) -> None:
@@ -124,6 +125,7 @@ def run_name(changes: list[str]) -> str:
 
 
 def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], share: str = "") -> dict[str, Any]:
+    from songrank.training.loop import DivergedError, NoMemoryError
     from songrank.training.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
@@ -148,6 +150,8 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
         figures = path / "evaluation" / f"{splits[0]}.json"
         if not figures.exists():
             raise UserError(f"{path}: was run without figures of {splits[0]}; choose another place with -o")
+    except (DivergedError, NoMemoryError) as error:  # a figure of its own: this setting cannot be trained
+        return {"changes": changes, "failed": str(error), "seconds": time.monotonic() - begun}
     except UserError as error:
         return {"changes": changes, "error": str(error), "seconds": time.monotonic() - begun}
     found = json.loads(figures.read_text())["metrics"]
@@ -158,7 +162,7 @@ class Study:
     """A pool of processes, and what came of the runs."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.begun = options, time.monotonic()
+        self.options, self.begun, self.refused = options, time.monotonic(), False
         context = multiprocessing.get_context("spawn")
         self.pool = ProcessPoolExecutor(options.jobs, context, begin_worker, (options.threads,))
 
@@ -184,7 +188,8 @@ class Study:
                 continue
             row, setting = done.result(), jobs[done]
             print(f"{time.monotonic() - self.begun:6.0f} s  {json.dumps(row)}", flush=True)
-            if "error" not in row:
+            self.refused |= "error" in row
+            if "metrics" in row:
                 setting.metrics.append(row["metrics"])
                 setting.seconds = max(setting.seconds, row["seconds"])
             self._end_in_time(jobs)
@@ -240,6 +245,7 @@ class Study:
 
 
 def main() -> None:
+    from songrank.data import open_dataset
     from songrank.training.recipe_files import load_recipe
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -282,17 +288,26 @@ def main() -> None:
             parser.error(f"{own} is the recipe's own data set, whose test is no rehearsal")
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
+    for other in [*rehearsals, *later]:
+        try:
+            if "test" not in open_dataset(other):
+                parser.error(f"{other} has no test split, by which a rehearsal is judged")
+        except UserError as error:
+            parser.error(str(error))
     splits = ("test", "validation") if rehearsals else tuple(options.splits.split(","))
     shown = "rehearsed test" if rehearsals else splits[0]
     study = Study(options)
     with study.pool:
         whole = study.run(settings, seeds, options.output, splits, rehearsals)
         if again and whole:
+            study.refused = False  # that a setting is refused at first is no wonder: it is not among these
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
             whole = study.run(best, again, options.output, splits, later)
         for grid in study.by_grid(settings):
             study.show(grid, shown)
-        if report and whole:
+        if report and again and study.refused:
+            print("a run of the second round was refused: nothing was chosen; mend it, and the same command goes on")
+        elif report and whole:
             chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]
             study.run(chosen, report, str(Path(options.output) / "report"), ("validation", "test"))
             study.show(chosen, "validation, seeds of the report:")

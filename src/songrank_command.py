@@ -11,10 +11,13 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Import the command, and run it."""
-    before = signal.signal(signal.SIGINT, _leave)
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not ignored, as behind a script's `&`
+    if heard:
+        signal.signal(signal.SIGINT, _leave)
     from songrank.cli.main import main as run
 
-    signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 

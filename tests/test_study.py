@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_the_best_can_be_rehearsed_again_elsewhere(data, earlier, tmp_path):
     ]
 
 
+def test_where_a_run_of_the_second_round_is_refused_nothing_is_chosen(data, tmp_path):
+    words = ["--seeds", "5", "--again", "6", "--report", "0", "--best", "1", "loss=song loss.gamma=0.1,7"]
+    (tmp_path / "s").mkdir()
+    done = study(data, tmp_path / "s", *words)
+    assert "loss.gamma is 7" in done.stdout  # a setting that is refused at first is left out, and no more
+    (report,) = runs(tmp_path / "s" / "report")
+    (again,) = (run for run in runs(tmp_path / "s") if RunDirectory(run).recipe().seed == 6)
+    shutil.rmtree(again / "evaluation")
+    shutil.rmtree(report.parent)
+    done = study(data, tmp_path / "s", *words)
+    assert "a run of the second round was refused: nothing was chosen" in done.stdout
+    assert not report.exists()
+
+
 def test_which_run_ends_first_cannot_decide_between_equal_settings():
     setting = runpy.run_path(str(STUDY))["Setting"]
     figures = [{"ndcg@10": figure} for figure in (0.1, 0.2, 0.3)]
@@ -113,6 +128,7 @@ def test_which_run_ends_first_cannot_decide_between_equal_settings():
             "data is the recipe's own data set, whose test is no",
         ),
         (["--rehearsals", "elsewhere", "--splits", "test", "loss=song"], "are judged by their test split"),
+        (["--rehearsals", "elsewhere", "loss=song"], "elsewhere/dataset.json: is missing"),
         (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
         (
             ["--metric", "ndcg@10,mrr", "loss=song"],

@@ -10,9 +10,11 @@ from songrank.errors import UserError
 from songrank.losses.registry import LOSSES
 from songrank.training.build import make_trainer
 from songrank.training.determinism import same_bits
+from songrank.training.ensemble import make_ensemble
 from songrank.training.finished_runs import group_runs, read_run
 from songrank.training.recipe import Recipe
 from songrank.training.run import Run
+from songrank.training.run_directory import RunDirectory
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -44,18 +46,25 @@ def test_it_holds_within_and_all_is_as_before_afterwards(workspace, monkeypatch)
 
 
 def test_an_operation_that_has_no_order_is_one_line():
-    with (
-        pytest.raises(UserError, match=r"^deterministic is true, and torch has no deterministic put_ on this GPU: say"),
-        same_bits(),
-    ):
+    what = "torch has no deterministic put_ on this GPU: begin again with deterministic=false"
+    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), same_bits():
         torch.zeros(3).put_(torch.tensor([1]), torch.ones(1))
 
 
 def test_cublas_that_was_used_before_is_one_line_and_other_errors_are_left_alone():
-    with pytest.raises(UserError, match=f"used cuBLAS before: set {WORKSPACE}=:4096:8$"), same_bits():
+    what = f"this process has used cuBLAS before: set {WORKSPACE}=:4096:8 before Python starts"
+    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), same_bits():
         raise RuntimeError(f"not deterministic because it uses CuBLAS\nset {WORKSPACE}=:4096:8 or {WORKSPACE}=:16:8")
     with pytest.raises(RuntimeError, match="something else"), same_bits():
         raise RuntimeError("something else")
+
+
+def test_a_workspace_that_promises_no_order_is_one_line(monkeypatch):
+    monkeypatch.setenv(WORKSPACE, ":4096:2:16:8")
+    before, what = settings(), f"^deterministic is true, and {WORKSPACE} is ':4096:2:16:8'; expected :4096:8 or :16:8, "
+    with pytest.raises(UserError, match=what), same_bits():
+        pass
+    assert settings() == before
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +145,38 @@ def test_it_is_no_other_method(sets, tmp_path):
         assert Run.begin(told, tmp_path / str(seed), splits=("test",)).finish()
     (method,) = group_runs([read_run(tmp_path / str(seed), "test") for seed in (0, 1)])
     assert [run.seed for run in method.runs] == [0, 1]
+
+
+@pytest.mark.parametrize(("word", "device"), [(True, "cuda"), (False, "cuda"), (True, "cpu")])
+def test_it_holds_in_steps_and_evaluations_where_the_recipe_asks_and_a_gpu_computes(word, device, sets):
+    """The device is a name here, so that this fails without a GPU too."""
+    seen = []
+    what = recipe(NEUMF, IDS).model_copy(update={"deterministic": word, "device": "cpu"})
+    trainer = make_trainer(what, sets["few"], tick=lambda: seen.append(torch.are_deterministic_algorithms_enabled()))
+    trainer.device = torch.device(device)
+    trainer.run()
+    assert {*seen} == {word and device == "cuda"}
+    seen.clear()
+    trainer.feed.evaluate = lambda *_, **more: seen.append(torch.are_deterministic_algorithms_enabled())
+    trainer.evaluate("test")
+    assert seen == [word and device == "cuda"]
+
+
+def test_a_run_that_cannot_be_has_failed_and_says_how_to_begin_again(sets, tmp_path, monkeypatch):
+    what = recipe(NEUMF, IDS).model_copy(update={"data": str(sets["few"].path), "device": "cpu"})
+    run = Run.begin(what, tmp_path / "run")
+    run.trainer.device = torch.device("cuda")
+    monkeypatch.setattr(run.trainer, "tick", lambda: torch.zeros(3).put_(torch.tensor([1]), torch.ones(1)))
+    with pytest.raises(UserError, match="begin again with deterministic=false$"):
+        run.finish()
+    notes = run.directory.notes()
+    assert (notes["status"], notes["error"][:21]) == ("failed", "deterministic is true")
+
+
+def test_an_ensemble_repeats_only_where_all_its_runs_do(sets, tmp_path):
+    for seed, word in enumerate((True, True, False)):
+        told = {"data": str(sets["few"].path), "seed": seed, "deterministic": word}
+        assert Run.begin(recipe(NEUMF, IDS).model_copy(update=told), tmp_path / str(seed)).finish()
+    for members, expected in (((0, 1), True), ((0, 2), False), ((2, 0), False)):
+        make_ensemble([tmp_path / str(seed) for seed in members], tmp_path / "all", overwrite=True)
+        assert RunDirectory(tmp_path / "all").recipe().deterministic is expected

@@ -356,3 +356,15 @@ def test_the_study_says_what_it_was_begun_with(source, tmp_path):
     assert (said["recipe"], said["changes"]) == (source, ["seed=3"])
     assert said["search"] == {"fine_tuning.learning_rate": "1e-3..1e-1:log"}
     assert said["resolved"]["seed"] == 3
+
+
+def test_a_study_from_before_a_key_is_gone_on_with(source, tmp_path):
+    """Keys that are younger than the study say what was meant then: their defaults, and nothing else."""
+    Study(source, [], [RATE], tmp_path / "study")
+    file = tmp_path / "study" / "study.json"
+    said = json.loads(file.read_text())
+    del said["resolved"]["deterministic"], said["resolved"]["fine_tuning"]["item_decay_power"]
+    file.write_text(json.dumps(said))
+    Study(source, [], [RATE], tmp_path / "study")
+    with pytest.raises(DataError, match=r"other values of deterministic \(False, now True\);"):
+        Study(source, ["deterministic=true"], [RATE], tmp_path / "study")

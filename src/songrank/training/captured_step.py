@@ -40,7 +40,8 @@ class CapturedStep(PlainStep):
         self.possible = True
         sampler = self.stage.sampler
         self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
-        if self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed():
+        worth_it = self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed()
+        if worth_it and not torch.are_deterministic_algorithms_enabled():  # what Inductor writes has no promised order
             self.loss = _compiled(self.stage.loss, warn)
 
     def epoch(self) -> Iterator[None]:

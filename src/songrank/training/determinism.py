@@ -7,10 +7,15 @@ from typing import Any
 
 import torch
 
-from songrank.errors import UserError
+from songrank.errors import UserError, shown
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without which cuBLAS promises nothing, and torch refuses its products
+_ORDERED = (":4096:8", ":16:8")
 _NO_FORM = " does not have a deterministic implementation"
+
+
+class NotDeterministicError(UserError):
+    """What was asked for has no deterministic form here."""
 
 
 @contextmanager
@@ -18,7 +23,7 @@ def same_bits(wanted: bool = True) -> Iterator[None]:
     """Within it torch takes deterministic algorithms alone, and ours go the plain way where a kernel would not be one.
 
     What has no such algorithm is one line. Unless ``wanted`` nothing is touched, so that what the process has set for
-    itself holds.
+    itself holds. These are settings of the process: threads share them, so it is for one trainer at a time.
 
     >>> with same_bits():
     ...     torch.are_deterministic_algorithms_enabled()
@@ -32,7 +37,10 @@ def same_bits(wanted: bool = True) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
     filled, workspace = memory.fill_uninitialized_memory, os.environ.get(_WORKSPACE)
-    os.environ.setdefault(_WORKSPACE, ":4096:8")
+    if workspace is not None and workspace not in _ORDERED:
+        what = f"deterministic is true, and {_WORKSPACE} is {shown(workspace)}"
+        raise NotDeterministicError(f"{what}; expected {' or '.join(_ORDERED)}, or nothing")
+    os.environ.setdefault(_WORKSPACE, _ORDERED[0])
     torch.use_deterministic_algorithms(True)
     memory.fill_uninitialized_memory = False  # nothing here reads what nobody wrote
     try:
@@ -49,11 +57,13 @@ def same_bits(wanted: bool = True) -> Iterator[None]:
             os.environ.pop(_WORKSPACE, None)
 
 
-def _told(text: str) -> UserError | None:
+def _told(text: str) -> NotDeterministicError | None:
     """One line for what torch says of determinism; None for any other error."""
     if _NO_FORM in text:
-        what = text.partition(_NO_FORM)[0].split("\n")[-1]
-        return UserError(f"deterministic is true, and torch has no deterministic {what} on this GPU: say false")
-    if _WORKSPACE in text:
-        return UserError(f"deterministic is true, and this process has used cuBLAS before: set {_WORKSPACE}=:4096:8")
-    return None
+        operation = text.partition(_NO_FORM)[0].rpartition("\n")[2]
+        told = f"torch has no deterministic {operation} on this GPU: begin again with deterministic=false"
+    elif _WORKSPACE in text:
+        told = f"this process has used cuBLAS before: set {_WORKSPACE}={_ORDERED[0]} before Python starts"
+    else:
+        return None
+    return NotDeterministicError(f"deterministic is true, and {told}")

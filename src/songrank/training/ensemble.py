@@ -41,7 +41,9 @@ def make_ensemble(
     joined = join_models([open_model(run, place) for run in runs])
     splits = [split for split in _SPLITS if all((run / "evaluation" / f"{split}.json").exists() for run in runs)]
     found = {split: evaluate_model(joined.model, dataset, split, recipes[0]) for split in splits}
-    told = recipes[0].model_copy(update={"members": len(runs), "data": str(dataset.path.absolute())})
+    repeatable = all(recipe.deterministic for recipe in recipes)
+    changes = {"members": len(runs), "data": str(dataset.path.absolute()), "deterministic": repeatable}
+    told = recipes[0].model_copy(update=changes)
     target.begin(told, dataset, overwrite=overwrite)
     save_model(joined, path)
     for split, evaluation in found.items():

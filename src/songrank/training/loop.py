@@ -112,7 +112,7 @@ class Trainer:
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
         self.device = feed.relevance.device
-        self.deterministic = deterministic and self.device.type == "cuda"
+        self.deterministic = deterministic
         longest = max((len(stage.sampler) for stage in self.stages), default=0)
         self._values = Values(self.device, longest)
         self.stopped = False
@@ -158,7 +158,7 @@ class Trainer:
         stack = ExitStack()
         stack.enter_context(kernels.plain(self.speed == "plain"))
         stack.enter_context(kernels.on_device_of(self._values.kept))
-        stack.enter_context(same_bits(self.deterministic))
+        stack.enter_context(same_bits(self.deterministic and self.device.type == "cuda"))  # a CPU's always are
         return stack
 
     def better_before(self) -> str:

@@ -18,6 +18,7 @@ from songrank.inference.trained_on import write_model
 from songrank.metrics import Evaluation
 from songrank.training.build import choose_device, make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
+from songrank.training.determinism import NotDeterministicError
 from songrank.training.feeds import make_feed
 from songrank.training.loop import DivergedError, NoMemoryError, Trainer
 from songrank.training.recipe import YOUNGER, Recipe
@@ -103,7 +104,7 @@ class Run:
                 raise DataError(what, "choose another place with -o", file=str(self.directory.path))
             try:
                 return self._finish()
-            except DivergedError as error:
+            except (DivergedError, NotDeterministicError) as error:
                 self.directory.note(status="failed", error=str(error))
                 raise
             except (RuntimeError, MemoryError) as error:

@@ -315,6 +315,8 @@ def _flat(values: Any, key: str = "") -> dict[str, Any]:
 
 def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Raise if a study was begun with something else, naming what."""
+    with suppress(UserError):  # with what keys that are younger than the study meant then: their defaults
+        old = old | {"resolved": Recipe.read(old["resolved"], str(place)).model_dump(mode="json")}
     either, both = {*old["search"], *new["search"]}, {*old["search"]} & {*new["search"]}
     before, now = ({k: v for k, v in _flat(one["resolved"]).items() if k not in either} for one in (old, new))
     for one, flat in ((old, before), (new, now)):
