@@ -150,7 +150,7 @@ def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...
         figures = path / "evaluation" / f"{splits[0]}.json"
         if not figures.exists():
             raise UserError(f"{path}: was run without figures of {splits[0]}; choose another place with -o")
-    except (DivergedError, NoMemoryError) as error:  # a figure of its own: this setting cannot be trained
+    except (DivergedError, NoMemoryError) as error:  # which counts against the setting
         return {"changes": changes, "failed": str(error), "seconds": time.monotonic() - begun}
     except UserError as error:
         return {"changes": changes, "error": str(error), "seconds": time.monotonic() - begun}
@@ -288,7 +288,7 @@ def main() -> None:
             parser.error(f"{own} is the recipe's own data set, whose test is no rehearsal")
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
-    for other in [*rehearsals, *later]:
+    for other in dict.fromkeys([*rehearsals, *later]):
         try:
             if "test" not in open_dataset(other):
                 parser.error(f"{other} has no test split, by which a rehearsal is judged")
@@ -298,14 +298,15 @@ def main() -> None:
     shown = "rehearsed test" if rehearsals else splits[0]
     study = Study(options)
     with study.pool:
-        whole = study.run(settings, seeds, options.output, splits, rehearsals)
+        whole, refused = study.run(settings, seeds, options.output, splits, rehearsals), False
         if again and whole:
-            study.refused = False  # that a setting is refused at first is no wonder: it is not among these
+            study.refused = False  # what is refused in the first round is left out of the second, and no more
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
             whole = study.run(best, again, options.output, splits, later)
+            refused = study.refused
         for grid in study.by_grid(settings):
             study.show(grid, shown)
-        if report and again and study.refused:
+        if report and refused:
             print("a run of the second round was refused: nothing was chosen; mend it, and the same command goes on")
         elif report and whole:
             chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]

@@ -95,7 +95,6 @@ def test_the_best_can_be_rehearsed_again_elsewhere(data, earlier, tmp_path):
 
 def test_where_a_run_of_the_second_round_is_refused_nothing_is_chosen(data, tmp_path):
     words = ["--seeds", "5", "--again", "6", "--report", "0", "--best", "1", "loss=song loss.gamma=0.1,7"]
-    (tmp_path / "s").mkdir()
     done = study(data, tmp_path / "s", *words)
     assert "loss.gamma is 7" in done.stdout  # a setting that is refused at first is left out, and no more
     (report,) = runs(tmp_path / "s" / "report")

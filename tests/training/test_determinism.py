@@ -8,6 +8,7 @@ import torch
 from songrank.data import prepare
 from songrank.errors import UserError
 from songrank.losses.registry import LOSSES
+from songrank.training import captured_step
 from songrank.training.build import make_trainer
 from songrank.training.determinism import same_bits
 from songrank.training.ensemble import make_ensemble
@@ -180,3 +181,15 @@ def test_an_ensemble_repeats_only_where_all_its_runs_do(sets, tmp_path):
     for members, expected in (((0, 1), True), ((0, 2), False), ((2, 0), False)):
         make_ensemble([tmp_path / str(seed) for seed in members], tmp_path / "all", overwrite=True)
         assert RunDirectory(tmp_path / "all").recipe().deterministic is expected
+
+
+def test_no_loss_is_compiled_then(sets, monkeypatch):
+    monkeypatch.setattr(captured_step, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(captured_step.kernels, "installed", lambda: True)
+    monkeypatch.setattr(captured_step, "_compiled", lambda loss, warn: "compiled")
+    trainer = make_trainer(recipe(NEUMF, IDS).model_copy(update={"device": "cpu"}), sets["few"])
+    stage = trainer.stages[0]
+    parts = (trainer.model, trainer.feed, stage, stage.make_optimiser(trainer.model), trainer._values, "float32")
+    assert captured_step.CapturedStep(*parts, warn=print).loss == "compiled"
+    with same_bits():
+        assert captured_step.CapturedStep(*parts, warn=print).loss is stage.loss
