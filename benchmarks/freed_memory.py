@@ -17,7 +17,7 @@ from stepping import MemoryFeed, TrainingStep, make_loss
 from timing import medians
 
 from songrank import models
-from songrank.training.freed_memory import keep_freed_memory
+from songrank.core.allocator import keep_freed_memory
 
 USERS, FILMS, RATINGS = 6_040, 3_706, 1_000_209
 SLATE: dict[str, Any] = {"queries_per_batch": 256, "relevant": 10, "irrelevant": 300}

@@ -18,7 +18,7 @@ from stepping import make_loss, make_stage
 from timing import medians
 
 from songrank import SlateSampler, kernels, models
-from songrank.training.row_adam import RowAdam
+from songrank.training.optim.row_adam import RowAdam
 
 _POOL = {"cpu": 16, "cuda": 400}  # batches of different items: rows that wait for their turn must have waited
 _COPIES = 6  # of the weights at once: two moments, and gradients, eager and recorded

@@ -13,7 +13,7 @@ from speed_table import Row
 from torch import Tensor
 
 from songrank import SONG, Relevance, Slate, SlateSampler
-from songrank.memory import MemoryTable
+from songrank.losses.memory import MemoryTable
 
 COLUMNS = RELEVANT + IRRELEVANT
 ITEM_SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)

@@ -20,9 +20,9 @@ import polars as pl
 import torch
 
 from songrank import models
-from songrank.data.ids import Ids
-from songrank.data.search.transforms import FeatureTransform
-from songrank.inference.model_folder import ModelFolder, save_model
+from songrank.core.ids import Ids
+from songrank.data.preparation.feature_transform import FeatureTransform
+from songrank.serving.model_folder import ModelFolder, save_model
 
 NEUMF: dict[str, Any] = {"name": "neumf", "dim": 8, "hidden": [64]}
 MLP: dict[str, Any] = {"name": "mlp", "hidden": [64, 32]}

@@ -53,7 +53,7 @@ def main() -> None:
 
     from songrank.data import open_dataset
     from songrank.training.build import make_trainer
-    from songrank.training.recipe_files import load_recipe
+    from songrank.training.config.recipe_files import load_recipe
 
     recipe = load_recipe("sequences", [f"data={options.folder}", *options.changes])
     last = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from songrank.data.svmlight import Rows, parse_rows
+from songrank.data.parsers.svmlight import Rows, parse_rows
 
 load_svmlight_file = importlib.import_module("sklearn.datasets").load_svmlight_file  # has no types
 

@@ -19,8 +19,8 @@ from shapes import MOVIELENS_20M
 from timing import medians, table
 
 from songrank.data import open_dataset, prepare
-from songrank.data.recommendation.movielens import COLONS, parse_ratings
-from songrank.data.source import Job, Source
+from songrank.data.readers.movielens import COLONS, parse_ratings
+from songrank.io.source import Job, Source
 
 MOVIELENS_1M = (6_040, 3_706, 1_000_209)
 

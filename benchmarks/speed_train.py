@@ -33,7 +33,7 @@ finally:
 """
 _WITHOUT_COMMAND = """
 import json, sys
-from songrank.training.recipe_files import load_recipe
+from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
 recipe, folder, *changes = sys.argv[1:]
 Run.begin(load_recipe(recipe, changes), folder, observe=lambda line: print(json.dumps(line), flush=True)).finish()

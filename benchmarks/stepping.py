@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from songrank import Relevance, Slate, SlateSampler, kernels
 from songrank.losses.base import RankingLoss
-from songrank.training.captured_step import make_step
-from songrank.training.components import make_component
-from songrank.training.feeds import Feed
-from songrank.training.row_adam import RowAdam
-from songrank.training.stages import Stage
-from songrank.training.step import PlainStep, Values
+from songrank.training.config.components import make_component
+from songrank.training.optim.row_adam import RowAdam
+from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.captured_step import make_step
+from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.step import PlainStep, Values
 
 K = 300
 """Of K-SONG, as the recipe for MovieLens-20M has it."""

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 
 
 @dataclass
@@ -83,7 +83,7 @@ def begin_worker(threads: int) -> None:
     """What each process does first."""
     import torch
 
-    from songrank.training.freed_memory import keep_freed_memory
+    from songrank.core.allocator import keep_freed_memory
 
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -94,7 +94,7 @@ def warm_up(recipe: str, changes: list[str], folder: str) -> None:
     from songrank.data import open_dataset
     from songrank.training.build import make_trainer
     from songrank.training.checkpoints import Checkpoints
-    from songrank.training.recipe_files import load_recipe
+    from songrank.training.config.recipe_files import load_recipe
 
     told = load_recipe(recipe, changes)
     key = shared_part(told)
@@ -125,10 +125,10 @@ def run_name(changes: list[str]) -> str:
 
 
 def run_one(recipe: str, changes: list[str], folder: str, splits: tuple[str, ...], share: str = "") -> dict[str, Any]:
-    from songrank.training.loop import DivergedError, NoMemoryError
-    from songrank.training.recipe_files import load_recipe
+    from songrank.training.config.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
+    from songrank.training.trainer.loop import DivergedError, NoMemoryError
 
     path = Path(folder) / run_name(changes)
     begun = time.monotonic()
@@ -203,7 +203,7 @@ class Study:
 
     def _warm_up(self, runs: list[list[str]]) -> bool:
         """Do every warm-up of these runs once; False if the time was over before. A bad recipe's run will say so."""
-        from songrank.training.recipe_files import load_recipe
+        from songrank.training.config.recipe_files import load_recipe
 
         different: dict[str, list[str]] = {}
         for changes in runs:
@@ -246,7 +246,7 @@ class Study:
 
 def main() -> None:
     from songrank.data import open_dataset
-    from songrank.training.recipe_files import load_recipe
+    from songrank.training.config.recipe_files import load_recipe
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")

@@ -12,18 +12,18 @@ from songrank.data import prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import NeuMF
 from songrank.sampling.drawing import Drawing
-from songrank.training import captured_step as steps
-from songrank.training import stages
 from songrank.training.build import make_trainer
-from songrank.training.captured_step import make_step
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.recipe import Recipe
-from songrank.training.row_adam import RowAdam
-from songrank.training.stages import Stage
+from songrank.training.config.recipe import Recipe
+from songrank.training.optim.row_adam import RowAdam
 from songrank.training.state_tree import flatten, unflatten
-from songrank.training.step import Values
+from songrank.training.trainer import captured_step as steps
+from songrank.training.trainer import stages
+from songrank.training.trainer.captured_step import make_step
+from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.step import Values
 from tests.test_cuda import build, relevance
-from tests.training.test_step import assert_same_step, clear_of_kinks
+from tests.training.trainer.test_step import assert_same_step, clear_of_kinks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

@@ -8,27 +8,37 @@ import torch
 from songrank import SONG, SlateSampler, models
 from songrank.data import open_dataset, prepare
 from songrank.training.build import make_trainer
-from songrank.training.recipe import Recipe
+from songrank.training.config.recipe import Recipe
 
 SOURCE = Path(__file__).parents[1] / "src" / "songrank"
 # What each room may know besides the two shared types and the helpers at the root; design.md section 2.
 MAY_KNOW = {
-    "functional": set(),
-    "memory": set(),
-    "losses": {"functional", "memory"},
-    "sampling": {"functional", "kernels"},
-    "metrics": {"functional", "sampling"},
+    "core": set(),
+    "io": {"core"},
+    "functional": {"core"},
     "kernels": set(),
-    "models": {"kernels"},
-    "data": {"functional"},
-    "recipes": set(),
-    "inference": {"data", "models"},
-    "training": {"data", "functional", "inference", "kernels", "losses", "metrics", "models", "recipes", "sampling"},
-    "estimators": {"data", "functional", "inference", "metrics", "training"},
-    "report": {"data", "functional", "inference", "losses", "metrics", "sampling", "training"},
-    "yardsticks": {"data", "metrics", "training"},
-    "paper": {"data", "functional", "losses", "models", "report", "sampling", "training"},
-    "cli": {"data", "inference", "metrics", "paper", "recipes", "report", "training", "yardsticks"},
+    "losses": {"core", "functional"},
+    "sampling": {"core", "functional", "kernels"},
+    "metrics": {"core", "functional", "sampling"},
+    "models": {"core", "io", "kernels"},
+    "data": {"core", "functional", "io"},
+    "training": {"core", "data", "functional", "io", "kernels", "losses", "metrics", "models", "sampling"},
+    "serving": {"core", "data", "io", "models"},
+    "baselines": {"core", "data", "io", "metrics"},
+    "analysis": {
+        "baselines",
+        "core",
+        "data",
+        "functional",
+        "io",
+        "losses",
+        "metrics",
+        "sampling",
+        "serving",
+        "training",
+    },
+    "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "serving", "training"},
+    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
 }
 
 

@@ -5,7 +5,8 @@ import inspect
 import pytest
 
 import songrank
-from songrank import data, estimators, functional, losses, memory, metrics, models, sampling
+from songrank import data, estimators, functional, losses, metrics, models, sampling
+from songrank.losses import memory
 
 ROOMS = {
     room.__name__: room for room in (songrank, data, estimators, functional, losses, memory, metrics, models, sampling)

@@ -12,7 +12,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from songrank import data, functional, losses, memory, metrics, models, sampling
+from songrank import data, functional, losses, metrics, models, sampling
+from songrank.core.relevance import Relevance
+from songrank.core.slate import Slate
 from songrank.losses import (
     KSONG,
     SONG,
@@ -27,10 +29,9 @@ from songrank.losses import (
     PointwiseBCE,
     RankNet,
     SoftmaxCE,
+    memory,
 )
-from songrank.relevance import Relevance
 from songrank.sampling import SlateSampler
-from songrank.slate import Slate
 
 if TYPE_CHECKING:
     from songrank.estimators import DocumentRanker as DocumentRanker
@@ -62,7 +63,6 @@ __all__ = [
     "data",
     "functional",
     "losses",
-    "memory",
     "metrics",
     "models",
     "sampling",

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from songrank.baselines import measure
 from songrank.data import open_dataset
 from songrank.metrics.comparison import paired_difference
-from songrank.yardsticks import measure
 from tests.cli.outcomes import refused
 from tests.cli.small_sets import recipe
 

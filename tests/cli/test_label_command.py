@@ -11,9 +11,9 @@ import torch
 
 from songrank import models
 from songrank.data import prepare
-from songrank.inference import open_model
-from songrank.inference.labels import label
-from songrank.inference.trained_on import model_sizes, write_model
+from songrank.serving import open_model
+from songrank.serving.labels import label
+from songrank.serving.trained_on import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 NEW = ["A cat sat, été!", "dog", "", 'trees; "quoted", and\tmore', "unknown words"]
@@ -127,7 +127,7 @@ def test_ids_of_a_table_are_numbers_if_all_are(songrank, of_words, tmp_path, mon
     ids, file = ["7", "8", last], tmp_path / f"new.{kind}"
     table = pl.DataFrame({"id": ids, "text": NEW[:2] + NEW[3:4]})
     table.write_parquet(file) if kind == "parquet" else table.write_csv(file)
-    monkeypatch.setattr("songrank.data.tables.frames._SLICE_BYTES", 1)  # the last one is not seen with the first
+    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 1)  # the last one is not seen with the first
     done = songrank("label", of_words, file, "-o", tmp_path / "labels.parquet", "-k", 1)
     assert done.returncode == 0, done.stderr
     found = pl.read_parquet(tmp_path / "labels.parquet")["id"]
@@ -138,7 +138,7 @@ def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp
     dense = np.array([[1, 0, 0, 0, 2, 0, 0, 0], [0] * 8, [0, 0, 0.5, 0, 0, 0, 0, 3]], np.float32)
     (tmp_path / "new.txt").write_text("3 8 99\n98 0:1 4:2\n\n 2:0.5 7:3\n\n")
     for at_once in (1, 2**24):
-        monkeypatch.setattr("songrank.inference.labels._SCORES", at_once)
+        monkeypatch.setattr("songrank.serving.labels._SCORES", at_once)
         done = songrank(
             "label", of_features, tmp_path / "new.txt", "-o", tmp_path / "l.parquet", "-k", 4, "--overwrite"
         )
@@ -147,7 +147,7 @@ def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp
 
 
 def test_blocks_of_any_size_give_the_same(songrank, of_words, tmp_path, monkeypatch):
-    monkeypatch.setattr("songrank.inference.labels._SCORES", 1)
+    monkeypatch.setattr("songrank.serving.labels._SCORES", 1)
     (tmp_path / "new.txt").write_text("\n".join(NEW))
     assert songrank("label", of_words, tmp_path / "new.txt", "-o", tmp_path / "l.csv", "-q").stdout == ""
     assert read(tmp_path / "l.csv").rows() == expected(of_words, NEW, range(len(NEW)), 5)

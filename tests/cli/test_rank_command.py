@@ -10,9 +10,9 @@ import torch
 
 from songrank import models
 from songrank.data import prepare
-from songrank.inference import open_model
-from songrank.inference.documents import score_documents
-from songrank.inference.trained_on import model_sizes, write_model
+from songrank.serving import open_model
+from songrank.serving.documents import score_documents
+from songrank.serving.trained_on import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 FEATURES = ["price", "clicks", "age"]
@@ -122,8 +122,8 @@ def test_tables_in_the_order_of_the_input(songrank, named, tmp_path, kind, outpu
 def test_blocks_of_any_size_give_the_same(songrank, named, tmp_path, monkeypatch):
     rows = documents(2)
     pl.DataFrame(rows).write_parquet(tmp_path / "new.parquet")
-    monkeypatch.setattr("songrank.data.tables.frames._SLICE_BYTES", 8 * 5 * 4)  # four rows
-    monkeypatch.setattr("songrank.data.search.feature_store.CHUNK_BYTES", 1)  # one list
+    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 8 * 5 * 4)  # four rows
+    monkeypatch.setattr("songrank.data.preparation.feature_store.CHUNK_BYTES", 1)  # one list
     for words in ([], ["--sorted"]):
         done = songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.parquet", "--overwrite", *words)
         assert done.returncode == 0, done.stderr
@@ -247,7 +247,7 @@ def test_a_model_for_another_task_names_its_command(songrank, named, tmp_path):
     assert "holds a model for search, not for labelling; use `songrank rank`" in done.stderr
 
 
-@pytest.mark.parametrize("call", ["polars.DataFrame.write_parquet", "songrank.data.storage.ScratchArray.append"])
+@pytest.mark.parametrize("call", ["polars.DataFrame.write_parquet", "songrank.io.storage.ScratchArray.append"])
 def test_a_disk_that_is_full_is_one_line(songrank, named, tmp_path, monkeypatch, call):
     def full(*_, **__):
         raise OSError(28, "No space left on device")

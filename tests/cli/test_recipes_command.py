@@ -7,8 +7,8 @@ import yaml
 
 from songrank.cli import demo as demonstration
 from songrank.losses.registry import LOSSES
-from songrank.training import recipe_files
-from songrank.training.recipe_files import load_recipe, shipped_recipes
+from songrank.training.config import recipe_files
+from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 
 DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 mq2007-agg eurlex-4k
 wiki10-31k eurlex-4k-text wiki10-31k-text demo recommendation movielens-1m-sequences sequences histories search

@@ -12,9 +12,9 @@ import torch
 
 from songrank import models
 from songrank.data import prepare
-from songrank.inference import open_model
-from songrank.inference.items import recommend
-from songrank.inference.trained_on import model_sizes, write_model
+from songrank.serving import open_model
+from songrank.serving.items import recommend
+from songrank.serving.trained_on import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 TITLES = [f'Film {number}, "The" — été' if number % 3 else f"Film {number}" for number in range(30)]
@@ -178,11 +178,11 @@ def test_a_table_that_is_there_is_kept_unless_given_up(songrank, model, tmp_path
     ("error", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143), (OSError(28, "No space"), 2)]
 )
 def test_whatever_stops_it_leaves_what_was_there(songrank, model, tmp_path, monkeypatch, suffix, error, code):
-    writer = importlib.import_module("songrank.inference.output_tables").TableWriter
+    writer = importlib.import_module("songrank.io.tables.table_writer").TableWriter
     place, write = tmp_path / f"best{suffix}", writer.write
     place.write_text("what was there")
-    monkeypatch.setattr(importlib.import_module("songrank.inference.items"), "_SCORES", {"cpu": 1})
-    monkeypatch.setattr("songrank.inference.output_tables._PART_ROWS", 5)
+    monkeypatch.setattr(importlib.import_module("songrank.serving.items"), "_SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 5)
 
     def stop(self, rows):
         if self.rows > 50:
@@ -210,8 +210,8 @@ def test_what_a_killed_process_left_is_cleared_up(songrank, model, tmp_path):
 
 
 def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("songrank.inference.items"), "_SCORES", {"cpu": 1})
-    monkeypatch.setattr("songrank.inference.output_tables._PART_ROWS", 7)
+    monkeypatch.setattr(importlib.import_module("songrank.serving.items"), "_SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 7)
     assert songrank("recommend", model, "-o", tmp_path / "best.parquet").returncode == 0
     assert pl.read_parquet(tmp_path / "best.parquet").rows() == by_library(model, USERS, 10)
 

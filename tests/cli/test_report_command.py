@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from songrank.cli.report import report as command
-from songrank.errors import UserError
-from tests.report.small_runs import train
+from songrank.core.errors import UserError
+from tests.analysis.report.small_runs import train
 
 
 @pytest.fixture(scope="module")

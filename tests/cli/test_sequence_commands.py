@@ -7,7 +7,7 @@ import shutil
 import polars as pl
 import pytest
 
-from songrank.inference import open_model, recommend
+from songrank.serving import open_model, recommend
 
 ITEMS = 12
 SMALL = ["model.dim=16", "model.blocks=1", "model.length=5", "batch.queries=16", "warm_up.learning_rate=0.01"]

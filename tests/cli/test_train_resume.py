@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from songrank.data.errors import DataError
-from songrank.data.files import alone
+from songrank.core.errors import DataError
+from songrank.io.files import alone
 from songrank.training import Run, load_recipe
-from songrank.training.loop import Trainer
 from songrank.training.run_directory import RunDirectory
+from songrank.training.trainer.loop import Trainer
 from tests.cli.outcomes import same_weights
 
 

@@ -20,11 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from songrank import Slate
+from songrank.core.errors import UserError
+from songrank.core.gains import weighted_labels
 from songrank.data import prepare
-from songrank.errors import UserError
+from songrank.data.adapters.sample_weights import WEIGHTED_LOSSES
 from songrank.estimators import DocumentRanker
-from songrank.estimators.weights import WEIGHTED_LOSSES
-from songrank.functional.gains import weighted_labels
 from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
 from tests.estimators.small_documents import GROUP, NAMES, PREPARED, QID, SMALL, X, Y, documents, ranker, weights_of

@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from songrank.estimators import NotFittedError
 from tests.estimators.small_documents import GROUP, QID, X, Y, ranker
 

@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from songrank.core.errors import UserError
 from songrank.data import prepare
-from songrank.errors import UserError
 from songrank.estimators import LabelRanker, NotFittedError
 from songrank.training import Run, load_recipe
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from songrank.estimators import DocumentRanker, LabelRanker, Recommender
 from songrank.estimators.base import NotFittedError
 

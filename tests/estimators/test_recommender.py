@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
+from songrank.core.errors import UserError
 from songrank.data import prepare
-from songrank.errors import UserError
 from songrank.training import Run, load_recipe
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 

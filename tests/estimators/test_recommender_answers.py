@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 
 

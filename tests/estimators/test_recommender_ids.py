@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from tests.estimators.small_recommender import NAMES, clicks, small
 
 

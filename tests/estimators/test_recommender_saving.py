@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from songrank.data.files import alone
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from songrank.estimators import Recommender
+from songrank.io.files import alone
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 
 

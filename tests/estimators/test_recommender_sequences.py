@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 import torch
 
+from songrank.core.errors import UserError
 from songrank.data import prepare
-from songrank.errors import UserError
 from songrank.estimators import Recommender, recommender
 from songrank.training import Run, load_recipe
 from tests.estimators.small_recommender import small as ids_model

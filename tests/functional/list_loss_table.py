@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from tests.functional import oracles
 
 from songrank import functional as F
+from tests.functional import oracles
 
 GUMBEL_SAMPLES = 3
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.functional import oracles
 
 from songrank import functional as F
+from tests.functional import oracles
 
 few = settings(derandomize=True, max_examples=60, deadline=None)
 QUALIFYING = [

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from tests.functional import oracles
-from tests.functional.list_loss_table import LOSSES, batch, value_and_gradient
 
 from songrank import functional as F
+from tests.functional import oracles
+from tests.functional.list_loss_table import LOSSES, batch, value_and_gradient
 
 
 def test_neural_sort_gives_rows_that_sum_to_one_and_nothing_to_padding():

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from tests.functional import oracles
-from tests.functional.list_loss_table import LOSSES, batch, every_loss, expected, noise_like, value_and_gradient
 
 from songrank import functional as F
+from tests.functional import oracles
+from tests.functional.list_loss_table import LOSSES, batch, every_loss, expected, noise_like, value_and_gradient
 
 
 @every_loss

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from tests.functional.list_loss_table import LOSSES, batch, expected, noise_like, value_and_gradient
 
 from songrank.functional import lists
 from songrank.functional.pairwise import _label_aware_ranks
+from tests.functional.list_loss_table import LOSSES, batch, expected, noise_like, value_and_gradient
 
 BY_COLUMN = [
     loss for loss in LOSSES if loss.name.split("-")[0] in ("ranknet", "lambdarank", "approx", "gumbel", "softmax")

@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.functional import oracles
 
 from songrank import functional as F
+from tests.functional import oracles
 
 FUNCTIONS = {
     "squared_hinge": F.squared_hinge,

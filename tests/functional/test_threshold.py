@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from tests.functional import oracles
 
 from songrank import functional as F
+from tests.functional import oracles
 
 SCORES = [
     [0.31, -0.42, 1.27, 0.08, 2.13, -1.36],

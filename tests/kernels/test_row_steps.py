@@ -8,8 +8,8 @@ pytest.importorskip("triton", reason="kernels need Triton")
 
 from songrank import kernels
 from songrank.kernels import row_steps
-from songrank.training import row_adam
-from songrank.training.row_adam import RowAdam
+from songrank.training.optim import row_adam
+from songrank.training.optim.row_adam import RowAdam
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BETAS, LIMIT = (0.9, 0.999), 198

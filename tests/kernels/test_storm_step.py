@@ -8,7 +8,7 @@ pytest.importorskip("triton", reason="kernels need Triton")
 
 from songrank import kernels
 from songrank.losses.schedules import Schedule
-from songrank.training.storm import Storm
+from songrank.training.optim.storm import Storm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -9,7 +9,7 @@ from songrank import SONG
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
 from songrank.losses.schedules import Schedule
-from songrank.training.storm import Storm
+from songrank.training.optim.storm import Storm
 from tests.losses.faster_loops import BATCH, QUERIES, FasterOracle
 from tests.slates import sampled_slate
 

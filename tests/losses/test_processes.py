@@ -9,7 +9,7 @@ import torch
 
 from songrank import SlateSampler
 from songrank.losses import FasterKSONG, FasterSONG, GumbelApproxNDCG
-from songrank.memory import merge_states
+from songrank.losses.memory import merge_states
 from tests.losses import train_part
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.metrics.oracle import AVERAGEABLE, METRICS, oracle
 
 from songrank import metrics
 from songrank.functional.ranks import TIES
+from tests.metrics.oracle import AVERAGEABLE, METRICS, oracle
 
 FUNCTIONS = {
     "dcg": metrics.dcg,

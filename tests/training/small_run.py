@@ -9,9 +9,9 @@ import torch
 from songrank import SONG, ListwiseCE, SlateSampler, models
 from songrank.data import open_dataset
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.feeds import make_feed
-from songrank.training.loop import Trainer
-from songrank.training.stages import Stage
+from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.loop import Trainer
+from songrank.training.trainer.stages import Stage
 
 
 def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.state_tree import flatten, random_state, set_random_state, unflatten
 

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from songrank import SlateSampler, models
+from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
-from songrank.errors import UserError
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
 from songrank.losses.schedules import Schedule
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.feeds import make_feed
-from songrank.training.loop import Trainer
-from songrank.training.recipe import Recipe
-from songrank.training.stages import Stage
+from songrank.training.config.recipe import Recipe
+from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.loop import Trainer
+from songrank.training.trainer.stages import Stage
 
 
 @pytest.fixture(scope="module")

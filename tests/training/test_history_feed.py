@@ -10,11 +10,11 @@ from songrank.data import open_dataset, prepare
 from songrank.losses import SoftmaxCE
 from songrank.models import SequenceModel
 from songrank.sampling import SequenceSampler
-from songrank.training import feeds
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.feeds import make_feed
-from songrank.training.loop import Trainer
-from songrank.training.stages import Stage
+from songrank.training.trainer import batch_adapters as feeds
+from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.loop import Trainer
+from songrank.training.trainer.stages import Stage
 
 LENGTH = 6
 

@@ -12,9 +12,9 @@ from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import HistoryModel
 from songrank.training.build import make_trainer
-from songrank.training.feeds import make_feed
-from songrank.training.recipe_files import load_recipe
+from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run, evaluate_run
+from songrank.training.trainer.batch_adapters import make_feed
 
 ITEMS, KINDS = 30, 3
 SMALL = ["model.dim=8", "batch.queries=16", "batch.relevant=3", "batch.irrelevant=10", "device=cpu"]

@@ -11,19 +11,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
-from songrank.errors import UserError
 from songrank.losses.registry import LOSSES
 from songrank.models import SequenceModel
 from songrank.training import build
 from songrank.training.build import make_trainer
-from songrank.training.carry_over import Past
-from songrank.training.feeds import make_feed
-from songrank.training.loop import Trainer
-from songrank.training.recipe import YOUNGER, Recipe
-from songrank.training.recipe_files import load_recipe
+from songrank.training.config.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run, evaluate_run
 from songrank.training.run_directory import fingerprint
+from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.loop import Trainer
+from songrank.training.warm_start import Past
 
 MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
 ITEMS = 15
@@ -150,7 +150,7 @@ def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
 @pytest.mark.parametrize("following", [1, 3])
 def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
-    compare_memory = pytest.importorskip("songrank.report.remembered").compare_memory
+    compare_memory = pytest.importorskip("songrank.analysis.report.remembered").compare_memory
     still = {"epochs": 1, "learning_rate": 1e-30, "optimiser": "sgd"}
     told = recipe(
         data,

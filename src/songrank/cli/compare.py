@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from songrank.data.errors import DataError
-from songrank.data.files import plain
+from songrank.analysis.finished_runs import Method, group_runs, read_run
+from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
+from songrank.core.errors import DataError
+from songrank.io.files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
-from songrank.training.finished_runs import Method, group_runs, read_run
-from songrank.training.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 
 if TYPE_CHECKING:
-    from songrank.yardsticks.beside_runs import YardstickMethod
+    from songrank.analysis.baseline_methods import YardstickMethod
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
@@ -51,10 +51,10 @@ def compare(
     A yardstick is a recommender without a deep model, fitted here and now to the runs' data, its options chosen on
     validation, so that you see whether the deep model pays.
     """
+    from songrank.analysis.baseline_methods import yardstick_methods
+    from songrank.baselines.evaluate import check_yardstick
     from songrank.cli.progress import progress_bar
     from songrank.cli.run_folders import runs_to_compare
-    from songrank.yardsticks.beside_runs import yardstick_methods
-    from songrank.yardsticks.evaluate import check_yardstick
 
     if as_json and markdown:
         raise DataError("both --json and --markdown were given", "choose one")
@@ -79,7 +79,7 @@ def compare(
 
 
 def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
-    from songrank.yardsticks.beside_runs import YardstickMethod
+    from songrank.analysis.baseline_methods import YardstickMethod
 
     queries, empty, folds = _sizes(result)
     return {
@@ -166,7 +166,7 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
 
 
 def _yardsticks(result: MethodComparison) -> "list[YardstickMethod]":
-    from songrank.yardsticks.beside_runs import YardstickMethod
+    from songrank.analysis.baseline_methods import YardstickMethod
 
     return [method for method in result.methods if isinstance(method, YardstickMethod)]
 

@@ -8,8 +8,8 @@ import typer
 
 from songrank.cli.kind_options import KindCommand
 from songrank.cli.progress import progress_bar
+from songrank.core.errors import DataError
 from songrank.data.dataset import Dataset, open_dataset
-from songrank.data.errors import DataError
 from songrank.data.prepare import prepare as prepare_dataset
 from songrank.data.registry import KINDS, Kind, find_kind
 
@@ -76,7 +76,7 @@ def download(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Fetch a data set that may be fetched; an interrupted transfer is resumed by the same command."""
-    from songrank.data.download.download import download as fetch
+    from songrank.data.download import download as fetch
 
     with progress_bar(quiet) as report:
         file = fetch(name, output, progress=report)

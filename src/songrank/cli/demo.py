@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from songrank.training.finished_runs import FinishedRun
+    from songrank.analysis.finished_runs import FinishedRun
 
 LOSSES = {"song": "SONG", "softmax": "cross-entropy", "lambdarank": "LambdaRank"}
 
@@ -21,11 +21,11 @@ def demo(
     with SONG, with cross-entropy and with LambdaRank; then each ranks all items that a user has not seen, and the
     held-out item's place is scored by NDCG. Run it again and it goes on where it was stopped.
     """
+    from songrank.analysis.finished_runs import read_run
     from songrank.cli.compare import compare
     from songrank.cli.training_view import TrainingView
     from songrank.data import prepare
-    from songrank.training.finished_runs import read_run
-    from songrank.training.recipe_files import load_recipe
+    from songrank.training.config.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 

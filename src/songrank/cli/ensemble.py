@@ -23,10 +23,10 @@ def ensemble(
     It costs as much to use as all of them together. The folder is a run: evaluate, compare, report, recommend, rank,
     label and export take it like any other. It is evaluated on the splits that all of the runs were evaluated on.
     """
+    from songrank.analysis.ensemble import make_ensemble
+    from songrank.analysis.finished_runs import find_runs
     from songrank.cli.training_view import print_results
-    from songrank.data.files import plain
-    from songrank.training.ensemble import make_ensemble
-    from songrank.training.finished_runs import find_runs
+    from songrank.io.files import plain
 
     named = {run.resolve() for run in runs}
     members = [run for run in find_runs(runs) if run.resolve() in named or run.resolve() != output.resolve()]

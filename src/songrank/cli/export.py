@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 
 _TAKES = {
     "ids": "query int64 [B]",
@@ -37,9 +37,9 @@ def export(
 
         songrank export runs/movielens-1m-song-0 -o model.onnx
     """
-    from songrank.inference.export import SUFFIXES, TOLERANCE, export_model
-    from songrank.inference.model_folder import open_model
-    from songrank.inference.output_tables import check_output
+    from songrank.io.tables.table_writer import check_output
+    from songrank.serving.export import SUFFIXES, TOLERANCE, export_model
+    from songrank.serving.model_folder import open_model
 
     if format is not None and format not in SUFFIXES:
         raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")

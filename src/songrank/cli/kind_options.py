@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from songrank.data.errors import DataError
+from songrank.core.errors import DataError
 from songrank.data.registry import KINDS
 
 _PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from songrank.data.source import Job, Source
-    from songrank.inference.model_folder import ModelFolder
+    from songrank.io.source import Job, Source
+    from songrank.serving.model_folder import ModelFolder
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -44,12 +44,12 @@ def label(
     import polars as pl
 
     from songrank.cli.progress import progress_bar
-    from songrank.data.source import Job
-    from songrank.inference.labels import label as best_labels
-    from songrank.inference.model_folder import open_model
-    from songrank.inference.output_tables import check_output, table_writer
-    from songrank.inference.tables import id_column
-    from songrank.training.build import choose_device
+    from songrank.core.devices import choose_device
+    from songrank.io.source import Job
+    from songrank.io.tables.input_table import id_column
+    from songrank.io.tables.table_writer import check_output, table_writer
+    from songrank.serving.labels import label as best_labels
+    from songrank.serving.model_folder import open_model
 
     check_output(output, overwrite=overwrite)
     folder = open_model(run, choose_device(device))
@@ -78,8 +78,8 @@ def label(
 
 def _read(folder: "ModelFolder", path: Path, text_column: str | None, job: "Job") -> Iterator[_Rows]:
     """Rows of a file of the kind that the model can read."""
-    from songrank.data.errors import DataError
-    from songrank.data.source import Source
+    from songrank.core.errors import DataError
+    from songrank.io.source import Source
 
     source = Source(path)
     ending = Path(source.file_name).suffix.lower()
@@ -102,9 +102,8 @@ def _read(folder: "ModelFolder", path: Path, text_column: str | None, job: "Job"
 
 
 def _json(source: "Source", job: "Job") -> Iterator[_Rows]:
-    from songrank.data.errors import DataError
-    from songrank.data.labelling.json_texts import json_lines
-    from songrank.errors import shown
+    from songrank.core.errors import DataError, shown
+    from songrank.data.parsers.json_texts import json_lines
 
     kind: type | None = None
     rows = 0
@@ -123,7 +122,7 @@ def _json(source: "Source", job: "Job") -> Iterator[_Rows]:
 
 
 def _lines(source: "Source", job: "Job") -> Iterator[_Rows]:
-    from songrank.data.source import check_utf8
+    from songrank.io.source import check_utf8
 
     for block in source.blocks(job):
         check_utf8(block)
@@ -133,10 +132,10 @@ def _lines(source: "Source", job: "Job") -> Iterator[_Rows]:
 def _table(path: Path, text_column: str | None, job: "Job") -> Iterator[_Rows]:
     import polars as pl
 
-    from songrank.data.source import Job
-    from songrank.data.tables.columns import ID_EXPECTED, read_ids
-    from songrank.data.tables.frames import find_column, need_column
-    from songrank.inference.tables import InputTable, are_whole
+    from songrank.io.source import Job
+    from songrank.io.tables.columns import ID_EXPECTED, read_ids
+    from songrank.io.tables.frames import find_column, need_column
+    from songrank.io.tables.input_table import InputTable, are_whole
 
     table = InputTable(path, job)
     name = need_column(text_column or "auto", ("text",), table.columns, "text", table.name)
@@ -168,12 +167,12 @@ def _bags(folder: "ModelFolder", source: "Source", job: "Job") -> Iterator[_Rows
     """Bags of words as dense rows, so many at a time as the model takes at once."""
     import numpy as np
 
-    from songrank.data.errors import DataError
-    from songrank.data.labelling.bag_of_words import Header, parse_bags, parse_header
-    from songrank.data.labelling.rows import MAX_LABELS
-    from songrank.data.labelling.xmc import first_rows
-    from songrank.data.source import Block
-    from songrank.inference.labels import rows_at_once
+    from songrank.core.errors import DataError
+    from songrank.data.parsers.bag_of_words import Header, parse_bags, parse_header
+    from songrank.data.preparation.labelled_queries import MAX_LABELS
+    from songrank.data.readers.xmc import first_rows
+    from songrank.io.source import Block
+    from songrank.serving.labels import rows_at_once
 
     said: Header | None = None
     width, done, step = int(folder.info["features"]["count"]), 0, rows_at_once(folder)

@@ -17,15 +17,15 @@ from songrank.cli.ensemble import ensemble
 from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
 from songrank.cli.label import label
-from songrank.cli.paper import paper
 from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
 from songrank.cli.report import report
 from songrank.cli.train import train
 from songrank.cli.tune import tune
-from songrank.errors import UserError
-from songrank.training.freed_memory import keep_freed_memory
+from songrank.core.allocator import keep_freed_memory
+from songrank.core.errors import UserError
+from songrank_paper.command import paper
 
 _INTERRUPTED = 130
 

@@ -9,9 +9,9 @@ import typer
 if TYPE_CHECKING:
     import polars as pl
 
-    from songrank.data.source import Job
-    from songrank.inference.model_folder import ModelFolder
-    from songrank.inference.output_tables import TableWriter
+    from songrank.io.source import Job
+    from songrank.io.tables.table_writer import TableWriter
+    from songrank.serving.model_folder import ModelFolder
 
 _TABLES = (".parquet", ".csv", ".tsv")
 _READ_ROWS = 2**18
@@ -37,10 +37,10 @@ def rank(
         songrank rank runs/mq2008-song-0 new.txt -o ranked.csv --sorted
     """
     from songrank.cli.progress import progress_bar
-    from songrank.data.source import Job
-    from songrank.inference.model_folder import open_model
-    from songrank.inference.output_tables import check_output, table_writer, writing
-    from songrank.training.build import choose_device
+    from songrank.core.devices import choose_device
+    from songrank.io.source import Job
+    from songrank.io.tables.table_writer import check_output, table_writer, writing
+    from songrank.serving.model_folder import open_model
 
     check_output(output, overwrite=overwrite)
     folder = open_model(run, choose_device(device))
@@ -68,9 +68,9 @@ class _Documents:
     """
 
     def __init__(self, folder: "ModelFolder", writer: "TableWriter", query_column: str | None) -> None:
-        from songrank.data.search.feature_store import FeatureStore
-        from songrank.data.tables.encoding import IdColumn
-        from songrank.inference.documents import num_raw_features
+        from songrank.data.preparation.feature_store import FeatureStore
+        from songrank.io.tables.encoding import IdColumn
+        from songrank.serving.documents import num_raw_features
 
         self.folder, self.writer, self.query_column = folder, writer, query_column
         self.width = num_raw_features(folder)
@@ -81,8 +81,8 @@ class _Documents:
 
     def read(self, path: Path, job: "Job") -> None:
         """Take in a file of the kind that the model was trained on."""
-        from songrank.data.errors import DataError
-        from songrank.data.source import Source
+        from songrank.core.errors import DataError
+        from songrank.io.source import Source
 
         names = self.folder.info["features"].get("names")
         if names is not None:
@@ -96,11 +96,11 @@ class _Documents:
     def _read_table(self, path: Path, names: list[str], job: "Job") -> None:
         import numpy as np
 
-        from songrank.data.errors import DataError
-        from songrank.data.search.feature_table import QUERY_NAMES
-        from songrank.data.tables.columns import ID_EXPECTED, read_features, read_ids
-        from songrank.data.tables.frames import need_column
-        from songrank.inference.tables import InputTable
+        from songrank.core.errors import DataError
+        from songrank.data.readers.feature_table import QUERY_NAMES
+        from songrank.io.tables.columns import ID_EXPECTED, read_features, read_ids
+        from songrank.io.tables.frames import need_column
+        from songrank.io.tables.input_table import InputTable
 
         table = InputTable(path, job)
         missing = [name for name in names if name not in table.columns]
@@ -132,9 +132,9 @@ class _Documents:
     def _read_letor(self, path: Path, job: "Job") -> None:
         import polars as pl
 
-        from songrank.data.errors import DataError
-        from songrank.data.source import Source
-        from songrank.data.svmlight import parse_rows
+        from songrank.core.errors import DataError
+        from songrank.data.parsers.svmlight import parse_rows
+        from songrank.io.source import Source
 
         first = int(self.folder.info["features"].get("first_index", 1))
         last = first + self.width - 1
@@ -156,9 +156,9 @@ class _Documents:
         """Score whole lists, some at a time, and rank within each."""
         import numpy as np
 
-        from songrank.data.search.feature_store import CHUNK_BYTES
-        from songrank.inference.documents import score_documents
-        from songrank.inference.tables import id_column
+        from songrank.data.preparation.feature_store import CHUNK_BYTES
+        from songrank.io.tables.input_table import id_column
+        from songrank.serving.documents import score_documents
 
         self._number, ids = self._query.finish()
         self._ids, self.num_queries = id_column(ids), len(ids)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 
 
 def recipes(name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None) -> None:
@@ -15,7 +15,7 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Print this recipe."
     from rich.console import Console
     from rich.table import Table
 
-    from songrank.training.recipe_files import read_yaml, shipped_recipes
+    from songrank.training.config.recipe_files import read_yaml, shipped_recipes
 
     shipped = shipped_recipes()
     if name is None:

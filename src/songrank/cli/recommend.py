@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from songrank.errors import UserError
+from songrank.core.errors import UserError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from songrank.data.ids import Ids
-    from songrank.data.source import Job
-    from songrank.inference.histories import ItemLists
-    from songrank.inference.items import Recommendations
-    from songrank.inference.model_folder import ModelFolder
+    from songrank.core.ids import Ids
+    from songrank.io.source import Job
+    from songrank.serving.histories import ItemLists
+    from songrank.serving.items import Recommendations
+    from songrank.serving.model_folder import ModelFolder
 
 _GOT = {"popular": "got the most popular items", "none": "got nothing"}
 
@@ -53,13 +53,13 @@ def recommend(
         songrank recommend runs/sequences-song-0 --histories todays-clicks.csv -o best.csv
     """
     from songrank.cli.progress import progress_bar
-    from songrank.data.source import Job
-    from songrank.inference.items import FALLBACKS, recommend_after
-    from songrank.inference.items import recommend as best_items
-    from songrank.inference.model_folder import column_names, open_model
-    from songrank.inference.output_tables import check_output, table_writer
-    from songrank.inference.tables import id_column
-    from songrank.training.build import choose_device
+    from songrank.core.devices import choose_device
+    from songrank.io.source import Job
+    from songrank.io.tables.input_table import id_column
+    from songrank.io.tables.table_writer import check_output, table_writer
+    from songrank.serving.items import FALLBACKS, recommend_after
+    from songrank.serving.items import recommend as best_items
+    from songrank.serving.model_folder import column_names, open_model
 
     if fallback not in FALLBACKS:
         raise UserError(f"fallback is {fallback!r}; expected one of {', '.join(FALLBACKS)}")
@@ -109,8 +109,8 @@ def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job")
     """What the column of users is called, and whom it holds: whole numbers only if the model's users are such too."""
     import polars as pl
 
-    from songrank.data.recommendation.interactions import USER_NAMES
-    from songrank.inference.tables import id_column, read_id_column
+    from songrank.data.readers.interactions import USER_NAMES
+    from songrank.io.tables.input_table import id_column, read_id_column
 
     if users == "all":
         if column is not None:
@@ -125,12 +125,12 @@ def _histories(
     file: Path, given: tuple[str | None, str | None, str | None], folder: "ModelFolder", job: "Job"
 ) -> tuple[str, "pl.Series", tuple["ItemLists", "ItemLists"]]:
     """What the column of users is called, whom it holds, and what each of them turned to, and met."""
-    from songrank.data.errors import DataError
-    from songrank.data.recommendation.interactions import Collector, Names
-    from songrank.data.recommendation.options import ColumnOptions
-    from songrank.inference.histories import table_histories
-    from songrank.inference.items import need_histories
-    from songrank.inference.tables import InputTable, id_column
+    from songrank.core.errors import DataError
+    from songrank.data.preparation.interaction_options import ColumnOptions
+    from songrank.data.readers.interactions import Collector, Names
+    from songrank.io.tables.input_table import InputTable, id_column
+    from songrank.serving.histories import table_histories
+    from songrank.serving.items import need_histories
 
     need_histories(folder)
     assert folder.item_ids is not None
@@ -161,8 +161,8 @@ def _histories(
 
 def _items(file: Path, called: str, known: "Ids", job: "Job", *, needed: bool) -> "pl.Series":
     """The items of a file; some that the model does not know are warned of, all are an error where one is needed."""
-    from songrank.data.recommendation.interactions import ITEM_NAMES
-    from songrank.inference.tables import read_id_column
+    from songrank.data.readers.interactions import ITEM_NAMES
+    from songrank.io.tables.input_table import read_id_column
 
     names, fix = (_plain(called), *ITEM_NAMES), f"expected one column, or one called {called}"
     ids = read_id_column(file, None, names, "item", fix, known, job)[1]

@@ -29,8 +29,8 @@ def report(
     `songrank compare`. What cannot be shown, because data
     or checkpoints are gone, says so on the page.
     """
+    from songrank.analysis.report import write_report
     from songrank.cli.run_folders import runs_to_compare
-    from songrank.report import write_report
 
     found = runs_to_compare(runs)
     place = write_report(found, output, data=data, baseline=baseline, split=split, device=device, overwrite=overwrite)

@@ -13,7 +13,7 @@ import typer
 from songrank.cli.signals import stoppable
 
 if TYPE_CHECKING:
-    from songrank.training.tuning import Study, Trial
+    from songrank.analysis.tuning import Study, Trial
 
 _SHOWN = 5
 
@@ -60,8 +60,8 @@ def tune(
     Exit code 0: done; 1: all trials failed; 2: something that was given is
     wrong; 130, 143: stopped, to be gone on with.
     """
-    from songrank.training.loop import DivergedError
-    from songrank.training.tuning import Study
+    from songrank.analysis.tuning import Study
+    from songrank.training.trainer.loop import DivergedError
 
     view = _View(trials, quiet=quiet, as_json=as_json)
     more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn}

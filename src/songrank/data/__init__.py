@@ -1,8 +1,8 @@
 """Files and tables to prepared data sets: folders that memory-map, open in a blink and never surprise."""
 
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
 from songrank.data.dataset import CatalogueSplit, Dataset, ListSplit, SparseRows, open_dataset
-from songrank.data.errors import DataError
-from songrank.data.ids import Ids
 from songrank.data.prepare import prepare
 
 __all__ = [

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
-from songrank.data.errors import DataError
-from songrank.data.ids import Ids
-from songrank.data.source import Job
 from songrank.data.statistics import statistics
-from songrank.data.storage import Array, Pieces, write_arrays, write_json
+from songrank.io.source import Job
+from songrank.io.storage import Array, Pieces, write_arrays, write_json
 
 _MAX_SOURCES = 64
 COLUMNS = {

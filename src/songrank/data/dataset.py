@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, fail
-from songrank.data.errors import DataError
-from songrank.data.ids import Ids
-from songrank.data.storage import read_arrays, read_json
-from songrank.relevance import Relevance
+from songrank.core.checks import check_choice, fail
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.core.relevance import Relevance
+from songrank.io.storage import read_arrays, read_json
 
 FORMAT = "songrank-dataset"
 VERSION = 1
@@ -352,6 +352,6 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 
     >>> open_dataset("nowhere")
     Traceback (most recent call last):
-    songrank.data.errors.DataError: nowhere/dataset.json: is missing; expected a folder made by `songrank data prepare`
+    songrank.core.errors.DataError: nowhere/dataset.json: is missing; expected a folder made by `songrank data prepare`
     """
     return Dataset(path)

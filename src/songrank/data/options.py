@@ -4,8 +4,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from songrank.data.errors import DataError
-from songrank.errors import expected, shown
+from songrank.core.errors import DataError, expected, shown
 
 RANDOM_VALIDATION = 0.1  # the part for validation where rows are divided at random and nothing is said
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from songrank.core.errors import DataError
 from songrank.data.content import write_content
 from songrank.data.dataset import Dataset, open_dataset
-from songrank.data.errors import DataError
 from songrank.data.registry import find_kind
-from songrank.data.source import Job, Progress
-from songrank.data.storage import staged_directory
+from songrank.io.source import Job, Progress
+from songrank.io.storage import staged_directory
 
 
 def prepare(

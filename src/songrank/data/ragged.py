@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from songrank.data.storage import Array, Pieces, ScratchArray
+from songrank.io.storage import Array, Pieces, ScratchArray
 
 _PIECE_ENTRIES = 1 << 20
 

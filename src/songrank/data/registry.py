@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from songrank.data.errors import DataError
+from songrank.core.errors import DataError
 
 if TYPE_CHECKING:
     from songrank.data.content import Content
     from songrank.data.options import Options
-    from songrank.data.source import Job
+    from songrank.io.source import Job
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more:
         "recommendation",
         f"MovieLens {size}: every rating is a pair, each user's last two are held out",
         f"ml-{size.lower()}.zip, its folder, or {file}",
-        f"recommendation.movielens:{reader}",
-        "recommendation.options:RatingOptions",
+        f"readers.movielens:{reader}",
+        "preparation.interaction_options:RatingOptions",
         {"paper": {}, "raw": _SPLIT_OFF},
         "paper",
         download=Download(f"{_GROUPLENS}ml-{size.lower()}.zip", md5=md5, size=length),
@@ -110,7 +110,7 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more:
 def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
     presets = {"raw": {}, "paper": {**_PAPER_LTR, "truncate": list_size or 100}}
     default = "paper" if list_size is not None else "raw"
-    reader, options = "search.letor:letor", "search.letor:LetorOptions"
+    reader, options = "readers.letor:letor", "readers.letor:LetorOptions"
     return Kind(name, "search", title, wants, reader, options, presets, default, **more)
 
 
@@ -151,8 +151,8 @@ KINDS = {
             "recommendation",
             "Netflix Prize: users with at least 100 ratings, each user's last two held out",
             "a folder or archive with combined_data_*.txt or mv_*.txt",
-            "recommendation.netflix:netflix",
-            "recommendation.options:RatingOptions",
+            "readers.netflix:netflix",
+            "preparation.interaction_options:RatingOptions",
             {"paper": {"min_interactions": 100}, "raw": _SPLIT_OFF},
             "paper",
             published=(_PAPER_NETFLIX,),
@@ -163,8 +163,8 @@ KINDS = {
             "recommendation",
             "A table of interactions with named columns and ids of any type",
             "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "recommendation.interactions:interactions",
-            "recommendation.options:ColumnOptions",
+            "readers.interactions:interactions",
+            "preparation.interaction_options:ColumnOptions",
             {"paper": {}, "raw": _SPLIT_OFF},
             "paper",
             reads_tables=True,
@@ -174,8 +174,8 @@ KINDS = {
             "recommendation",
             "One user a line: the user, then items in order of time",
             "a text file, or archive.zip/file",
-            "recommendation.sequences:sequences",
-            "recommendation.options:SequenceOptions",
+            "readers.sequences:sequences",
+            "preparation.interaction_options:SequenceOptions",
             {"paper": {}, "raw": _SPLIT_OFF},
             "paper",
         ),
@@ -208,8 +208,8 @@ KINDS = {
             "search",
             "A table of documents with a query column, a label column and features",
             "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "search.feature_table:feature_table",
-            "search.feature_table:FeatureTableOptions",
+            "readers.feature_table:feature_table",
+            "readers.feature_table:FeatureTableOptions",
             {"raw": {}, "paper": {**_PAPER_LTR, "truncate": 100}},
             reads_tables=True,
         ),
@@ -218,8 +218,8 @@ KINDS = {
             "labelling",
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
-            "labelling.xmc:xmc",
-            "labelling.feature_rows:FeatureRowOptions",
+            "readers.xmc:xmc",
+            "preparation.sparse_features:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
@@ -228,8 +228,8 @@ KINDS = {
             "labelling",
             "Raw texts and their labels, as lines or JSON lines",
             "a folder or archive with train and test files, or one file of JSON lines",
-            "labelling.text:xmc_text",
-            "labelling.text:TextOptions",
+            "readers.text:xmc_text",
+            "readers.text:TextOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
             reads_tables=True,
@@ -239,8 +239,8 @@ KINDS = {
             "labelling",
             "Features and a column of lists of labels, in a table",
             "a Parquet file or a DataFrame",
-            "labelling.labelled_rows:label_rows",
-            "labelling.labelled_rows:LabelTableOptions",
+            "readers.label_table:label_rows",
+            "readers.label_table:LabelTableOptions",
             reads_tables=True,
         ),
         Kind(
@@ -248,8 +248,8 @@ KINDS = {
             "labelling",
             "Multi-label ARFF as Mulan and MEKA write it",
             "a folder or archive with .arff files and the .xml of labels",
-            "labelling.arff:arff",
-            "labelling.arff:ArffOptions",
+            "readers.arff:arff",
+            "readers.arff:ArffOptions",
         ),
         Kind(
             "synthetic",

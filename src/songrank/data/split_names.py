@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+from songrank.core.errors import DataError
 from songrank.data.dataset import SPLITS
-from songrank.data.errors import DataError
-from songrank.data.source import Source
+from songrank.io.source import Source
 
 _WORDS = {
     "train": "train training trn trainset trainingset",

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from songrank.data.errors import DataError
-from songrank.data.source import Job
-from songrank.data.storage import Array
+from songrank.core.errors import DataError
 from songrank.functional.hashing import derive_key, random_bits
+from songrank.io.source import Job
+from songrank.io.storage import Array
 
 if TYPE_CHECKING:
-    from songrank.data.recommendation.options import RatingOptions
+    from songrank.data.preparation.interaction_options import RatingOptions
 
 _PURPOSE = 0x53504C49
 

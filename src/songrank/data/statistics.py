@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from songrank.data.storage import Array, Pieces
+from songrank.io.storage import Array, Pieces
 
 _MAX_BARS = 32
 _PIECE = 1 << 20

@@ -13,20 +13,19 @@ from typing import Any, ClassVar, Self
 
 import torch
 
+from songrank.analysis.ensemble import make_ensemble
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
-from songrank.data.errors import DataError
-from songrank.data.files import alone, make_folder
-from songrank.errors import UserError, shown
 from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
-from songrank.inference.model_folder import ModelFolder, open_model
+from songrank.io.files import alone, make_folder
 from songrank.metrics import Evaluation
 from songrank.metrics.names import parse_metrics
-from songrank.training.build import choose_device
-from songrank.training.carry_over import Past
-from songrank.training.ensemble import make_ensemble
-from songrank.training.recipe import Recipe
-from songrank.training.recipe_files import load_recipe
+from songrank.serving.model_folder import ModelFolder, open_model
+from songrank.training.config.recipe import Recipe
+from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
+from songrank.training.warm_start import Past
 
 try:
     from sklearn.base import BaseEstimator as _BaseEstimator

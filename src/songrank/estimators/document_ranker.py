@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from songrank.data.errors import DataError
-from songrank.data.storage import Array
+from songrank.core.errors import DataError
+from songrank.data.adapters.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
+from songrank.data.adapters.query_groups import Lists, read_lists
+from songrank.data.adapters.sample_weights import check_weighted_loss, read_weights
 from songrank.estimators.base import RankingEstimator
-from songrank.estimators.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
-from songrank.estimators.features import Features, FittedColumns, read_matrix
-from songrank.estimators.lists import Lists, read_lists
-from songrank.estimators.weights import check_weighted_loss, read_weights
-from songrank.inference.documents import score_documents
+from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_lists
+from songrank.serving.documents import score_documents
 from songrank.training.build import policies
-from songrank.training.loop import validation_name
+from songrank.training.trainer.loop import validation_name
 
 _PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
 _ROWS = 4096  # documents scored at once by a model that looks at each alone

@@ -8,11 +8,11 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from songrank.data.errors import DataError
-from songrank.data.tables.columns import LABEL_EXPECTED, read_column, read_labels
-from songrank.data.tables.frames import TABLE
-from songrank.inference.model_folder import ModelFolder
-from songrank.relevance import Relevance
+from songrank.core.errors import DataError
+from songrank.core.relevance import Relevance
+from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_labels
+from songrank.io.tables.frames import TABLE
+from songrank.serving.model_folder import ModelFolder
 
 
 def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from songrank.data.errors import DataError
-from songrank.data.ids import Ids
-from songrank.data.recommendation.catalogue import Interactions as Log
-from songrank.data.recommendation.interactions import Collector, Names
-from songrank.data.recommendation.options import ColumnOptions
-from songrank.data.tables.columns import read_ids
-from songrank.data.tables.frames import TABLE, to_polars
-from songrank.estimators.tables import kind_of, read_table
-from songrank.inference.model_folder import ModelFolder
-from songrank.training.carry_over import Past
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.adapters.frames import kind_of, read_table
+from songrank.data.preparation.interaction_log import Interactions as Log
+from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.readers.interactions import Collector, Names
+from songrank.io.tables.columns import read_ids
+from songrank.io.tables.frames import TABLE, to_polars
+from songrank.serving.model_folder import ModelFolder
+from songrank.training.warm_start import Past
 
 COLUMNS = ("user", "item", "label", "time")
 HISTORY = ("user", "item", "time")

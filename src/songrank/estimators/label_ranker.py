@@ -10,17 +10,16 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from songrank.data.errors import DataError
-from songrank.data.labelling.labelled_rows import LabelledRows, sparse_block
-from songrank.data.storage import Array
-from songrank.errors import shown
+from songrank.core.errors import DataError, shown
+from songrank.core.relevance import Relevance
+from songrank.data.adapters.feature_matrix import Features, read_matrix
+from songrank.data.adapters.frames import kind_of, write_table
+from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
+from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
-from songrank.estimators.features import Features, read_matrix
-from songrank.estimators.labels import read_known_labels, read_label_sets
-from songrank.estimators.tables import kind_of, write_table
-from songrank.inference.labels import label, score_labels
+from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.relevance import Relevance
+from songrank.serving.labels import label, score_labels
 from songrank.training.build import policies
 
 _TOLD = "ranker.json"

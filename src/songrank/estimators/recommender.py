@@ -10,10 +10,10 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from songrank.data.errors import DataError
-from songrank.data.recommendation.options import ColumnOptions
-from songrank.data.storage import Array
-from songrank.errors import UserError
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError
+from songrank.data.adapters.frames import kind_of, read_table, write_table
+from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_labels, held_out_relevance
 from songrank.estimators.interactions import (
@@ -24,9 +24,10 @@ from songrank.estimators.interactions import (
     read_interactions,
     unpack,
 )
-from songrank.estimators.tables import kind_of, read_table, write_table
-from songrank.inference.histories import table_histories
-from songrank.inference.items import (
+from songrank.io.storage import Array
+from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.serving.histories import table_histories
+from songrank.serving.items import (
     Recommendations,
     need_histories,
     queries_at_once,
@@ -34,11 +35,9 @@ from songrank.inference.items import (
     recommend_after,
     score_users,
 )
-from songrank.inference.model_folder import column_names
-from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.training.build import choose_device
-from songrank.training.carry_over import Past
+from songrank.serving.model_folder import column_names
 from songrank.training.run import Run
+from songrank.training.warm_start import Past
 
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
 _ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")

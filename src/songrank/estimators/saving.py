@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from songrank import __version__
-from songrank.data.errors import DataError
-from songrank.data.files import plain, write_whole
-from songrank.data.storage import read_json, staged_directory
-from songrank.errors import UserError, shown
-from songrank.inference.model_folder import ModelFolder, save_model
+from songrank.core.errors import DataError, UserError, shown
+from songrank.io.files import plain, write_whole
+from songrank.io.storage import read_json, staged_directory
+from songrank.serving.model_folder import ModelFolder, save_model
 
 FORMAT, VERSION = "songrank-estimator", 1
 NOT_SAVED = ("callbacks", "folder")

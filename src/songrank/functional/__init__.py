@@ -15,8 +15,8 @@ tensor(1.3133, grad_fn=<DivBackward0>)
 torch.Size([1, 3])
 """
 
+from songrank.core.gains import Gain, dcg, discounts, gains, ideal_dcg
 from songrank.functional.approx_ndcg import approx_ndcg_loss, gumbel_approx_ndcg_loss
-from songrank.functional.gains import Gain, dcg, discounts, gains, ideal_dcg
 from songrank.functional.listwise import listmle_loss, listnet_loss, softmax_loss
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.neural_sort import neural_ndcg_loss, neural_sort, pirank_loss

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from songrank._checks import check_choice, check_same_shape, fail
+from songrank.core.checks import check_choice, check_same_shape, fail
 
 REDUCTIONS = ("mean", "sum", "none")
 _IN_MEMORY = 2**26

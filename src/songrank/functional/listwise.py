@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank._checks import check_same_shape
+from songrank.core.checks import check_same_shape
 from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide, take_items
 from songrank.functional.ranks import group_starts
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from songrank._checks import check_int, check_number
-from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
+from songrank.core.checks import check_int, check_number
+from songrank.core.gains import Gain, discounts, gains, ideal_dcg
 from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
 
 _NOTHING = 1e-18  # a sum whose square would underflow in float32, and with it the gradient of dividing by it

@@ -11,7 +11,7 @@ tensor([1, 2, 3, 4])
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_same_shape
+from songrank.core.checks import check_choice, check_same_shape
 from songrank.functional.lists import pairwise, prepare
 from songrank.functional.surrogates import Surrogate
 

@@ -12,7 +12,7 @@ tensor([0.0000, 0.5000, 1.0000])
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice
+from songrank.core.checks import check_choice
 
 
 def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:

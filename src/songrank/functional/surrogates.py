@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_number
+from songrank.core.checks import check_choice, check_number
 
 SURROGATES = ("squared_hinge", "smooth_hinge", "logistic", "sigmoid")
 

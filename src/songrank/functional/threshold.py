@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, check_number
+from songrank.core.checks import check_choice, check_int, check_number
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def take_steps(
 ) -> None:
     """Bring rows up to ``step``; with ``apply`` the last of these steps has the gradient that waits in the buffer.
 
-    The torch twin is :func:`songrank.training.row_adam.take_steps`.
+    The torch twin is :func:`songrank.training.optim.row_adam.take_steps`.
 
     Args:
         addresses: [T, 5] int64: where each table's weights, two moments, gradients and last steps begin.

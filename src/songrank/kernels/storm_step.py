@@ -65,7 +65,7 @@ def storm_step(
 
     ``schedule`` holds the c, c₀ and a of a :class:`songrank.losses.Schedule`.
 
-    The torch twin is :class:`songrank.training.storm.Storm` itself.
+    The torch twin is :class:`songrank.training.optim.storm.Storm` itself.
     """
     size = weight.numel()
     square = state.get("square")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from songrank._checks import check_number, fail
-from songrank.memory import MemoryTable
-from songrank.slate import Slate
+from songrank.core.checks import check_number, fail
+from songrank.core.slate import Slate
+from songrank.losses.memory import MemoryTable
 
 Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from songrank.core.slate import Slate
 from songrank.losses.base import Rows, list_counts
 from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
 from songrank.losses.ksong import KSONG, _Selection
+from songrank.losses.memory import UNSEEN, MemoryTable, msvr, seen
 from songrank.losses.rank_terms import RankTerms
 from songrank.losses.schedules import Schedule
-from songrank.memory import UNSEEN, MemoryTable, msvr, seen
-from songrank.slate import Slate
 
 
 class FasterKSONG(VarianceReduced, KSONG):

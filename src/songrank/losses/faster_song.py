@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, check_number, check_same_shape, fail
+from songrank.core.checks import check_choice, check_int, check_number, check_same_shape, fail
+from songrank.core.slate import Slate
 from songrank.losses.base import Rows, attach_gradient, list_counts, present_scores
+from songrank.losses.memory import msvr, msvr_beta, seen
 from songrank.losses.rank_terms import RankTerms
 from songrank.losses.schedules import Schedule
 from songrank.losses.song import SONG
-from songrank.memory import msvr, msvr_beta, seen
-from songrank.slate import Slate
 
 MEMORIES = ("msvr", "storm", "moving_average")
 _ROUNDING = 1e-3  # of a guard's floor: what rounding may take away is lifted too, but not counted
@@ -176,7 +176,7 @@ class FasterSONG(VarianceReduced):
     Unless ``lagged`` is False, u_{t−1} is used in both.
 
     ``loss(scores, slate, before=scores_at_previous_weights)`` has G(w_t) for its gradient in ``scores`` and G(w_{t−1})
-    for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.storm.Storm`. With
+    for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
     ``change=directional_derivative_of_scores`` it is MSVR-SP, ∇ĝ(w_t)·(w_t − w_{t−1}) in place of the difference, for
     an ordinary optimiser; no theorem covers that. With neither, u is the plain moving average of :class:`SONG`.
 

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int, check_number
+from songrank.core.checks import check_int, check_number
+from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel, gumbel_approx_ndcg_loss
 from songrank.functional.hashing import derive_key, random_bits, random_uniform
 from songrank.losses.base import ListLoss
-from songrank.slate import Slate
 
 
 class GumbelApproxNDCG(ListLoss):

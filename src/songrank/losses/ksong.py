@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, check_number
+from songrank.core.checks import check_choice, check_int, check_number
+from songrank.core.slate import Slate
 from songrank.functional.selection import select
 from songrank.functional.strata import list_weights
 from songrank.functional.threshold import ThresholdProblem, weighted_threshold
 from songrank.losses.base import Rows, attach_gradient, list_counts, own_weights, present_scores
+from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.rank_terms import RankTerms
 from songrank.losses.song import SONG
-from songrank.memory import MemoryTable, moving_average, seen
-from songrank.slate import Slate
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from songrank.core.slate import Slate
 from songrank.functional import listmle_loss
 from songrank.losses.base import ListLoss
-from songrank.slate import Slate
 
 
 class ListMLE(ListLoss):

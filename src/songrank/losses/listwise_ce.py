@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice
+from songrank.core.checks import check_choice
+from songrank.core.slate import Slate
 from songrank.functional.strata import ESTIMATORS, rival_weights
 from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, own_weights, present_scores, row_shares
-from songrank.memory import MemoryTable, log_moving_average
-from songrank.slate import Slate
+from songrank.losses.memory import MemoryTable, log_moving_average
 
 
 class ListwiseCE(MemoryLoss):

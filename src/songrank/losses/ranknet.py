@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from songrank._checks import check_number
+from songrank.core.checks import check_number
+from songrank.core.slate import Slate
 from songrank.functional import ranknet_loss
 from songrank.losses.base import ListLoss
-from songrank.slate import Slate
 
 
 class RankNet(ListLoss):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_number
+from songrank.core.checks import check_number
 
 _MOST = 1e12
 

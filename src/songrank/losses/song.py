@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_number, fail
-from songrank.functional.gains import gains
+from songrank.core.checks import check_choice, check_number, fail
+from songrank.core.gains import gains
+from songrank.core.slate import Slate
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.strata import ESTIMATORS
 from songrank.functional.surrogates import Surrogate
 from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, present_scores, row_shares
+from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.rank_terms import RankTerms
-from songrank.memory import MemoryTable, moving_average, seen
-from songrank.slate import Slate
 
 
 class SONG(MemoryLoss):

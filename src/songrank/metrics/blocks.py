@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_same_shape, fail
-from songrank._csr import offsets
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_same_shape, fail
+from songrank.core.csr import offsets
+from songrank.core.gains import Gain
 from songrank.functional.ranks import rank_span
 from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans

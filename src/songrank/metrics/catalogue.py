@@ -6,15 +6,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int, check_shape, fail
-from songrank._csr import offsets, segment_rows
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_int, check_shape, fail
+from songrank.core.csr import offsets, segment_rows
+from songrank.core.gains import Gain
+from songrank.core.relevance import Relevance
 from songrank.metrics.evaluation import Evaluation
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
 from songrank.metrics.tally import Tally
-from songrank.relevance import Relevance
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
 _TARGET_BYTES = 160  # a target's column in the spans, and what the formulas make of it

@@ -21,7 +21,7 @@ from statistics import NormalDist
 import numpy as np
 from torch import Tensor
 
-from songrank._checks import check_number, check_same_shape
+from songrank.core.checks import check_number, check_same_shape
 
 HIGHEST_LEVEL = 0.999  # beyond it, tails matter that no one has measured
 _ROUNDING = 1e-12  # two values that are nearer than this are the same value, summed in another order

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from songrank.functional.gains import Gain
+from songrank.core.gains import Gain
 from songrank.metrics.blocks import read_lists
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.tally import Tally, reduce_queries

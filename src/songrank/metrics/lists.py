@@ -29,8 +29,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from songrank._checks import check_choice
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_choice
+from songrank.core.gains import Gain
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.blocks import read_lists
 from songrank.metrics.names import Metric, check_policies

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, fail
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_choice, check_int, fail
+from songrank.core.gains import Gain
 from songrank.functional.ranks import TIES
 from songrank.metrics import spans as formulas
 from songrank.metrics.spans import Spans

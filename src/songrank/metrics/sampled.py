@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int, check_shape, fail
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_int, check_shape, fail
+from songrank.core.gains import Gain
+from songrank.core.relevance import Relevance
+from songrank.core.slate import Slate
 from songrank.metrics.evaluation import Evaluation
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import positions
 from songrank.metrics.spans import Spans
 from songrank.metrics.tally import Tally
-from songrank.relevance import Relevance
 from songrank.sampling import SlateSampler
-from songrank.slate import Slate
 
 _CELLS = {"cpu": 2**18, "cuda": 2**22}
 

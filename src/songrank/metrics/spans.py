@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import fail
-from songrank.functional.gains import Gain, discounts, gains, ideal_dcg
+from songrank.core.checks import fail
+from songrank.core.gains import Gain, discounts, gains, ideal_dcg
 from songrank.functional.lists import safe_divide
 from songrank.functional.ranks import group_starts
 

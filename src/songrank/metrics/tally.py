@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_choice
+from songrank.core.gains import Gain
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans

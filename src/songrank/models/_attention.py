@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int, fail
+from songrank.core.checks import check_int, fail
 from songrank.models._layers import Dropout, check_dropout
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank._checks import fail
+from songrank.core.checks import fail
 
 
 def check_history(history: Tensor) -> None:

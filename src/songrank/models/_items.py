@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import fail
+from songrank.core.checks import fail
 
 WHOLE_TABLE = 64
 """Up to so many times the columns asked for, a product with the whole table beats gathering rows of it, forward and

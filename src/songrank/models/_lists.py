@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank._checks import fail
+from songrank.core.checks import fail
 
 
 def read_lists(features: Tensor, mask: Tensor, num_features: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

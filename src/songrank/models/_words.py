@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from songrank._checks import check_int, check_shape, fail
+from songrank.core.checks import check_int, check_shape, fail
 
 
 def word_table(

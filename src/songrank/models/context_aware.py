@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._attention import AttentionBlock
 from songrank.models._layers import check_dropout
 from songrank.models._lists import read_lists

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._histories import check_history, last_items
 from songrank.models._items import check_item, item_scores
 from songrank.models._layers import Dropout, check_dropout

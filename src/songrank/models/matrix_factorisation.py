@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._items import check_ids, few_rows, item_scores
 
 _STD = 0.1

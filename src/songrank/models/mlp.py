@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._items import column_scores, table_scores
 from songrank.models._layers import FeatureLinear, Features, bend, check_sizes, hidden_layers
 from songrank.models._lists import read_lists

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank import kernels
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._items import check_ids, check_item, few_rows, item_rows, item_scores, table_rows
 from songrank.models._layers import bend, check_dropout, check_sizes, hidden_layers
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from songrank._checks import check_choice
+from songrank.core.checks import check_choice
 from songrank.models.context_aware import ContextAwareRanker
 from songrank.models.history import HistoryModel
 from songrank.models.matrix_factorisation import MatrixFactorisation

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from songrank._checks import check_int, fail
+from songrank.core.checks import check_int, fail
 from songrank.models._attention import AttentionBlock
 from songrank.models._histories import check_history, last_items
 from songrank.models._items import check_item, item_scores

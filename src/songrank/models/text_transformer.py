@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._attention import AttentionBlock
 from songrank.models._items import table_scores
 from songrank.models._layers import Dropout, check_dropout

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_choice, check_int, check_number, fail
+from songrank.core.checks import check_choice, check_int, check_number, fail
 from songrank.models._items import check_ids, check_item, few_rows, item_rows, row_scores, table_rows, table_scores
 
 SIMILARITIES = ("dot", "cosine")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank._checks import check_int
+from songrank.core.checks import check_int
 from songrank.models._items import table_scores
 from songrank.models._layers import Dropout, check_dropout, check_sizes
 from songrank.models._words import check_words, word_table

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from songrank import kernels
-from songrank._csr import search_depth
-from songrank.slate import Slate
+from songrank.core.csr import search_depth
+from songrank.core.slate import Slate
 
 if TYPE_CHECKING:
     from songrank.sampling.slate_sampler import SlateSampler

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._checks import check_int, fail
-from songrank._columns import check_same_length
-from songrank.functional.gains import weighted_labels
-from songrank.relevance import Relevance
+from songrank.core.checks import check_int, fail
+from songrank.core.columns import check_same_length
+from songrank.core.gains import weighted_labels
+from songrank.core.relevance import Relevance
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank._csr import partition_point, search_depth, segment_rows
+from songrank.core.csr import partition_point, search_depth, segment_rows
+from songrank.core.relevance import Relevance
 from songrank.functional.hashing import random_fractions
-from songrank.relevance import Relevance
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, fail
-from songrank._csr import offsets as running_total
-from songrank._csr import segment_rows
+from songrank.core.checks import check_choice, check_int, fail
+from songrank.core.csr import offsets as running_total
+from songrank.core.csr import segment_rows
+from songrank.core.relevance import Relevance
+from songrank.core.slate import Slate
 from songrank.functional.hashing import derive_key, random_fractions
-from songrank.relevance import Relevance
 from songrank.sampling.histories import Histories, next_items
 from songrank.sampling.slate_sampler import SlateSampler
-from songrank.slate import Slate
 
 WINDOWS = ("last", "random")
 _SHARED, _WINDOW = 3, 4  # SlateSampler's own keys are 0 to 2

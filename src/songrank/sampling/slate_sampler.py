@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank._checks import check_choice, check_int, fail
-from songrank.functional.gains import Gain
+from songrank.core.checks import check_choice, check_int, fail
+from songrank.core.gains import Gain
+from songrank.core.relevance import Relevance
+from songrank.core.slate import Slate
 from songrank.functional.hashing import derive_key, random_bits
-from songrank.relevance import Relevance
 from songrank.sampling import drawing
 from songrank.sampling.irrelevant import Spread, irrelevant_items
 from songrank.sampling.relevant import draw_distinct
-from songrank.slate import Slate
 
 _ORDER, _RELEVANT, _IRRELEVANT = range(3)
 _CELLS_AT_ONCE = 2**21

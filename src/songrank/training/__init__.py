@@ -14,7 +14,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from songrank.training.recipe_files import load_recipe as load_recipe
+    from songrank.training.config.recipe_files import load_recipe as load_recipe
     from songrank.training.run import Run as Run
 
 __all__ = ["Run", "load_recipe"]
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return Run
     if name == "load_recipe":
-        from songrank.training.recipe_files import load_recipe
+        from songrank.training.config.recipe_files import load_recipe
 
         return load_recipe
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,41 +7,23 @@ from typing import Any
 
 import torch
 
+from songrank.core.devices import choose_device
+from songrank.core.errors import UserError, memory_shortage
 from songrank.data import Dataset
-from songrank.errors import UserError, memory_shortage
 from songrank.functional.hashing import derive_key
-from songrank.inference.trained_on import model_inputs, model_sizes
 from songrank.losses.base import RankingLoss
 from songrank.models.registry import INPUTS
 from songrank.sampling import SequenceSampler, SlateSampler
+from songrank.serving.trained_on import model_inputs, model_sizes
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.components import make_component
-from songrank.training.feeds import Feed, SequenceFeed, make_feed
-from songrank.training.loop import Trainer
-from songrank.training.recipe import FineTuning, Recipe, WarmUp
-from songrank.training.stages import Stage
+from songrank.training.config.components import make_component
+from songrank.training.config.recipe import FineTuning, Recipe, WarmUp
+from songrank.training.trainer.batch_adapters import Feed, SequenceFeed, make_feed
+from songrank.training.trainer.loop import Trainer
+from songrank.training.trainer.stages import Stage
 
 _SLATE_BYTES = 2**28
 """Of scores over histories that are made at a time; what losses make of them takes several times as much."""
-
-
-def choose_device(word: str) -> torch.device:
-    """The device that a recipe names; ``auto`` is a GPU if there is one.
-
-    >>> choose_device("cpu")
-    device(type='cpu')
-    >>> choose_device("gpu")
-    Traceback (most recent call last):
-    songrank.errors.UserError: device is 'gpu'; expected auto, cpu, cuda or cuda:0
-    """
-    if word == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, number = word.partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdecimal():
-        raise UserError(f"device is {word!r}; expected auto, cpu, cuda or cuda:0")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise UserError(f"device is {word!r}, and this machine shows {torch.cuda.device_count()} GPUs to torch")
-    return torch.device(word)
 
 
 def make_model(section: dict[str, Any], dataset: Dataset) -> torch.nn.Module:

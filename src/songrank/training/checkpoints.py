@@ -10,10 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from songrank.data.errors import DataError
-from songrank.data.files import not_written
-from songrank.data.storage import read_arrays, read_json, staged_directory, write_json
-from songrank.errors import UserError
+from songrank.core.errors import DataError, UserError
+from songrank.io.files import not_written
+from songrank.io.storage import read_arrays, read_json, staged_directory, write_json
 from songrank.training.state_tree import flatten, unflatten
 
 VERSION = 3

@@ -10,19 +10,19 @@ from typing import Any
 
 from torch import nn
 
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.data import Dataset, open_dataset
-from songrank.data.errors import DataError
-from songrank.errors import UserError, memory_shortage
-from songrank.inference.model_folder import open_model
-from songrank.inference.trained_on import write_model
 from songrank.metrics import Evaluation
-from songrank.training.build import choose_device, make_trainer, policies
+from songrank.serving.model_folder import open_model
+from songrank.serving.trained_on import write_model
+from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.determinism import NotDeterministicError
-from songrank.training.feeds import make_feed
-from songrank.training.loop import DivergedError, NoMemoryError, Trainer
-from songrank.training.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe import YOUNGER, Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
+from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.determinism import NotDeterministicError
+from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
 
 @dataclass

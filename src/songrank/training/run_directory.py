@@ -5,7 +5,7 @@
 ``run.json``                  state of the run, versions, device, seconds, and the checksum of the data set
 ``metrics.jsonl``             one line an epoch, equal in an interrupted run and in one that was not
 ``checkpoints/``              the last states, from which a run goes on
-``model.json`` and others     the trained model, to be used without its data (``songrank.inference``)
+``model.json`` and others     the trained model, to be used without its data (``songrank.serving``)
 ``evaluation/``               for each split a JSON file and one value a query and metric
 ``tensorboard/``              the same curves, where tensorboard is installed
 ============================  =========================================================================================
@@ -24,14 +24,14 @@ from typing import Any
 import torch
 
 from songrank import __version__
+from songrank.core.errors import DataError
 from songrank.data import Dataset, ListSplit
-from songrank.data.errors import DataError
-from songrank.data.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
-from songrank.data.storage import read_json
-from songrank.inference.model_folder import MODEL_FILES
+from songrank.io.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
+from songrank.io.storage import read_json
 from songrank.metrics import Evaluation
-from songrank.training.recipe import Recipe
-from songrank.training.recipe_files import read_yaml
+from songrank.serving.model_folder import MODEL_FILES
+from songrank.training.config.recipe import Recipe
+from songrank.training.config.recipe_files import read_yaml
 
 
 class RunDirectory:

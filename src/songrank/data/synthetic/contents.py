@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.errors import DataError
-from songrank.data.ids import Ids
-from songrank.data.source import Job
 from songrank.data.splits import leave_last_out
-from songrank.data.storage import Array, Pieces, ScratchArray
 from songrank.data.synthetic.labelling import draw_labels, draw_texts
 from songrank.data.synthetic.numbers import offsets_of
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
 from songrank.data.synthetic.shapes import Plan, make_plan
+from songrank.io.source import Job
+from songrank.io.storage import Array, Pieces, ScratchArray
 
 if TYPE_CHECKING:
     from songrank.data.synthetic.options import SyntheticOptions

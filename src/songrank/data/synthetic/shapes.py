@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from songrank.data.errors import DataError
+from songrank.core.errors import DataError
 
 MAX_ITEMS = 1 << 26  # an item, a row of a block and a place among its draws share one 64-bit number
 
@@ -86,7 +86,7 @@ def make_plan(task: str | None = None, shape: str | None = None, **changes: Any)
     'search'
     >>> make_plan("search", pairs=100)
     Traceback (most recent call last):
-    songrank.data.errors.DataError: pairs is 100; search has no such number: leave it out
+    songrank.core.errors.DataError: pairs is 100; search has no such number: leave it out
     """
     task, shape = _resolve(task, shape)
     base = SHAPES[task][shape]

@@ -1,0 +1,1 @@
+"""Finished runs compared, combined, searched over and reported."""

@@ -1,0 +1,68 @@
+"""Runs that differ in their seeds as one run: its model is the mean of theirs, evaluated as they were."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError
+from songrank.data import open_dataset
+from songrank.metrics import Evaluation
+from songrank.serving.model_folder import join_models, open_model, save_model
+from songrank.training.config.recipe import Recipe
+from songrank.training.run import evaluate_model, open_recipe_data
+from songrank.training.run_directory import RunDirectory, lists_fingerprint
+
+_SPLITS = ("validation", "test")
+
+
+def make_ensemble(
+    runs: Sequence[Path],
+    path: Path,
+    *,
+    data: Path | None = None,
+    device: str = "auto",
+    overwrite: bool = False,
+) -> dict[str, Evaluation]:
+    """Evaluate the mean of these runs' models on the splits that all of them were evaluated on, and write it as a run.
+
+    Raises a ``UserError`` unless the runs are finished and differ in nothing but their seeds and places.
+    """
+    directories, place = [RunDirectory(run) for run in runs], choose_device(device)
+    recipes = [directory.recipe() for directory in directories]
+    _check_alike(runs, recipes)
+    if path.resolve() in [run.resolve() for run in runs]:
+        raise DataError("is one of the runs", "choose another place with -o", file=str(path))
+    target = RunDirectory(path)
+    target.check_free(overwrite=overwrite, resumable=False)
+    dataset = open_dataset(data) if data is not None else open_recipe_data(recipes[0])
+    for directory in directories:
+        directory.check_data(dataset)
+    joined = join_models([open_model(run, place) for run in runs])
+    splits = [split for split in _SPLITS if all((run / "evaluation" / f"{split}.json").exists() for run in runs)]
+    found = {split: evaluate_model(joined.model, dataset, split, recipes[0]) for split in splits}
+    repeatable = all(recipe.deterministic for recipe in recipes)
+    changes = {"members": len(runs), "data": str(dataset.path.absolute()), "deterministic": repeatable}
+    told = recipes[0].model_copy(update=changes)
+    target.begin(told, dataset, overwrite=overwrite)
+    save_model(joined, path)
+    for split, evaluation in found.items():
+        target.save_evaluation(split, evaluation, lists_fingerprint(dataset, split))
+    target.note(status="finished", device=str(place), runs=[str(run) for run in runs])
+    return found
+
+
+def _check_alike(runs: Sequence[Path], recipes: Sequence[Recipe]) -> None:
+    """Raise unless these are runs of one recipe with different seeds."""
+    if len(runs) < 2:
+        raise UserError(f"an ensemble of {len(runs)} run; expected at least two, of one recipe and different seeds")
+    apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
+    for number, (run, recipe) in enumerate(zip(runs, recipes, strict=True)):
+        if recipe.members is not None:
+            raise DataError("is an ensemble itself", "name the runs that it was made of", file=str(run))
+        if recipe.model_copy(update=apart) != recipes[0].model_copy(update=apart):
+            what = f"follows another recipe than {runs[0]}"
+            raise DataError(what, "expected runs that differ in nothing but their seeds", file=str(run))
+        seeds = [other.seed for other in recipes[:number]]
+        if recipe.seed in seeds:
+            what = f"has the seed of {runs[seeds.index(recipe.seed)]}, {recipe.seed}"
+            raise DataError(what, "expected runs of different seeds", file=str(run))

@@ -1,0 +1,86 @@
+"""Methods side by side: means over seeds, and differences per query with intervals, for every form of output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from songrank.analysis.finished_runs import FinishedRun, Method
+from songrank.core.errors import DataError, shown
+from songrank.metrics.comparison import Difference, Summary, compare_folds, summarise_folds
+
+
+@dataclass(frozen=True, eq=False)
+class MethodComparison:
+    """What was compared, and what came out."""
+
+    level: float
+    metrics: list[str]
+    methods: list[Method]
+    baseline: Method
+    summaries: dict[str, dict[str, Summary]]
+    """By label, then by metric; so are the differences, which the baseline has none of."""
+    differences: dict[str, dict[str, Difference]]
+
+    def figures(self) -> dict[str, Any]:
+        """All of it in plain values, without the runs."""
+        return {
+            "baseline": self.baseline.label,
+            "level": self.level,
+            "metrics": self.metrics,
+            "summaries": {label: _plain(found) for label, found in self.summaries.items()},
+            "differences": {label: _plain(found) for label, found in self.differences.items()},
+        }
+
+
+def compare_methods(
+    methods: Sequence[Method], *, metrics: Sequence[str] | None = None, baseline: str | None = None, level: float = 0.95
+) -> MethodComparison:
+    """Compare methods with the first one, or with that which ``baseline`` names by its label or by one of its runs.
+
+    Args:
+        methods: from :func:`~songrank.analysis.finished_runs.group_runs`.
+        metrics: which; None for all that the runs have in common.
+        baseline: label, or folder of a run.
+        level: of the intervals.
+
+    """
+    wanted = common_metrics([run for method in methods for run in method.runs], metrics)
+    reference = methods[0] if baseline is None else find_method(methods, baseline)
+    folds = {method.label: {metric: method.folds(metric) for metric in wanted} for method in methods}
+    summaries = {label: {name: summarise_folds(own[name]) for name in wanted} for label, own in folds.items()}
+    theirs = folds.pop(reference.label)
+    differences = {
+        label: {name: compare_folds(own[name], theirs[name], level=level) for name in wanted}
+        for label, own in folds.items()
+    }
+    return MethodComparison(level, wanted, list(methods), reference, summaries, differences)
+
+
+def _plain(found: Mapping[str, Summary | Difference]) -> dict[str, dict[str, Any]]:
+    return {name: asdict(one) for name, one in found.items()}
+
+
+def common_metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None = None) -> list[str]:
+    """The metrics that were wanted, if all runs have them, or all that the runs have in common."""
+    for metric in wanted or []:
+        for run in runs:
+            if metric not in run.metrics:
+                raise DataError(f"has no {shown(metric)}", f"it has {', '.join(run.metrics)}", file=str(run.path))
+    common = [metric for metric in runs[0].metrics if all(metric in run.metrics for run in runs)]
+    if not common:
+        raise DataError("the runs have no metric in common", "evaluate them alike")
+    return list(dict.fromkeys(wanted)) if wanted else common
+
+
+def find_method(methods: Sequence[Method], baseline: str) -> Method:
+    """The method that a label, or the folder of a run, or a folder of its runs stands for."""
+    place = Path(baseline).resolve()
+    found = [method for method in methods if method.label == baseline] or [
+        method for method in methods if any(place in (own.resolve(), own.resolve().parent) for own in method.places)
+    ]
+    if len(found) != 1:
+        labels = ", ".join(shown(method.label) for method in methods)
+        what = "stands for several methods" if found else "is neither a label nor one of the runs"
+        raise DataError(f"baseline {shown(baseline)} {what}", f"the labels are {labels}")
+    return found[0]

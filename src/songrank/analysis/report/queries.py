@@ -1,0 +1,108 @@
+"""The best and the worst queries of a split: what was ranked first for them, and where the relevant items went."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank.data import Dataset, ListSplit
+from songrank.functional.ranks import ranks
+from songrank.sampling import SlateSampler
+from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed
+
+COUNT = 5
+TOP = 5
+MOST_RELEVANT = 10
+
+
+@dataclass(frozen=True)
+class RankedItem:
+    """An item of a query's list by its original id, and its place under the evaluation's policy for ties."""
+
+    item: str
+    label: float
+    rank: float
+    score: float
+
+
+@dataclass(frozen=True)
+class RankedQuery:
+    """How one query was ranked."""
+
+    query: str
+    value: float
+    list_size: int
+    num_relevant: int
+    top: tuple[RankedItem, ...]
+    relevant: tuple[RankedItem, ...]
+    """The first of them by rank."""
+
+
+def best_and_worst(values: Tensor, relevant: Tensor, count: int = COUNT) -> tuple[list[int], list[int]]:
+    """Numbers of the queries with the highest and the lowest values, best and worst first, equal ones by number.
+
+    Queries without a relevant item, or whose value is NaN, are not among them, and no query is both.
+
+    >>> best_and_worst(torch.tensor([0.5, 1.0, 0.0, 1.0]), torch.tensor([1, 1, 0, 2]), count=1)
+    ([1], [0])
+    """
+    numbers = ((relevant > 0) & ~values.isnan()).nonzero().squeeze(1)
+    found = values[numbers]
+    best = numbers[found.argsort(descending=True, stable=True)][: min(count, -(-len(numbers) // 2))]
+    worst = numbers[found.argsort(stable=True)][: min(count, len(numbers) // 2)]
+    return best.tolist(), worst.tolist()
+
+
+class QueryRanker:
+    """Ranks whole lists of a split's queries, one at a time.
+
+    Args:
+        model: in evaluation mode, on the feed's device.
+        feed: of the data set.
+        dataset: where ids come from.
+        split: whose queries.
+        ties: the policy of the ranks.
+
+    """
+
+    def __init__(self, model: Any, feed: Feed, dataset: Dataset, split: str, ties: str) -> None:
+        self.model, self.feed, self.dataset, self.split, self.ties = model, feed, dataset, split, ties
+        self._lists = SlateSampler(dataset.relevance(split), 1, relevant="all", irrelevant="all")
+
+    @torch.no_grad()
+    def rank(self, query: int, value: float) -> RankedQuery:
+        """Where the items of this query stand; ``value`` is its metric."""
+        slate = self._lists.draw([query])
+        mask = slate.mask.expand(slate.label.shape)[0]
+        numbers, label = slate.item[0][mask], slate.label[0][mask]
+        scores = self._scores(query, numbers)
+        place = ranks(scores, ties=self.ties)
+        order = scores.argsort(descending=True, stable=True)
+
+        def describe(at: int) -> RankedItem:
+            return RankedItem(self._name(int(numbers[at]), at), float(label[at]), float(place[at]), float(scores[at]))
+
+        relevant = [int(at) for at in order[label[order] > 0]]
+        return RankedQuery(
+            query=str(self.dataset.split_query_ids(self.split)[query]),
+            value=value,
+            list_size=int(mask.sum()),
+            num_relevant=len(relevant),
+            top=tuple(describe(int(at)) for at in order[:TOP]),
+            relevant=tuple(describe(at) for at in relevant[:MOST_RELEVANT]),
+        )
+
+    def _scores(self, query: int, item: Tensor) -> Tensor:
+        part = self.dataset[self.split]
+        if isinstance(part, ListSplit):
+            rows = part.features[item].float().unsqueeze(0).to(self.feed.relevance.device)
+            found: Tensor = self.model(rows, torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device))
+            return found[0].float().cpu()
+        assert isinstance(self.feed, CatalogueFeed)
+        place = torch.tensor([query], device=self.feed.device)
+        scores: Tensor = self.model.score_all(self.feed.queries(self.split, place))
+        return scores[0].float().cpu()[item]
+
+    def _name(self, number: int, at: int) -> str:
+        return f"document {at + 1}" if self.dataset.form == "list" else str(self.dataset.item_ids[number])

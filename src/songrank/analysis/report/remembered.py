@@ -1,0 +1,161 @@
+"""What a loss remembers against the truth: u beside the exact g, and K-SONG's λ beside the exact threshold."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank.core.errors import DataError, UserError
+from songrank.core.gains import Gain
+from songrank.functional.ranks import ranks
+from songrank.functional.threshold import exact_threshold
+from songrank.losses.base import MemoryLoss
+from songrank.losses.ksong import KSONG
+from songrank.sampling import SlateSampler
+from songrank.training.checkpoints import Checkpoints, read_checkpoint
+from songrank.training.run import Run
+from songrank.training.trainer.batch_adapters import Feed
+
+QUERIES = 200
+PAIRS = 10
+"""Of a query, at most; so 2,000 pairs in all."""
+_TITLES = {
+    "u": ("u", "exact g", "log"),
+    "log_u": ("remembered ln u", "exact ln g", "linear"),
+    "threshold": ("λ", "exact threshold", "linear"),
+}
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One table of a loss's memory on a sample: what it holds, and what it would hold if it were exact."""
+
+    table: str
+    remembered: tuple[float, ...]
+    exact: tuple[float, ...]
+    unvisited: int
+    """Rows of the sample that no slate has met yet."""
+
+    @property
+    def name(self) -> str:
+        """What is remembered, as the paper writes it."""
+        return _TITLES[self.table][0]
+
+    @property
+    def truth(self) -> str:
+        """What it estimates."""
+        return _TITLES[self.table][1]
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is positive and spans orders of magnitude, so that errors are relative."""
+        return _TITLES[self.table][2] == "log"
+
+    def figures(self) -> dict[str, float]:
+        """Agreement in a few numbers; none where nothing was visited."""
+        if not self.exact:
+            return {}
+        held = torch.tensor(self.remembered, dtype=torch.float64)
+        exact = torch.tensor(self.exact, dtype=torch.float64)
+        error = (held - exact).abs()
+        found = {"Spearman correlation": spearman(held, exact)}
+        if self.is_log:
+            relative = error / exact
+            found["median relative error"] = float(relative.quantile(0.5))
+            found["90th percentile of it"] = float(relative.quantile(0.9))
+            found[f"median of {self.name} / {self.truth}"] = float((held / exact).quantile(0.5))
+        else:
+            found["median absolute error"] = float(error.quantile(0.5))
+            found["90th percentile of it"] = float(error.quantile(0.9))
+            found[f"sd of the {self.truth}"] = float(exact.std()) if len(self.exact) > 1 else 0.0
+        return found
+
+
+def spearman(first: Tensor, second: Tensor) -> float:
+    """Spearman's rank correlation; NaN where one of them is constant.
+
+    >>> round(spearman(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.1, 0.5, 0.3])), 3)
+    0.5
+    """
+    places = torch.stack([ranks(values, ties="average").double() for values in (first, second)])
+    return float(torch.corrcoef(places)[0, 1]) if len(first) > 1 else float("nan")
+
+
+@torch.no_grad()
+def compare_memory(
+    loss: MemoryLoss, model: nn.Module, feed: Feed, *, gain: Gain = "exp2", queries: int = QUERIES
+) -> list[Remembered]:
+    """A loss's memory beside what the model, as it is, would have it hold; on a sample of queries set by a hash.
+
+    The first visit of a pair sets its row to the slate's estimate, and on a whole list that estimate is exact: so the
+    truth comes from the loss's own ``step``, on whole lists in float64, with rows that were never visited. The
+    threshold's is the (K+1)-th largest score of the whole list; where K is no smaller than that, there is none.
+    """
+    model.eval()
+    sampler = SlateSampler(feed.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
+    names = [*loss.by_pair, *(["threshold"] if isinstance(loss, KSONG) and loss.form == "bilevel" else [])]
+    blank = copy.deepcopy(loss)
+    blank.reset()
+    held: dict[str, list[Tensor]] = {name: [] for name in names}
+    exact: dict[str, list[Tensor]] = {name: [] for name in names}
+    for query in sampler.order(0)[:queries].sort().values:
+        slate = sampler.draw(query.unsqueeze(0))
+        scores = feed.scores(model, slate).double()
+        _, truth = blank.step(scores, slate, blank.gather(slate))
+        assert slate.pair is not None
+        for name in loss.by_pair:
+            held[name].append(loss.table(name).read(slate.pair[slate.active]).double())
+            exact[name].append(truth[name][slate.active])
+        if "threshold" in names and loss.k is not None and loss.k < int(slate.list_size):
+            held["threshold"].append(loss.table("threshold").read(slate.query).double())
+            exact["threshold"].append(exact_threshold(scores, loss.k, mask=slate.mask.expand(scores.shape)))
+    return [_remembered(name, held[name], exact[name]) for name in names]
+
+
+def _remembered(name: str, held: list[Tensor], exact: list[Tensor]) -> Remembered:
+    if not held:
+        return Remembered(name, (), (), 0)
+    known, truth = torch.cat(held).cpu(), torch.cat(exact).cpu()
+    visited = known.isfinite() & truth.isfinite()
+    return Remembered(name, tuple(known[visited].tolist()), tuple(truth[visited].tolist()), int((~visited).sum()))
+
+
+def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
+    """The loss trained last, the step of the last checkpoint, and that loss's memory beside the truth.
+
+    The truth is that of the checkpoint's weights, the ones that the memory belongs to, not of the best ones. Nothing
+    in the run's folder is touched. Where there is nothing to compare, a ``UserError`` says why.
+    """
+    names = {"warm-up": run.recipe.warm_up.loss["name"], "fine-tuning": run.recipe.loss["name"]}
+    step, state = _last_state(run)
+    # A state between two stages belongs to the loss of the stage before, and the head is still that stage's.
+    at = state["at"]["stage"] - (state["optimiser"] is None)
+    if not 0 <= at < len(run.trainer.stages):
+        raise UserError("nothing was trained yet")
+    stage = run.trainer.stages[at]
+    if not isinstance(stage.loss, MemoryLoss):
+        raise UserError(f"the loss {names[stage.name]} remembers nothing")
+    try:
+        run.trainer.model.load_state_dict(state["model"])
+        stage.loss.load_state_dict(state["losses"][at])
+    except RuntimeError:
+        raise UserError("the last checkpoint does not fit the recipe") from None
+    found = compare_memory(stage.loss, run.trainer.model, run.trainer.feed, gain=run.recipe.gain)
+    return names[stage.name], step, found
+
+
+def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
+    kept = run.trainer.checkpoints
+    steps = kept.steps() if isinstance(kept, Checkpoints) else []
+    if kept is None or not steps:
+        raise UserError("there is no checkpoint any more, which holds the memory")
+    problem: DataError | None = None
+    for step in reversed(steps):
+        try:
+            return step, read_checkpoint(kept.folder / f"step-{step:09d}", kept.owner)
+        except DataError as error:
+            problem = problem or error
+    raise UserError(f"no checkpoint can be read: {problem}")

@@ -1,0 +1,135 @@
+"""What a search may try: ranges and choices of a recipe's keys, in the words of the command line."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from songrank.core.errors import UserError, shown
+from songrank.losses.registry import LOSSES
+from songrank.training.config.components import option_class
+from songrank.training.config.recipe import Recipe
+
+_SEARCHED = ("model", "batch", "warm_up", "loss", "fine_tuning", "precision")  # the rest is what trials are compared by
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One key of a recipe and what is tried for it: a range, or choices in the words of the command line."""
+
+    key: str
+    words: str
+    choices: tuple[str, ...] = ()
+    low: float = 0
+    high: float = 0
+    log: bool = False
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Both ends of a range, or all choices, as words."""
+        return self.choices or (repr(self.low), repr(self.high))
+
+    @property
+    def size(self) -> float:
+        """How many values there are."""
+        return len(self.choices) or (self.high - self.low + 1 if isinstance(self.low, int) else math.inf)
+
+    def distribution(self, optuna: Any) -> Any:
+        """The same for Optuna."""
+        if self.choices:
+            return optuna.distributions.CategoricalDistribution(self.choices)
+        kind = "IntDistribution" if isinstance(self.low, int) else "FloatDistribution"
+        return getattr(optuna.distributions, kind)(self.low, self.high, log=self.log)
+
+    def holding(self, value: Any, meaning: Mapping[tuple[str, str], Any]) -> list[Any]:
+        """The value as this dimension names it, or nothing; ``meaning`` says what each word stands for."""
+        if self.choices:
+            return [word for word in self.choices if meaning[self.key, word] == value][:1]
+        inside = isinstance(value, int | float) and self.low <= value <= self.high
+        return [type(self.low)(value)] if inside and type(self.low)(value) == value else []
+
+
+def read_search(words: Sequence[str]) -> list[Dimension]:
+    """A search space from its words.
+
+    >>> [one.ends for one in read_search(["loss.gamma=0.1..1.0", "loss.k=10,50,300", "batch.relevant=5..20:log"])]
+    [('0.1', '1.0'), ('10', '50', '300'), ('5', '20')]
+    >>> read_search(["loss.gamma=1.0..0.1"])
+    Traceback (most recent call last):
+    songrank.core.errors.UserError: search 'loss.gamma=1.0..0.1': 1.0 is not below 0.1
+    """
+    space = [_read_dimension(text) for text in words]
+    for number, one in enumerate(space):
+        if any(one.key == earlier.key for earlier in space[:number]):
+            raise UserError(f"search {shown(words[number])}: {one.key} is searched twice; say all of it in one")
+    return space
+
+
+def _read_dimension(text: str) -> Dimension:
+    place = f"search {shown(text)}"
+    key, equals, words = (part.strip() for part in text.partition("="))
+    if not equals or not all(key.split(".")) or not words:
+        raise UserError(f"{place}: expected a key and its values, such as loss.gamma=0.1..1.0 or loss.k=10,50,300")
+    root = key.partition(".")[0]
+    if root in Recipe.model_fields and root not in _SEARCHED:
+        raise UserError(f"{place}: {root} is no matter of search, for trials are compared by it; search {_SECTIONS}")
+    if key.removesuffix(".name") in ("model", "loss", "warm_up.loss"):
+        raise UserError(f"{place}: each {key} has options of its own; give each a study of its own, and compare")
+    choices = [word.strip() for word in re.split(r",(?![^\[{]*[\]}])", words)]
+    span = re.fullmatch(r"(.+?)\.\.(.+?)(?::(.*))?", words)
+    if span is not None and len(choices) == 1:
+        return _read_range(place, key, words, span[1].strip(), span[2].strip(), span[3])
+    choices = ["null" if word.lower() == "none" else word for word in choices]
+    if len(choices) == 1:
+        raise UserError(f"{place}: one value is no search; say {key}={words} as a change, or name several")
+    if not all(choices) or len(set(choices)) < len(choices):
+        raise UserError(f"{place}: expected different values between commas")
+    return Dimension(key, ",".join(choices), tuple(choices))
+
+
+_SECTIONS = ", ".join(_SEARCHED)
+
+
+def _read_range(place: str, key: str, words: str, low: str, high: str, scale: str | None) -> Dimension:
+    whole = all(re.fullmatch(r"[+-]?[0-9]+", end) for end in (low, high))
+    try:
+        first, last = (int(low), int(high)) if whole else (float(low), float(high))
+    except ValueError:
+        raise UserError(f"{place}: expected a number on both sides of ..") from None
+    if not (math.isfinite(first) and math.isfinite(last) and first < last):
+        raise UserError(f"{place}: {low} is not below {high}")
+    if scale not in (None, "log") or (scale == "log" and first <= 0):
+        raise UserError(f"{place}: expected nothing or :log after a range, and :log only above 0")
+    return Dimension(key, words, low=first, high=last, log=scale == "log")
+
+
+def _around(value: float, factor: float) -> str:
+    low, high = (float(f"{end:.3g}") for end in (value / factor, value * factor))
+    return f"{low!r}..{high!r}:log"
+
+
+_USUAL: dict[str, Callable[[Any], str]] = {  # for losses that have the option; from the recipe's own value
+    "gamma": lambda own: f"{min(own, 0.1)!r}..1.0",
+    "margin": lambda own: _around(own, 4),
+    "rank_offset": lambda own: "null,4,16,64,256" + (f",{own:g}" if own not in (None, 4, 16, 64, 256) else ""),
+    "k": lambda own: ",".join(str(k) for k in sorted({max(1, own // 4), max(1, own // 2), own, 2 * own})),
+    "temperature": lambda own: _around(own, 4),
+    "sigma": lambda own: _around(own, 4),
+}
+
+
+def default_search(recipe: Recipe) -> list[str]:
+    """What is usually worth a search: the learning rate, and what the constructor of the loss takes.
+
+    >>> values = {"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 9}, "loss": "lambdarank"}
+    >>> default_search(Recipe.read(values))
+    ['fine_tuning.learning_rate=0.000316..0.00316:log', 'loss.sigma=0.25..4.0:log']
+    """
+    stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
+    if stage.epochs == 0:
+        stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]
+    options = option_class(LOSSES[loss["name"]]).model_fields
+    names = [name for name in _USUAL if name in options and (name != "k" or options["k"].is_required())]
+    rate = f"{'fine_tuning' if key == 'loss' else 'warm_up'}.learning_rate={_around(stage.learning_rate, 10**0.5)}"
+    return [rate, *(f"{key}.{name}={_USUAL[name](loss[name])}" for name in names)]

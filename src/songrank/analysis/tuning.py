@@ -1,0 +1,343 @@
+"""A search for the options of a recipe, on validation: trials that are runs of their own, and a study that remembers.
+
+============================  =========================================================================================
+``study.json``                what was begun: recipe, changes, search space, and the checksum of the data set
+``study.db``                  the trials, in Optuna's own SQLite form, for Optuna's tools too
+``trial-0007/``               one run directory a trial, without the test split; checkpoints only until it is finished
+``best.yaml``                 the recipe of the best trial so far
+============================  =========================================================================================
+
+What trial 7 tries depends on the recipe's seed, on 7 and on what the trials before it found; nothing else is kept in
+memory. So a study that was killed ends with the trials of one that was not, wherever a run ends with the same bits.
+"""
+
+import importlib
+import json
+import math
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from songrank import __version__
+from songrank.analysis.search_space import default_search, read_search
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError, shown
+from songrank.functional.hashing import derive_key
+from songrank.io.files import NEW, alone, write_whole
+from songrank.io.storage import read_json
+from songrank.training.build import check_fit, make_model, make_trainer
+from songrank.training.config.recipe import Recipe
+from songrank.training.config.recipe_files import load_recipe, resolve
+from songrank.training.run import Run, open_recipe_data
+from songrank.training.run_directory import RunDirectory, fingerprint
+from songrank.training.trainer.loop import DivergedError, NoMemoryError
+
+_NAME = "songrank"  # of the study within its file
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one trial tried, and the validation figure it reached; None if it failed."""
+
+    number: int
+    value: float | None
+    parameters: dict[str, Any]
+    error: str = ""
+
+
+class Study:
+    """A search that can be stopped and gone on with at any time.
+
+    Args:
+        source: the recipe: a file, or a shipped one by name.
+        changes: to it, in the words of the command line.
+        search: what is searched, in words such as ``loss.gamma=0.1..1.0``; none for what is usual for the loss.
+        place: folder of the study.
+        more: of every :class:`~songrank.training.run.Run`: ``observe``, ``tick``, ``warn``, ``save_every``.
+
+    """
+
+    def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:
+        self.optuna, self.place, self.more = _optuna(), place, more
+        self.stopped = self.finished = False
+        self.run: Run | None = None
+        self.space = read_search(search or default_search(load_recipe(source, changes)))
+        first = {one.key: one.ends[0] for one in self.space}
+        start = load_recipe(source, [*changes, *(f"{key}={word}" for key, word in first.items())])
+        self._source, self._changes, self._start = source, changes, _with_metric(start.model_dump(mode="json"))
+        self.metric, self.seed = start.validation.metric, start.seed
+        self._meaning: dict[tuple[str, str], Any] = {}
+        self.own = self._check_space(first, _own_recipe(source, changes))
+        self._begin(start, list(changes))
+
+    def stop(self) -> None:
+        """End after the step that is under way, to be gone on with; for signal handlers."""
+        self.stopped = True
+        if self.run is not None:
+            self.run.trainer.stop()
+
+    # ---- before anything runs
+
+    def recipe(self, parameters: dict[str, Any]) -> Recipe:
+        """The recipe with these parameters in place of its own."""
+        words = [f"{key}={one if isinstance(one, str) else json.dumps(one)}" for key, one in parameters.items()]
+        return Recipe.read(resolve(dict(self._start), words, self._source), self._source)
+
+    def _check_space(self, first: dict[str, str], own: Recipe | None) -> dict[str, Any] | None:
+        """Resolve the recipe with both ends of each range and with each choice; the recipe's own point, if inside."""
+        point: dict[str, Any] = {}
+        for one in self.space:
+            for word in one.ends:
+                self._meaning[one.key, word] = _entry(self.recipe({**first, one.key: word}), one.key)
+            if own is not None:
+                value = _entry(own, one.key)
+                point.update((one.key, found) for found in one.holding(value, self._meaning))
+        return point if len(point) == len(self.space) else None
+
+    def _begin(self, start: Recipe, changes: list[str]) -> None:
+        """Check the data, then make the folder, or see that it holds this very study."""
+        dataset = open_recipe_data(start)
+        if start.validation.every == 0:
+            raise UserError("validation.every is 0; expected 1 or more: a search is decided on validation")
+        for split in ("train", "validation"):
+            if split not in dataset:
+                fix = "prepare it with --validation 0.1" if split == "validation" else "prepare it with one"
+                raise DataError(f"has no {split} split", fix, file=str(dataset.path))
+        check_fit(start, dataset)
+        choose_device(start.device)
+        with torch.device("meta"):
+            make_model(start.model, dataset)
+        description = {
+            "search": {one.key: one.words for one in self.space},
+            "first": self.own,
+            "resolved": self._start,
+            "data_sha256": fingerprint(dataset),
+        }
+        file = self.place / "study.json"
+        if file.exists():
+            begun = _read(file)
+            _check_same(self.place, begun, description)
+            told = {one.key: one for one in self.space}
+            self.space = [told[key] for key in begun["search"]]  # trials depend on the order
+        else:
+            mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
+            if self.place.exists() and not mine:
+                raise DataError("exists and is no study", "choose another place with -o", file=str(self.place))
+            versions = {"songrank": __version__, "optuna": self.optuna.__version__}
+            whole = {**versions, "recipe": self._source, "changes": changes, **description}
+            write_whole(file, json.dumps(whole, indent=2) + "\n")
+        self._open_storage(self.place / "study.db")
+
+    def _open_storage(self, file: Path) -> None:
+        """Open the file of trials; a new one is made under another name first, so that it is whole when it is there."""
+        with self._stored():
+            if not file.exists():
+                new = self.place / f"{NEW}{file.name}"
+                new.unlink(missing_ok=True)
+                self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
+                new.replace(file)
+            self.study = self.optuna.load_study(storage=self._storage(file), study_name=_NAME)
+
+    def _storage(self, file: Path) -> Any:
+        """SQLite, opened by path: within a URL some letters of a folder's name would mean something else."""
+        from sqlalchemy.pool import NullPool
+
+        options = {"creator": lambda: sqlite3.connect(file, timeout=60.0), "poolclass": NullPool}
+        return self.optuna.storages.RDBStorage("sqlite://", engine_kwargs=options)
+
+    @contextmanager
+    def _stored(self) -> Iterator[None]:
+        """What is done with ``study.db``: where it fails, one line says so."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (SQLAlchemyError, self.optuna.exceptions.OptunaError, RuntimeError, OSError) as error:
+            reason = str(error.__cause__ or error).strip().partition("\n")[0]
+            fix = "free space, or put back a copy; without this file the finished trials are read again"
+            raise DataError(f"cannot be used ({reason})", fix, file=str(self.place / "study.db")) from None
+
+    # ---- the search
+
+    def trials(self) -> list[Trial]:
+        """All trials that are over, in order."""
+        with self._stored():
+            return [self._trial(one) for one in self.study.trials if one.state.is_finished()]
+
+    def best(self, count: int = 1) -> list[Trial]:
+        """The best trials, best first; of equal ones the earlier."""
+        good = [trial for trial in self.trials() if trial.value is not None]
+        return sorted(good, key=lambda trial: (-(trial.value or 0.0), trial.number))[:count]
+
+    def search(self, trials: int) -> Iterator[Trial]:
+        """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
+        with alone(self.place, "searched"):
+            self._write_best()
+            yield from self._search(trials)
+
+    def _search(self, trials: int) -> Iterator[Trial]:
+        size = math.prod(one.size for one in self.space)
+        while True:
+            with self._stored():
+                everything = self.study.trials
+                unfinished = [one for one in everything[:trials] if not one.state.is_finished()]
+                self.finished = not unfinished and len(everything) >= min(trials, size)
+                if self.finished or self.stopped:
+                    return
+                frozen = unfinished[0] if unfinished else self._ask(everything)
+            found = self._train(self._trial(frozen))
+            if found is None:
+                return
+            with self._stored():
+                state = self.optuna.trial.TrialState.FAIL if found.value is None else None
+                self.study.tell(found.number, found.value, state=state)
+            if found.value is not None:
+                shutil.rmtree(RunDirectory(self.path(found.number)).checkpoints, ignore_errors=True)
+            self._write_best()
+            yield found
+
+    def path(self, number: int) -> Path:
+        """The run directory of a trial."""
+        return self.place / f"trial-{number:04d}"
+
+    def _trial(self, frozen: Any) -> Trial:
+        words = {one.key: frozen.params[one.key] for one in self.space}
+        meant = {key: self._meaning.get((key, word), word) for key, word in words.items()}
+        return Trial(frozen.number, frozen.value, meant)
+
+    def _ask(self, earlier: list[Any]) -> Any:
+        """Choose the next trial's parameters and store it, in one piece. What was tried is not tried again."""
+        optuna, number, tried = self.optuna, len(earlier), [one.params for one in earlier]
+        distributions = {one.key: one.distribution(optuna) for one in self.space}
+        parameters, attempt = self.own if number == 0 else None, 0
+        while parameters is None or parameters in tried:
+            seed = derive_key(self.seed, number, attempt) % 2**31
+            sampler = optuna.samplers.TPESampler(seed=seed) if attempt < 8 else optuna.samplers.RandomSampler(seed=seed)
+            draft = optuna.create_study(direction="maximize", sampler=sampler)
+            draft.add_trials(earlier)
+            parameters, attempt = draft.ask(distributions).params, attempt + 1
+        running = optuna.trial.TrialState.RUNNING
+        self.study.add_trial(optuna.create_trial(state=running, params=parameters, distributions=distributions))
+        return self.study.trials[number]
+
+    def _train(self, trial: Trial) -> Trial | None:
+        """Run a trial to its end, from where it was left if it was begun before; None if it was stopped."""
+        path, reason, value = self.path(trial.number), "", math.nan
+        try:
+            self.run = self._open(self.recipe(trial.parameters), path)
+            if self.stopped:
+                self.run.trainer.stop()
+            if RunDirectory(path).notes().get("status") != "finished" and not self.run.finish():
+                return None
+            value = read_json(path / "evaluation" / "validation.json")["metrics"][self.metric]
+            reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
+        except (DivergedError, NoMemoryError) as error:
+            reason = str(error)
+        except UserError as error:  # each value was checked before, but not each combination, nor with this data
+            if isinstance(error, DataError) or self.run is not None or not self._can_be_built():
+                raise
+            return Trial(trial.number, None, trial.parameters, str(error))
+        finally:
+            self.run = None
+        if reason:
+            RunDirectory(path).note(status="failed", error=reason)
+        return Trial(trial.number, None if reason else value, trial.parameters, reason)
+
+    def _can_be_built(self) -> bool:
+        """Whether the recipe with its own values can: what is wrong with a trial is then wrong with its values."""
+        try:
+            own = _own_recipe(self._source, self._changes) or self.recipe({})
+            make_trainer(own, open_recipe_data(own))
+        except UserError:
+            return False
+        return True
+
+    def _open(self, recipe: Recipe, path: Path) -> Run:
+        directory, more = RunDirectory(path), {**self.more, "splits": ("validation",)}
+        if not directory.config.exists():
+            return Run.begin(recipe, path, **more)
+        if directory.recipe().model_copy(update={"data": recipe.data}) != recipe:
+            raise DataError("follows another recipe than its trial", "move it away: it is run again", file=str(path))
+        return Run.resume(path, **more)
+
+    def _write_best(self) -> None:
+        import yaml
+
+        for best in self.best():
+            values = self.recipe(best.parameters).model_dump(mode="json")
+            text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+            write_whole(
+                self.place / "best.yaml", f"# trial {best.number}: validation {self.metric} {best.value:.4f}\n{text}"
+            )
+
+
+def _optuna() -> Any:
+    try:
+        optuna: Any = importlib.import_module("optuna")
+    except ImportError:
+        raise UserError('a search needs Optuna, which is not installed: pip install "songrank[tune]"') from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _with_metric(values: dict[str, Any]) -> dict[str, Any]:
+    """The recipe with the metric of validation among those that are evaluated at the end."""
+    names = dict.fromkeys([*values["evaluation"]["metrics"], values["validation"]["metric"]])
+    return {**values, "evaluation": {**values["evaluation"], "metrics": list(names)}}
+
+
+def _own_recipe(source: str, changes: Sequence[str]) -> Recipe | None:
+    try:
+        return load_recipe(source, changes)
+    except UserError:  # it may lack what is searched
+        return None
+
+
+def _entry(recipe: Recipe, key: str) -> Any:
+    found: Any = recipe.model_dump(mode="json")
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _flat(values: Any, key: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict):
+        return {key: values}
+    pairs = (_flat(value, f"{key}.{name}" if key else name) for name, value in values.items())
+    return {name: value for pair in pairs for name, value in pair.items()}
+
+
+def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Raise if a study was begun with something else, naming what."""
+    with suppress(UserError):  # with what keys that are younger than the study meant then: their defaults
+        old = old | {"resolved": Recipe.read(old["resolved"], str(place)).model_dump(mode="json")}
+    either, both = {*old["search"], *new["search"]}, {*old["search"]} & {*new["search"]}
+    before, now = ({k: v for k, v in _flat(one["resolved"]).items() if k not in either} for one in (old, new))
+    for one, flat in ((old, before), (new, now)):
+        flat |= {f"search {key}": words for key, words in one["search"].items()}
+        flat |= {key: value for key, value in (one.get("first") or {}).items() if key in both}
+        flat["data_sha256"] = one.get("data_sha256")
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if names:
+        what = ", ".join(f"{name} ({_told(before, name)}, now {_told(now, name)})" for name in names[:3])
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        fix = "say what it was begun with (study.json), or choose another place with -o"
+        raise DataError(f"was begun with other values of {what}{more}", fix, file=str(place))
+
+
+def _told(values: dict[str, Any], name: str) -> str:
+    return shown(values[name], 24) if name in values else "none"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    with suppress(DataError):
+        found = read_json(file)
+        if isinstance(found.get("search"), dict) and isinstance(found.get("resolved"), dict):
+            return found
+    raise DataError("describes no study", "put back a copy, or choose another place with -o", file=str(file))

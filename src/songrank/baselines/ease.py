@@ -1,0 +1,105 @@
+"""EASE: a linear model from item to item, in closed form."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from songrank.baselines.histories import histories, items_of
+from songrank.core.errors import UserError
+from songrank.core.relevance import Relevance
+from songrank.data import CatalogueSplit
+
+MANY_ITEMS = 25_000  # no more are taken where the memory that is free is not known
+_CELL_BYTES = 24  # XᵀX and the best B so far in float32, two matrices in float64 while one is inverted
+_COLUMNS = 256  # of XᵀX at a time
+
+
+class Ease:
+    """EASE (Steck, *Embarrassingly Shallow Autoencoders for Sparse Data*, WWW 2019).
+
+    With X the binary matrix of queries and items in training,
+
+        P = (XᵀX + λI)⁻¹,   B = I − P · diag(1 / diag P),   scores of a query = x_u B
+
+    B has a zero diagonal, so that no item speaks for itself. It is worked out in float64 and kept in float32.
+
+    >>> train = CatalogueSplit("train", 3, torch.tensor([0, 2, 4]), torch.tensor([0, 1, 1, 2]), torch.ones(4))
+    >>> scores = Ease(train).fit(regularisation=1.0)
+    >>> scores(histories(train), torch.tensor([0]))  # of the query that has items 0 and 1
+    tensor([[0.4000, 0.5000, 0.2000]])
+    """
+
+    grid: tuple[dict[str, float], ...] = tuple({"regularisation": value} for value in (20, 50, 120, 300, 800, 2000))
+    deterministic = True
+
+    def __init__(self, train: CatalogueSplit) -> None:
+        _check_memory(train.num_items)
+        self._gram = gram(histories(train))
+
+    def fit(self, regularisation: float) -> Callable[[Relevance, Tensor], Tensor]:
+        """The function of histories and queries [b] that gives scores [b, num_items], for this λ."""
+        weights = ease_weights(self._gram, regularisation)
+
+        def scores(rows: Relevance, query: Tensor) -> Tensor:
+            items, start = items_of(rows, query)
+            return embedding_bag(items, weights, start[:-1], mode="sum")
+
+        return scores
+
+
+def gram(rows: Relevance) -> Tensor:
+    """XᵀX in float32, which holds counts below 2²⁴ exactly: how many queries have both items.
+
+    >>> gram(Relevance.from_pairs(query=[0, 0, 1], item=[0, 1, 1]))
+    tensor([[1., 1.],
+            [1., 2.]])
+    """
+    query = torch.repeat_interleave(torch.arange(rows.num_queries), rows.num_relevant)
+    item, order = rows.item.long().sort(stable=True)
+    query, start = query[order], torch.searchsorted(item, torch.arange(rows.num_items + 1))
+    counts = torch.empty(rows.num_items, rows.num_items)
+    for begin in range(0, rows.num_items, _COLUMNS):
+        end = min(begin + _COLUMNS, rows.num_items)
+        own = slice(int(start[begin]), int(start[end]))
+        columns = torch.zeros(rows.num_queries, end - begin)
+        columns[query[own], item[own] - begin] = 1.0
+        counts[:, begin:end] = embedding_bag(query, columns, start[:-1], mode="sum")
+    return counts
+
+
+def ease_weights(counts: Tensor, regularisation: float) -> Tensor:
+    """B of EASE from XᵀX and λ, in float32.
+
+    >>> ease_weights(torch.tensor([[1.0, 1.0], [1.0, 2.0]]), regularisation=1.0)
+    tensor([[0.0000, 0.5000],
+            [0.3333, 0.0000]])
+    """
+    matrix = counts.double()
+    matrix.diagonal().add_(regularisation)
+    matrix = torch.linalg.cholesky(matrix)
+    matrix = torch.cholesky_inverse(matrix)
+    scale = -1.0 / matrix.diagonal()
+    weights = matrix.mul_(scale).to(torch.float32, memory_format=torch.contiguous_format)
+    weights.diagonal().zero_()
+    return weights
+
+
+def _check_memory(num_items: int) -> None:
+    needed, free = _CELL_BYTES * num_items**2, _free_memory()
+    if needed > free if free is not None else num_items > MANY_ITEMS:
+        found = f"EASE on {num_items:,} items takes {needed / 2**30:.0f} GB of memory"
+        has = f", and {free / 2**30:.0f} GB are free" if free is not None else ""
+        raise UserError(f"{found}{has}; leave it out, or compare on a larger machine")
+
+
+def _free_memory() -> int | None:
+    """Bytes that can be had without swapping, where the system tells (Linux)."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else None

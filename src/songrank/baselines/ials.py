@@ -1,0 +1,78 @@
+"""iALS: matrix factorisation for implicit feedback by alternating least squares, from the package ``implicit``."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from songrank.baselines.histories import histories, items_of
+from songrank.core.errors import UserError
+from songrank.core.relevance import Relevance
+from songrank.data import CatalogueSplit
+
+_ITERATIONS = 15
+
+
+class ImplicitALS:
+    """iALS (Hu, Koren and Volinsky, *Collaborative Filtering for Implicit Feedback Datasets*, ICDM 2008).
+
+    Minimises over vectors w of queries and h of items
+
+        Σ_u Σ_i c_ui (x_ui − w_u·h_i)² + λ (Σ‖w_u‖² + Σ‖h_i‖²),   c_ui = α where x_ui = 1, else 1
+
+    and scores a history by the w that fits it best to the items as they are: it need not be that of training. Needs
+    ``pip install "songrank[yardsticks]"``. The start is drawn with a fixed seed.
+    """
+
+    grid: tuple[dict[str, float], ...] = tuple(
+        {"factors": factors, "regularisation": 10.0, "alpha": alpha}
+        for factors in (64, 128)
+        for alpha in (1.0, 5.0, 30.0)
+    )
+    deterministic = False
+
+    def __init__(self, train: CatalogueSplit) -> None:
+        import_implicit()
+        self._train = histories(train)
+
+    def fit(
+        self, factors: int, regularisation: float, alpha: float, iterations: int = _ITERATIONS
+    ) -> Callable[[Relevance, Tensor], Tensor]:
+        """The function of histories and queries [b] that gives scores [b, num_items]."""
+        with _one_blas_thread():
+            model = import_implicit().AlternatingLeastSquares(
+                factors=factors, regularization=regularisation, alpha=alpha, iterations=iterations, random_state=0
+            )
+            model.fit(_matrix(self._train, torch.arange(self._train.num_queries)), show_progress=False)
+        items = torch.from_numpy(model.item_factors)
+
+        def scores(rows: Relevance, query: Tensor) -> Tensor:
+            with _one_blas_thread():
+                vectors = model.recalculate_user(np.arange(query.shape[0]), _matrix(rows, query))
+            return torch.from_numpy(vectors) @ items.T
+
+        return scores
+
+
+def import_implicit() -> Any:
+    """The part of ``implicit`` that runs on a CPU, or one line on how to install it."""
+    try:
+        return importlib.import_module("implicit.cpu.als")
+    except ImportError:
+        message = 'iALS needs the package implicit, which is not installed: pip install "songrank[yardsticks]"'
+        raise UserError(message) from None
+
+
+def _one_blas_thread() -> Any:
+    """What implicit asks for, which has threads of its own."""
+    return importlib.import_module("threadpoolctl").threadpool_limits(1, "blas")
+
+
+def _matrix(rows: Relevance, query: Tensor) -> Any:
+    items, start = items_of(rows, query)
+    values = np.ones(items.shape[0], dtype=np.float32)
+    shape = (query.shape[0], rows.num_items)
+    return importlib.import_module("scipy.sparse").csr_matrix((values, items.numpy(), start.numpy()), shape)

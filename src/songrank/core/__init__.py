@@ -1,0 +1,1 @@
+"""What every room shares: Relevance, Slate, ids, argument checks and errors."""

@@ -1,0 +1,156 @@
+"""Rows of different lengths in flat arrays: the one CSR type, and searching many sorted rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class CSR:
+    """Row r holds the entries ``offsets[r]`` to ``offsets[r + 1] - 1`` of every column.
+
+    Args:
+        offsets: int64 [rows + 1], ascending from 0.
+        columns: one value per entry, by name.
+
+    >>> table = CSR.from_lengths([2, 0, 1], item=[7, 8, 9])
+    >>> len(table), table.lengths.tolist(), table.row_of_entries().tolist()
+    (3, [2, 0, 1], [0, 0, 2])
+    >>> taken = table.take([2, 0])
+    >>> taken.offsets.tolist(), taken["item"].tolist()
+    ([0, 1, 3], [9, 7, 8])
+    >>> table.last([0, 2, 1], length=1).tolist()
+    [[8], [9], [-1]]
+
+    """
+
+    offsets: Tensor
+    columns: Mapping[str, Tensor]
+
+    @classmethod
+    def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
+        """A table from the number of entries in each row, and the entries of all rows in order."""
+        return cls(
+            offsets(torch.as_tensor(lengths)), {name: torch.as_tensor(entries) for name, entries in columns.items()}
+        )
+
+    def __len__(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.columns[name]
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of entries in each row."""
+        return self.offsets.diff()
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries in all rows."""
+        return int(self.offsets[-1])
+
+    def row_of_entries(self) -> Tensor:
+        """The row of each entry."""
+        return segment_rows(self.lengths)
+
+    def entries(self, rows: Any) -> tuple[Tensor, Tensor]:
+        """All entries of these rows: which of ``rows`` each belongs to (from 0), and its position in the columns."""
+        rows = torch.as_tensor(rows, device=self.offsets.device)
+        begin = self.offsets[rows]
+        count = self.offsets[rows + 1] - begin
+        owner = segment_rows(count)
+        shift = begin - offsets(count)[:-1]
+        return owner, torch.arange(owner.shape[0], device=owner.device) + shift[owner]
+
+    def take(self, rows: Any) -> CSR:
+        """These rows, in this order."""
+        rows = torch.as_tensor(rows, device=self.offsets.device)
+        at = self.entries(rows)[1]
+        count = self.offsets[rows + 1] - self.offsets[rows]
+        return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
+
+    def tail(self, length: int) -> CSR:
+        """The last ``length`` entries of each row."""
+        count = self.lengths
+        begin = self.offsets[1:] - count.clamp(max=length)
+        kept = torch.arange(self.num_entries, device=self.offsets.device) >= torch.repeat_interleave(begin, count)
+        return CSR(offsets(count.clamp(max=length)), {name: column[kept] for name, column in self.columns.items()})
+
+    def last(self, rows: Any, length: int, width: int | None = None, column: str = "item") -> Tensor:
+        """[R, T]: the last ``length`` entries of these rows, padded with −1 at the end.
+
+        T is ``width``, or as small as possible; a given width avoids a device synchronisation.
+        """
+        rows = torch.as_tensor(rows, device=self.offsets.device)
+        end = self.offsets[rows + 1]
+        begin = torch.maximum(self.offsets[rows], end - length)
+        return self.span(begin, end - begin, width, column)
+
+    def span(self, begin: Tensor, count: Tensor, width: int | None = None, column: str = "item") -> Tensor:
+        """[R, T]: ``count`` entries from position ``begin`` on, padded with −1 at the end."""
+        if width is None:
+            width = int(count.max()) if count.numel() else 0
+        place = torch.arange(width, device=begin.device)
+        there = place < count.unsqueeze(1)
+        at = torch.where(there, begin.unsqueeze(1) + place, 0)
+        return torch.where(there, self.columns[column][at].long(), -1)
+
+    def to(self, device: torch.device | str) -> CSR:
+        """The same table on another device."""
+        return CSR(self.offsets.to(device), {name: column.to(device) for name, column in self.columns.items()})
+
+    def groups(self, fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+        """Neighbouring rows [first, last) for which ``fits(number of rows, longest row)``; at least one row each."""
+        return length_groups(self.lengths.tolist(), fits)
+
+
+def length_groups(lengths: list[int], fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+    """Neighbouring rows [first, last) for which ``fits(number of rows, longest row)`` holds; at least one row each.
+
+    >>> list(length_groups([3, 1, 9, 1], lambda rows, longest: rows * longest <= 8))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first, longest = 0, 1
+    for at, length in enumerate(lengths):
+        longest = max(longest, length)
+        if at > first and not fits(at + 1 - first, longest):
+            yield first, at
+            first, longest = at, max(1, length)
+    if len(lengths) > first:
+        yield first, len(lengths)
+
+
+def offsets(lengths: Tensor) -> Tensor:
+    """Where each row begins, with the total at the end."""
+    return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def segment_rows(lengths: Tensor) -> Tensor:
+    """Row of each entry of a flat array that holds ``lengths[r]`` entries for row r; reads the total back."""
+    return torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
+
+
+def search_depth(longest: int) -> int:
+    """Halvings that a search over rows of at most ``longest`` entries takes."""
+    return max(longest, 0).bit_length()
+
+
+def partition_point(start: Tensor, stop: Tensor, depth: int, holds: Callable[[Tensor], Tensor]) -> Tensor:
+    """For each element the first index in [start, stop) where ``holds`` is False, ``stop`` if it always holds.
+
+    ``holds`` maps indices to booleans, True up to some index of each row and False after it. Every element takes
+    ``depth`` steps whatever the data, so nothing is read back from the device.
+    """
+    position = start - 1
+    final = stop - 1
+    for bit in range(depth - 1, -1, -1):
+        candidate = position + (1 << bit)
+        inside = torch.minimum(candidate, final).clamp_min(0)
+        position = torch.where((candidate <= final) & holds(inside), candidate, position)
+    return position + 1

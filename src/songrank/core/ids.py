@@ -1,0 +1,141 @@
+"""The ids that users know, and the numbers from 0 that everything inside works with."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from songrank.io.storage import Array
+
+
+class Ids:
+    """Original ids by number, and numbers by original id: whole numbers or texts, in ascending order, each once.
+
+    >>> ids = Ids.of(["b7", "a1", "a1"])
+    >>> list(ids), ids[1], ids.find(["b7", "zz"]).tolist()
+    (['a1', 'b7'], 'b7', [1, -1])
+    """
+
+    def __init__(self, values: Tensor, offsets: Tensor | None = None) -> None:
+        self._values, self._offsets = values, offsets
+        self._numbers: dict[str, int] | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[int] | Sequence[str] | Array) -> "Ids":
+        """The distinct ``values``, sorted; texts by their bytes."""
+        column = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if column.dtype.kind in "iu":
+            return cls(torch.from_numpy(np.unique(column).astype(np.int64)))
+        return cls.from_texts(sorted({str(value) for value in values}, key=str.encode))
+
+    @classmethod
+    def ascending(cls, numbers: Array) -> "Ids":
+        """Whole numbers that are distinct and sorted already."""
+        return cls(torch.from_numpy(numbers.astype(np.int64)))
+
+    @classmethod
+    def count(cls, number: int) -> "Ids":
+        """The ids 0 to number − 1, of things that have no others."""
+        return cls(torch.arange(number))
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str]) -> "Ids":
+        """Texts that are distinct and sorted already."""
+        encoded = [text.encode("utf-8") for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        data = np.frombuffer(b"".join(encoded), np.uint8).copy()
+        return cls(torch.from_numpy(data), torch.from_numpy(offsets))
+
+    @property
+    def kind(self) -> str:
+        """``"integer"`` or ``"text"``."""
+        return "integer" if self._offsets is None else "text"
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """What to store; :meth:`from_arrays` is the way back."""
+        parts = {name: self._values.numpy()}
+        if self._offsets is not None:
+            parts[f"{name}.offsets"] = self._offsets.numpy()
+        return parts
+
+    @classmethod
+    def from_arrays(cls, name: str, arrays: Mapping[str, Tensor]) -> "Ids":
+        """Ids from stored arrays, memory-mapped if these are."""
+        return cls(arrays[name], arrays.get(f"{name}.offsets"))
+
+    def keep(self, numbers: Array) -> "Ids":
+        """Only the ids with these numbers, which ascend."""
+        if self._offsets is None:
+            return Ids(self._values[torch.from_numpy(numbers)])
+        return self if len(numbers) == len(self) else Ids.from_texts(self[numbers])
+
+    def __len__(self) -> int:
+        return self._values.shape[0] if self._offsets is None else self._offsets.shape[0] - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        """The id with this number; a list of ids for a slice, a tensor or a sequence of numbers."""
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        if isinstance(number, Sequence) or getattr(number, "ndim", 0) > 0:
+            return [self[int(at)] for at in number]
+        number = int(number)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"number is {number}; expected one below {len(self)}")
+        number %= len(self)
+        if self._offsets is None:
+            return int(self._values[number])
+        start, end = int(self._offsets[number]), int(self._offsets[number + 1])
+        return self._values[start:end].numpy().tobytes().decode("utf-8")
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._offsets is None:
+            yield from self._values.tolist()
+        else:
+            data, offsets = self._values.numpy().tobytes(), self._offsets.tolist()
+            yield from (data[a:b].decode("utf-8") for a, b in pairwise(offsets))
+
+    def find(self, values: Any) -> Tensor:
+        """The number of each id of a sequence, an array, a tensor or a polars column; −1 for one that is not known."""
+        if self._offsets is None:
+            asked, whole = _whole_numbers(values)
+            if not len(self):
+                return torch.full_like(asked, -1)
+            at = torch.searchsorted(self._values, asked).clamp(max=len(self) - 1)
+            return torch.where((self._values[at] == asked) & whole, at, -1)
+        if self._numbers is None:
+            self._numbers = {text: number for number, text in enumerate(self)}
+        known_texts = self._numbers
+        return torch.tensor([known_texts.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
+
+
+def _plain(values: Any) -> Sequence[Any]:
+    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for columns of polars
+    listed: Sequence[Any] = as_list() if as_list is not None else list(values)
+    return listed
+
+
+def _whole_numbers(values: Any) -> tuple[Tensor, Tensor]:
+    """Ids as int64, and which of them are such numbers at all; columns of whole numbers all at once."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    if hasattr(values, "to_numpy") and hasattr(values, "null_count") and values.dtype.is_integer():
+        values = values.to_numpy()  # floats where a value is missing, which go the slow way
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64:
+        return torch.from_numpy(values.astype(np.int64)), torch.ones(values.shape[0], dtype=torch.bool)
+    numbers = [_as_int(value) for value in _plain(values)]
+    asked = torch.tensor([0 if number is None else number for number in numbers], dtype=torch.int64)
+    return asked, torch.tensor([number is not None for number in numbers], dtype=torch.bool)
+
+
+def _as_int(value: Any) -> int | None:
+    """The whole number that an id is, or None."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    exact = number == value if not isinstance(value, str) else str(number) == value
+    return number if exact and -(2**63) <= number < 2**63 else None

@@ -1,0 +1,369 @@
+"""Who is relevant to whom: the table of relevant pairs that samplers, losses and evaluators share."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank.core.checks import check_int, fail
+from songrank.core.columns import ArrayLike, check_count, check_same_length, read_ids, read_labels
+from songrank.core.csr import offsets, partition_point, search_depth, segment_rows
+from songrank.core.gains import Gain, discounts, gains
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Relevance:
+    """The relevant pairs (q, x) with y > 0, by query and then by item, in a CSR table on any device; immutable.
+
+    Build it with :meth:`from_pairs` (all queries rank the same catalogue) or :meth:`from_lists` (each query brings its
+    own documents). A pair's row in the table is its identity: losses keep their memory by it. Memory is proportional to
+    the pairs, never to queries × items: 8 bytes a pair, and 4 more for each pair and exclusion where there are any.
+
+    >>> relevance = Relevance.from_pairs(query=[0, 0, 1], item=[2, 0, 1], label=[1.0, 3.0, 2.0], num_items=4)
+    >>> relevance
+    Relevance(catalogue, 2 queries, 4 items, 3 pairs)
+    >>> relevance.num_relevant.tolist(), relevance.list_size.tolist()
+    ([2, 1], [4, 4])
+    >>> relevance.pair_index([0, 0, 1], [0, 1, 1]).tolist()
+    [0, -1, 2]
+    """
+
+    num_queries: int
+    """Queries of the whole task, those of other shards included."""
+    num_items: int
+    """Catalogue task: items. List task: documents of all lists together; an item is a row of the feature matrix."""
+    num_pairs: int
+    """Relevant pairs of the whole task, those of other shards included."""
+    query_range: tuple[int, int]
+    """The queries held here: all of them, or a shard's. Tensors below have one entry for each of these."""
+    pair_range: tuple[int, int]
+    """The rows of these queries' pairs in the whole task."""
+    indptr: Tensor
+    """[queries + 1]: where each query's pairs begin in ``item`` and ``label``."""
+    item: Tensor
+    label: Tensor
+    list_start: Tensor | None
+    """List task: the first document of each query. None for a catalogue."""
+    list_span: Tensor
+    """Items that could compete, before exclusions."""
+    taken_indptr: Tensor
+    taken_item: Tensor
+    """Relevant and excluded items together, sorted: what the irrelevant items are the complement of."""
+    max_relevant: int
+    max_taken: int
+    max_span: int
+    _ideal: dict[tuple[int | None, Gain], Tensor] = field(default_factory=dict)
+
+    # ---- making one
+
+    @classmethod
+    def from_pairs(
+        cls,
+        query: ArrayLike,
+        item: ArrayLike,
+        label: ArrayLike | None = None,
+        num_queries: int | None = None,
+        num_items: int | None = None,
+        exclude: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> Relevance:
+        """Catalogue task: every query ranks all ``num_items`` items, less those excluded for it.
+
+        Args:
+            query: query of each pair, from 0.
+            item: item of each pair, from 0.
+            label: relevance y ≥ 0 of each pair, 1 if not given; pairs with y = 0 are irrelevant and are not kept.
+            num_queries: how many there are; the largest id + 1 if not given.
+            num_items: likewise.
+            exclude: (query, item) of pairs that compete in no list, such as items already seen.
+
+        """
+        queries, items = read_ids("query", query), read_ids("item", item)
+        items = items.to(queries.device)
+        labels = torch.ones(queries.shape[0]) if label is None else read_labels("label", label)
+        labels = labels.to(queries.device)
+        check_same_length("item", items, "query", queries)
+        check_same_length("label", labels, "query", queries)
+        barred = None
+        if exclude is not None:
+            barred = (
+                read_ids("exclude[0]", exclude[0]).to(queries.device),
+                read_ids("exclude[1]", exclude[1]).to(queries.device),
+            )
+        if barred is not None:
+            check_same_length("exclude[1]", barred[1], "exclude[0]", barred[0])
+        all_queries = [queries] if barred is None else [queries, barred[0]]
+        all_items = [items] if barred is None else [items, barred[1]]
+        num_queries = check_count("num_queries", num_queries, "query", all_queries)
+        num_items = check_count("num_items", num_items, "item", all_items)
+        _check_size(num_queries, num_items)
+        keys, order = _sorted_keys(queries, items, num_items, "pair")
+        barred_keys = None if barred is None else _sorted_keys(*barred, num_items, "excluded pair")[0]
+        return cls.from_keys(keys, labels if order is None else labels[order], num_queries, num_items, barred_keys)
+
+    @classmethod
+    def from_keys(
+        cls, keys: Tensor, labels: Tensor, num_queries: int, num_items: int, exclude: Tensor | None = None
+    ) -> Relevance:
+        """:meth:`from_pairs` of pairs named by query · ``num_items`` + item, in ascending order, each once.
+
+        >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
+        Relevance(catalogue, 2 queries, 5 items, 2 pairs)
+        """
+        _check_size(num_queries, num_items)
+        labels = read_labels("labels", labels)
+        check_same_length("labels", labels, "keys", keys)
+        for name, some in (("keys", keys), ("exclude", exclude)):
+            _check_keys(name, some, num_queries * num_items)
+        kept = labels > 0
+        keys, labels = keys[kept], labels[kept]
+        indptr, item_column = _table(keys, num_queries, num_items)
+        taken_indptr, taken_column = indptr, item_column
+        if exclude is not None:
+            both = _merged(keys, exclude)
+            _refuse_twice(both, num_items, "is both relevant and excluded; keep one of the two")
+            taken_indptr, taken_column = _table(both, num_queries, num_items)
+        return cls._build(
+            num_items,
+            indptr,
+            item_column,
+            labels,
+            None,
+            torch.full_like(indptr[1:], num_items),
+            taken_indptr,
+            taken_column,
+        )
+
+    @classmethod
+    def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> Relevance:
+        """List task: query q ranks its own ``lengths[q]`` documents, whose labels follow one another in ``labels``.
+
+        >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
+        Relevance(lists, 2 queries, 5 items, 2 pairs)
+        """
+        values = read_labels("labels", labels)
+        sizes = read_ids("lengths", lengths).to(values.device)
+        if int(sizes.sum()) != values.shape[0]:
+            fail(
+                "lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {values.shape[0]}"
+            )
+        start = offsets(sizes)
+        relevant = torch.nonzero(values > 0).squeeze(-1)
+        indptr = torch.searchsorted(relevant, start)
+        column = relevant.to(torch.int32)
+        return cls._build(values.shape[0], indptr, column, values[relevant], start[:-1], sizes, indptr, column)
+
+    @classmethod
+    def _build(
+        cls,
+        num_items: int,
+        indptr: Tensor,
+        item: Tensor,
+        label: Tensor,
+        list_start: Tensor | None,
+        list_span: Tensor,
+        taken_indptr: Tensor,
+        taken_item: Tensor,
+    ) -> Relevance:
+        num_queries, num_pairs = indptr.shape[0] - 1, item.shape[0]
+        return cls(
+            num_queries=num_queries,
+            num_items=num_items,
+            num_pairs=num_pairs,
+            query_range=(0, num_queries),
+            pair_range=(0, num_pairs),
+            indptr=indptr,
+            item=item,
+            label=label,
+            list_start=list_start,
+            list_span=list_span,
+            taken_indptr=taken_indptr,
+            taken_item=taken_item,
+            max_relevant=_largest(indptr.diff()),
+            max_taken=_largest(taken_indptr.diff()),
+            max_span=_largest(list_span),
+        )
+
+    # ---- reading it
+
+    @property
+    def device(self) -> torch.device:
+        """Where the table lies."""
+        return self.indptr.device
+
+    @property
+    def is_catalogue(self) -> bool:
+        """Whether all queries rank the same items."""
+        return self.list_start is None
+
+    @property
+    def num_relevant(self) -> Tensor:
+        """N_q⁺ of each query held here."""
+        return self.indptr.diff()
+
+    @property
+    def list_size(self) -> Tensor:
+        """N_q of each query held here: the items that compete, exclusions taken off."""
+        return self.list_span - (self.taken_indptr.diff() - self.indptr.diff())
+
+    def ideal_dcg(self, k: int | None = None, gain: Gain = "exp2") -> Tensor:
+        """Z_q, or Z_q^K with ``k``: the DCG of each query's best order; computed once and kept."""
+        if k is not None:
+            check_int("k", k)
+        if (k, gain) not in self._ideal:
+            self._ideal[k, gain] = self._compute_ideal_dcg(k, gain)
+        return self._ideal[k, gain]
+
+    def _compute_ideal_dcg(self, k: int | None, gain: Gain, pairs_at_once: int = 4_000_000) -> Tensor:
+        ends = torch.searchsorted(self.indptr, torch.arange(0, self.item.shape[0], pairs_at_once, device=self.device))
+        cuts = [0, *ends.tolist()[1:], self.indptr.shape[0] - 1]
+        parts = [self._ideal_dcg_of(a, b, k, gain) for a, b in itertools.pairwise(cuts) if a < b]
+        return torch.cat(parts) if parts else self.label.new_zeros(0)
+
+    def _ideal_dcg_of(self, first: int, last: int, k: int | None, gain: Gain) -> Tensor:
+        bounds = self.indptr[first : last + 1]
+        row = segment_rows(bounds.diff())
+        label, order = self.label[bounds[0] : bounds[-1]].sort(descending=True, stable=True)
+        row, again = row[order].sort(stable=True)
+        place = torch.arange(row.shape[0], device=self.device) - (bounds[:-1] - bounds[0])[row]
+        value = gains(label[again].double(), gain) * discounts(place.double() + 1.0)
+        if k is not None:
+            value = torch.where(place < k, value, torch.zeros_like(value))
+        total = torch.zeros(last - first, dtype=torch.float64, device=self.device).index_add_(0, row, value)
+        ideal = total.to(self.label.dtype)
+        bad = ~torch.isfinite(ideal)
+        if bool(bad.any()):
+            query = int(bad.nonzero()[0]) + first + self.query_range[0]
+            largest = float(self.label[bounds[0] : bounds[-1]].max())
+            fail(
+                f"label of query {query}",
+                f"as large as {largest:g}",
+                "labels of finite gain, such as gain='linear' has",
+            )
+        return ideal
+
+    def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
+        """Row of each pair (query, item) in the whole task's table, −1 where the item is not relevant."""
+        queries = read_ids("query", query).to(self.device) - self.query_range[0]
+        items = read_ids("item", item).to(self.device)
+        held = self.indptr.shape[0] - 1
+        if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
+            fail(
+                "query",
+                "an id outside what is held here",
+                f"ids from {self.query_range[0]} to {self.query_range[1] - 1}",
+            )
+        start, stop = self.indptr[queries], self.indptr[queries + 1]
+        if self.item.numel() == 0:
+            return torch.full_like(items, -1)
+        place = partition_point(start, stop, search_depth(self.max_relevant), lambda at: self.item[at] < items)
+        found = (place < stop) & (self.item[place.clamp(max=self.item.shape[0] - 1)] == items)
+        return torch.where(found, place + self.pair_range[0], torch.full_like(place, -1))
+
+    # ---- moving and splitting it
+
+    def to(self, device: torch.device | str) -> Relevance:
+        """The same table on another device."""
+        moved: dict[str, Any] = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, Tensor):
+                same = "indptr" if value is self.indptr else "item" if value is self.item else None
+                moved[entry.name] = moved[same] if same in moved else value.to(device)
+        ideal = {key: value.to(device) for key, value in self._ideal.items()}
+        return replace(self, **moved, _ideal=ideal)
+
+    def shard(self, first: int, last: int) -> Relevance:
+        """What a process needs that owns the queries first … last − 1; ids and rows stay those of the whole task.
+
+        >>> part = Relevance.from_pairs([0, 1, 1, 2], [0, 0, 1, 2]).shard(1, 3)
+        >>> part.query_range, part.pair_range, part.num_queries
+        ((1, 3), (1, 4), 3)
+        """
+        held_first, held_last = self.query_range
+        if not held_first <= first < last <= held_last:
+            fail("shard", (first, last), f"a non-empty range of queries inside {self.query_range}")
+        queries = slice(first - held_first, last - held_first)
+        bounds = slice(queries.start, queries.stop + 1)
+        indptr = self.indptr[bounds]
+        pairs = slice(int(indptr[0]), int(indptr[-1]))
+        taken_bounds = self.taken_indptr[bounds]
+        taken = slice(int(taken_bounds[0]), int(taken_bounds[-1]))
+        same = self.taken_item is self.item
+        indptr, item = indptr - indptr[0], self.item[pairs]
+        return replace(
+            self,
+            query_range=(first, last),
+            pair_range=(self.pair_range[0] + pairs.start, self.pair_range[0] + pairs.stop),
+            indptr=indptr,
+            item=item,
+            label=self.label[pairs],
+            list_start=None if self.list_start is None else self.list_start[queries],
+            list_span=self.list_span[queries],
+            taken_indptr=indptr if same else taken_bounds - taken_bounds[0],
+            taken_item=item if same else self.taken_item[taken],
+            _ideal={key: value[queries] for key, value in self._ideal.items()},
+        )
+
+    def __repr__(self) -> str:
+        part = "" if self.query_range == (0, self.num_queries) else f", holding queries {self.query_range}"
+        kind = "catalogue" if self.is_catalogue else "lists"
+        return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
+
+
+def _sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor | None]:
+    """Keys in order, each once, and where they stood; None where they stood like that."""
+    keys = query * num_items + item
+    if bool((keys[1:] > keys[:-1]).all()):
+        return keys, None
+    keys, order = keys.sort()
+    _refuse_twice(keys, num_items, f"stands twice; each {what} may be given once", order)
+    return keys, order
+
+
+def _refuse_twice(keys: Tensor, num_items: int, problem: str, order: Tensor | None = None) -> None:
+    twice = keys[1:] == keys[:-1]
+    if bool(twice.any()):
+        at = int(twice.nonzero()[0])
+        query, item = divmod(int(keys[at]), num_items)
+        where = "" if order is None else f", rows {sorted([int(order[at]), int(order[at + 1])])}"
+        raise ValueError(f"pair (query={query}, item={item}{where}) {problem}")
+
+
+def _check_size(num_queries: int, num_items: int) -> None:
+    if num_queries * num_items >= 2**63 or num_items >= 2**31:
+        fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
+
+
+def _check_keys(argument: str, keys: Tensor | None, most: int) -> None:
+    """Raise unless these are keys below ``most``, ascending, each once."""
+    if keys is None or keys.numel() == 0:
+        return
+    if keys.dtype != torch.int64 or not bool((keys[1:] > keys[:-1]).all()):
+        fail(argument, "not ascending", "int64 keys in ascending order, each once")
+    if int(keys[0]) < 0 or int(keys[-1]) >= most:
+        fail(argument, (int(keys[0]), int(keys[-1])), f"keys from 0 to {most - 1}, num_queries · num_items of them")
+
+
+def _merged(few: Tensor, many: Tensor) -> Tensor:
+    """Two sorted tensors as one."""
+    place = torch.searchsorted(many, few) + torch.arange(few.shape[0], device=few.device)
+    rest = torch.ones(few.shape[0] + many.shape[0], dtype=torch.bool, device=few.device)
+    both = torch.empty_like(rest, dtype=few.dtype)
+    both[place], rest[place] = few, False
+    both[rest] = many
+    return both
+
+
+def _table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, Tensor]:
+    bounds = torch.arange(num_queries + 1, device=keys.device) * num_items
+    indptr = torch.searchsorted(keys, bounds)
+    item = keys % num_items if num_items else keys
+    return indptr, item.to(torch.int32)
+
+
+def _largest(values: Tensor) -> int:
+    return int(values.max()) if values.numel() else 0

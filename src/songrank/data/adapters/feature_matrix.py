@@ -1,0 +1,211 @@
+"""Features as users have them, arrays, sparse matrices or tables: checked, in the fitted order, dense by blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.io.storage import Array
+from songrank.io.tables.columns import read_column, read_features
+from songrank.io.tables.frames import to_polars
+
+_BLOCK_VALUES = 1 << 22
+_NUMBERS = "expected finite numbers, NaN where one is missing"
+_SHAPE = "expected two dimensions, [rows, features]. Reshape your data"
+
+
+@dataclass(frozen=True)
+class Features:
+    """A matrix of features, and the names of its columns where they have any.
+
+    Args:
+        values: a numpy array, a scipy sparse matrix in CSR, or a polars frame.
+        names: of the columns.
+
+    """
+
+    values: Any
+    names: tuple[str, ...] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.values.shape[0])
+
+    @property
+    def count(self) -> int:
+        """How many features a row has."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only the values that are not 0 are there."""
+        return hasattr(self.values, "tocsr")
+
+    def take(self, rows: Array) -> "Features":
+        """These rows."""
+        return replace(self, values=self.values[rows])
+
+    def columns(self, places: Sequence[int]) -> "Features":
+        """The columns in these places, in this order."""
+        if list(places) == list(range(self.count)):
+            return self
+        names = None if self.names is None else tuple(self.names[at] for at in places)
+        return Features(self.values[:, list(places)], names)
+
+    def dense(self, first: int, last: int) -> Array:
+        """Rows from ``first`` to ``last``, which is not included: float32, NaN where a value is missing."""
+        part = self.values[first:last]
+        if isinstance(part, pl.DataFrame):
+            dense = np.empty(part.shape, np.float32)
+            for at, name in enumerate(part.columns):
+                dense[:, at] = read_column(read_features, part[name], _NUMBERS, "X", None, first)
+            return dense
+        return as_numbers(part.toarray() if self.is_sparse else part, first)
+
+    def blocks(self) -> Iterator[tuple[int, int, Array]]:
+        """All rows, some at a time: first, last, and what stands between."""
+        step = max(1, _BLOCK_VALUES // max(1, self.count))
+        for first in range(0, self.rows, step):
+            last = min(first + step, self.rows)
+            yield first, last, self.dense(first, last)
+
+    def like(self, count: int, names: Sequence[str] | None, whose: str) -> "Features":
+        """These features in the order that was fitted, by their names where both have names.
+
+        Args:
+            count: how many were fitted.
+            names: what they were called, if they had names.
+            whose: name of the estimator, for messages.
+
+        """
+        if names is not None and self.names is not None:
+            missing = [name for name in names if name not in self.names]
+            if missing:
+                more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+                raise DataError(
+                    f"X has no column {', '.join(map(repr, missing[:5]))}{more}", "give all that were fitted"
+                )
+            return Features(self.values.select(list(names)), tuple(names))
+        if self.count != count:
+            what = f"X has {self.count} features, but {whose} is expecting {count} features as input"
+            raise DataError(what, "give those that were fitted, in their order")
+        return self
+
+
+@dataclass(frozen=True)
+class FittedColumns:
+    """Columns that were fitted, and those of them that are no features.
+
+    Args:
+        names: of all columns; ``Column_0``, … where they had none.
+        ignored: those that are left out.
+        named: whether the names were given, so that columns are found by them.
+
+    >>> columns = FittedColumns.of(read_matrix({"bm25": [1.5], "title": ["a"]}), ["title"])
+    >>> columns.used, columns.find(read_matrix({"bm25": [2.5]})).dense(0, 1).tolist()
+    (('bm25',), [[2.5]])
+
+    """
+
+    names: tuple[str, ...]
+    ignored: tuple[str, ...]
+    named: bool
+
+    @classmethod
+    def of(cls, features: Features, ignore: str | Sequence[str] | None) -> "FittedColumns":
+        """The columns of these features, without those to ``ignore``: names in a list, or with commas between."""
+        names = features.names or tuple(f"Column_{at}" for at in range(features.count))
+        listed = [name.strip() for name in ignore.split(",")] if isinstance(ignore, str) else ignore or ()
+        if not isinstance(listed, list | tuple | set):
+            raise DataError(f"ignore is {shown(ignore)}", "expected names of columns in a list: mend data_options")
+        ignored = tuple(name for name in names if name in listed)
+        unknown = [name for name in listed if name not in names]
+        if unknown:
+            raise DataError(f"ignore names {shown(unknown[0])}, which is no column of X", "mend data_options")
+        if len(ignored) == len(names):
+            raise DataError("ignore names all columns of X", "leave at least one feature")
+        return cls(names, ignored, features.names is not None)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Names of those that are features."""
+        return tuple(name for name in self.names if name not in self.ignored)
+
+    def find(self, features: Features) -> Features:
+        """The features among these columns, in the order that was fitted."""
+        if self.named and features.names is not None:
+            return features.like(len(self.used), self.used, "DocumentRanker")
+        places = [at for at, name in enumerate(self.names) if name not in self.ignored]
+        return features.like(len(self.names), None, "DocumentRanker").columns(places)
+
+
+def read_matrix(X: Any) -> Features:
+    """Features of any kind.
+
+    >>> found = read_matrix({"bm25": [1.5, None], "clicks": [3, 4]})
+    >>> found.names, found.dense(0, 2).tolist()
+    (('bm25', 'clicks'), [[1.5, 3.0], [nan, 4.0]])
+    >>> read_matrix([1.0, 2.0])
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: X has shape [2]; expected two dimensions, [rows, features]. Reshape your data
+    """
+    if hasattr(X, "tocsr"):
+        found = Features(X.tocsr())
+    elif isinstance(X, Mapping | pl.LazyFrame) or (hasattr(X, "columns") and hasattr(X, "shape")):
+        columns = getattr(X, "columns", ())
+        frame = to_polars(X)
+        named = type(X).__module__.partition(".")[0] != "pandas" or all(isinstance(name, str) for name in columns)
+        found = Features(frame, tuple(frame.columns) if named else None)
+    else:
+        try:
+            found = Features(np.asarray(unmasked(X)))
+        except ValueError:
+            raise DataError("X has rows of different lengths", _SHAPE) from None
+        if found.values.ndim != 2:
+            raise DataError(f"X has shape {list(found.values.shape)}", _SHAPE)
+    if getattr(getattr(found.values, "dtype", None), "kind", "") == "c":
+        raise DataError("X is complex. Complex data not supported", "give real numbers")
+    if not found.rows or not found.count:
+        what, kind = (found.rows, "sample") if not found.rows else (found.count, "feature")
+        raise DataError(
+            f"X has {what} {kind}(s) (shape={tuple(found.values.shape)}) while a minimum of 1 is required.",
+            "expected at least one row and one feature",
+        )
+    return found
+
+
+def unmasked(values: Any) -> Any:
+    """A masked array of numpy with NaN where it is masked; anything else as it is.
+
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    try:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    except (TypeError, ValueError):
+        raise DataError("a masked array does not hold numbers", _NUMBERS) from None
+
+
+def as_numbers(values: Any, first: int = 0) -> Array:
+    """A dense block as float32, or which value is no number that fits; ``first`` is the number of its first row."""
+    block = np.asarray(values)
+    if block.dtype.kind not in "fiub":
+        try:
+            block = block.astype(np.float64)
+        except (TypeError, ValueError):
+            odd = next(
+                (value for value in block.reshape(-1).tolist() if not isinstance(value, int | float)), block.dtype
+            )
+            raise DataError(f"X holds {shown(odd)}", _NUMBERS) from None
+    with np.errstate(over="ignore"):
+        dense: Array = block.astype(np.float32)
+    if np.isinf(dense).any():
+        row, column = np.argwhere(np.isinf(dense))[0].tolist()
+        raise DataError(f"X is {block[row, column]} in row {first + row}, column {column} (from 0)", _NUMBERS)
+    return dense

@@ -1,0 +1,147 @@
+"""Labels as users have them: a list of labels a row, one label a row, or an indicator matrix."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.core.ids import Ids
+from songrank.data.adapters.feature_matrix import unmasked
+from songrank.data.ragged import Ragged
+from songrank.data.readers.label_table import read_label_lists
+from songrank.io.storage import Array
+from songrank.io.tables.frames import to_polars
+
+_LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
+_ALONE = "expected at least two columns, or one label a row: whole numbers or texts"
+_NUMBER = "expected a finite number of at least 0"
+
+
+def read_label_sets(Y: Any, rows: int) -> tuple[Ragged, Ids]:
+    """``item`` and ``label`` of every row, and the ids that the items are numbers of.
+
+    >>> table, ids = read_label_sets([["tax", "law"], []], 2)
+    >>> list(ids), table.columns["item"].tolist()
+    (['law', 'tax'], [1, 0])
+    >>> table, ids = read_label_sets(np.array([[0, 0.5, 0], [1, 0, 2]]), 2)
+    >>> list(ids), table.columns["item"].tolist(), table.columns["label"].tolist()
+    ([0, 1, 2], [1, 0, 2], [0.5, 1.0, 2.0])
+    >>> list(read_label_sets(np.array([[7], [3]]), 2)[1])
+    [3, 7]
+    """
+    found, ids = _read(Y, rows)
+    if _is_matrix(Y) and len(ids) == 1:
+        raise DataError("Y is a matrix of one label, so that there is nothing to rank", _ALONE)
+    return found, ids
+
+
+def read_known_labels(Y: Any, rows: int, known: Ids) -> Ragged:
+    """Labels as numbers of the ids that are known; others are left out.
+
+    Columns of a matrix without names are those ids, in order.
+    """
+    labels, ids = _read(Y, rows)
+    if hasattr(Y, "tocsr") or (isinstance(Y, np.ndarray) and _is_matrix(Y)):
+        if len(ids) != len(known):
+            raise DataError(f"Y has {len(ids):,} columns", f"expected {len(known):,}, one a label that was fitted")
+        return labels
+    number = known.find(list(ids)).numpy() if len(ids) else np.zeros(0, np.int64)
+    item = number[labels.columns["item"]]
+    if not (item >= 0).any():
+        raise DataError("no label of Y was seen in fitting", "evaluate on other rows")
+    row = labels.row_of_entries()[item >= 0]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(labels)))])
+    return Ragged(offsets, {"item": item[item >= 0], "label": labels.columns["label"][item >= 0]})
+
+
+def _read(Y: Any, rows: int) -> tuple[Ragged, Ids]:
+    if Y is None:
+        raise DataError("fit requires y to be passed, but the target y is None", "give labels for every row")
+    found, ids = _indicator(unmasked(Y)) if _is_matrix(Y) else _lists(Y)
+    if len(found) != rows:
+        raise DataError(f"Y has {len(found):,} rows, and X has {rows:,}", "expected labels for every row")
+    return found, ids
+
+
+def _is_matrix(Y: Any) -> bool:
+    """Whether columns are labels; a single column of whole numbers or texts holds one label a row instead."""
+    if hasattr(Y, "tocsr") or isinstance(Y, Mapping) or (hasattr(Y, "columns") and hasattr(Y, "shape")):
+        return True
+    if not isinstance(Y, np.ndarray) or Y.ndim != 2:
+        return False
+    return Y.dtype.kind not in ("iuOU" if Y.shape[1] == 1 else "O")
+
+
+def _lists(Y: Any) -> tuple[Ragged, Ids]:
+    if isinstance(Y, str | bytes) or not hasattr(Y, "__iter__"):
+        raise DataError(f"Y is {shown(Y)}", _LISTS)
+    rows = [_row(row, at) for at, row in enumerate(Y.tolist() if isinstance(Y, np.ndarray) else Y)]
+    texts = {isinstance(label, str) for row in rows for label in row}
+    if len(texts) > 1:
+        raise DataError("some labels of Y are whole numbers and others texts", "give all in one type")
+    kind = pl.String if texts == {True} else pl.Int64
+    try:
+        column = pl.Series("Y", rows, dtype=pl.List(kind))
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        raise DataError("Y holds a whole number of more than 64 bits", "give such labels as texts") from None
+    return read_label_lists(column, "labels")
+
+
+def _row(row: Any, at: int) -> list[str | int]:
+    """The labels of a row, as Python has them; one that stands alone is a list of one."""
+    listed = row.tolist() if hasattr(row, "tolist") else row
+    labels = [listed] if isinstance(listed, str | int) else listed
+    if not isinstance(labels, list | tuple | set | frozenset | pl.Series):
+        raise DataError(f"Y is {shown(row)} in row {at} (from 0)", _LISTS)
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    for label in plain:
+        if type(label) not in (int, str) or label == "":
+            raise DataError(f"Y holds {shown(label)} in row {at} (from 0)", _LISTS)
+    return sorted(plain, key=str) if isinstance(labels, set | frozenset) else plain
+
+
+def _indicator(Y: Any) -> tuple[Ragged, Ids]:
+    """Entries that are not 0; columns of a table are labels by their names, in the order of ids."""
+    if hasattr(Y, "tocsr"):
+        entries = Y.tocsr().tocoo()
+        entries.sum_duplicates()
+        row, item, value = entries.row, entries.col, _checked(entries.data, entries.row)
+        shape, ids = entries.shape, Ids.count(entries.shape[1])
+        place: Array = np.arange(shape[1])
+    else:
+        dense, names = (Y, None) if isinstance(Y, np.ndarray) else _dense(Y)
+        shape, ids = dense.shape, Ids.count(dense.shape[1]) if names is None else Ids.of(names)
+        place = np.arange(shape[1]) if names is None else ids.find(names).numpy()
+        row, item = np.nonzero(dense)
+        value = _checked(dense[row, item], row)
+    order = np.lexsort((place[item], row))
+    row, item, value = row[order], place[item][order], value[order]
+    kept = value > 0
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=shape[0]))]).astype(np.int64)
+    return Ragged(offsets, {"item": item[kept].astype(np.int32), "label": value[kept].astype(np.float32)}), ids
+
+
+def _dense(Y: Any) -> tuple[Array, list[Any]]:
+    names = list(Y) if isinstance(Y, Mapping) else list(Y.columns)
+    if hasattr(Y, "column_names"):  # Arrow: its columns are what others call their values
+        names = list(Y.column_names)
+    frame = to_polars(Y)
+    whole = all(isinstance(name, int | np.integer) for name in names)
+    strange = [
+        name for name in frame.columns if not (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Boolean)
+    ]
+    if strange or any(frame[name].null_count() for name in frame.columns):
+        raise DataError(f"Y has a column {shown((strange or frame.columns)[0])} without numbers in all rows", _NUMBER)
+    return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))
+
+
+def _checked(value: Array, row: Array) -> Array:
+    if value.dtype.kind not in "fiub":
+        raise DataError(f"Y is of type {value.dtype}", _LISTS)
+    value = value.astype(np.float64)
+    wrong = np.flatnonzero(~((value >= 0) & (value <= np.finfo(np.float32).max)))
+    if wrong.shape[0]:
+        raise DataError(f"Y is {value[wrong[0]]} in row {row[wrong[0]]} (from 0)", _NUMBER)
+    return value

@@ -1,0 +1,113 @@
+"""Data sets from where they are published: resumed where it broke off, checked, and there whole or not at all."""
+
+import hashlib
+import os
+import time
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+from songrank.core.errors import DataError
+from songrank.data.registry import Download, Kind, find_kind
+from songrank.io.part_file import PartFile
+from songrank.io.source import Progress, reading
+from songrank.io.transfer import Transfer
+
+_BLOCK_BYTES = 1 << 22
+
+
+def download(
+    what: str | Kind | Download,
+    folder: str | os.PathLike[str],
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+    attempts: int = 5,
+    wait: Callable[[float], None] = time.sleep,
+    timeout: float = 60.0,
+) -> Path:
+    """Fetch a data set into a folder, unless it is there already, and return the file.
+
+    Until it is whole and its checksum is right it is called ``NAME.part``; a later call goes on from there.
+
+    Args:
+        what: the name of a kind of data set, the kind itself, an address, or an address with its checksums.
+        folder: where the file shall be; made if it does not exist.
+        size: how many bytes it must have, where that is known.
+        progress: called with what is being done, how many bytes are done, and how many there are (None if not known).
+        attempts: how often in a row a connection may break off without a byte more.
+        wait: called with the seconds to wait before the next attempt.
+        timeout: seconds without a byte after which a connection counts as broken.
+
+    >>> download("ftp://example.org/ratings.zip", "data")
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: ftp://example.org/ratings.zip: is no address to fetch from; expected http:// or https://
+
+    """
+    found = _find(what)
+    size = size if size is not None else found.size
+    target = Path(folder) / _file_name(found.url)
+    if target.exists():
+        _check_present(target, found, size, progress)
+        return target
+    part = PartFile(target)
+    with part.open() as file:
+        Transfer(found.url, part, size, progress, attempts, wait, timeout).run(file)
+        wrong = _difference(part.path, found, size, progress)
+        if wrong:
+            part.forget()
+            fix = "what arrived was removed: try again, or look for a newer address"
+            raise DataError(f"arrived, but {wrong}", fix, file=found.url)
+        part.finish()
+    return target
+
+
+def _find(what: str | Kind | Download) -> Download:
+    if isinstance(what, str):
+        what = Download(what) if "://" in what else find_kind(what)
+    if isinstance(what, Kind):
+        if what.download is None:
+            fix = f"{what.by_hand or 'get it yourself'}; then prepare {what.wants}"
+            raise DataError(f"{what.name} cannot be fetched by a program", fix)
+        what = what.download
+    if not what.url.startswith(("http://", "https://")):
+        raise DataError("is no address to fetch from", "expected http:// or https://", file=what.url)
+    return what
+
+
+def _file_name(url: str) -> str:
+    try:
+        name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    except ValueError:
+        raise DataError("is not a well-formed address", "check it", file=url) from None
+    if not name or name.startswith(".") or "\0" in name:
+        raise DataError("names no file", "expected an address that ends in a file name", file=url)
+    return name
+
+
+def _check_present(target: Path, found: Download, size: int | None, progress: Progress | None) -> None:
+    wrong = _difference(target, found, size, progress)
+    if wrong:
+        raise DataError(f"is there already, but {wrong}", "move or remove it to fetch it again", file=str(target))
+
+
+def _difference(file: Path, found: Download, size: int | None, progress: Progress | None) -> str:
+    """How a file differs from what was published; nothing if it does not, or nothing was."""
+    with reading(str(file)):
+        length = file.stat().st_size
+        if size is not None and length != size:
+            return f"it has {length:,} bytes and not {size:,}"
+        published = {"md5": found.md5, "sha256": found.sha256}
+        digests = {name: hashlib.new(name, usedforsecurity=False) for name, value in published.items() if value}
+        done = 0
+        with file.open("rb") as stream:
+            while digests and (block := stream.read(_BLOCK_BYTES)):
+                for digest in digests.values():
+                    digest.update(block)
+                done += len(block)
+                if progress is not None:
+                    progress(f"checking {file.name.removesuffix('.part')}", done, length)
+    for name, digest in digests.items():
+        if digest.hexdigest() != str(published[name]).lower():
+            return f"its {name} is {digest.hexdigest()} and not {published[name]}"
+    return ""

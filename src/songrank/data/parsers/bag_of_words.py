@@ -1,0 +1,177 @@
+"""Rows of the Extreme Classification format, ``label,label index:value index:value``, whose first line counts them.
+
+Blocks go through the parser of all lines at once that svmlight files go through; those in which it sees anything
+unusual go through the careful one, which gives the same rows or says what is wrong. A row may have no label (its line
+begins with a blank, or with a feature), no feature, or neither.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NoReturn
+
+import numpy as np
+
+from songrank.core.errors import DataError, shown
+from songrank.data.parsers.svmlight import parse_rows
+from songrank.data.parsers.svmlight.lines import number
+from songrank.data.preparation.labelled_queries import MAX_LABELS
+from songrank.io.source import Block
+from songrank.io.storage import Array
+
+_FEATURE_CHARACTERS = b"0123456789.:eE+- \n"
+_LABEL_CHARACTERS = b"0123456789,"
+_MAX_FEATURES = 2**31 - 1
+_MAX_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line: how many rows follow, and how many features and labels there are."""
+
+    rows: int
+    features: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Rows of a block: how many labels and features each has, and those of all rows, one after the other."""
+
+    label_counts: Array
+    item: Array
+    feature_counts: Array
+    index: Array
+    value: Array
+
+
+def parse_header(line: bytes, file: str) -> Header:
+    """Read the first line.
+
+    >>> parse_header(b"15539 5000 3993", "train.txt")
+    Header(rows=15539, features=5000, labels=3993)
+    """
+    words = line.split()
+    if len(words) != 3 or not all(map(_is_whole, words)):
+        fix = "expected three whole numbers: how many rows, features and labels there are"
+        raise DataError(f"the first line is {shown(line)}", fix, file=file, line=1)
+    header = Header(*map(int, words))
+    for what, found, most in (("features", header.features, _MAX_FEATURES), ("labels", header.labels, MAX_LABELS)):
+        if found > most:
+            raise DataError(f"the first line says {found:,} {what}", f"expected at most {most:,}", file=file, line=1)
+    return header
+
+
+def _is_whole(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+def parse_bags(block: Block, header: Header) -> Bags:
+    r"""Parse whole lines after the first; every line is a row.
+
+    >>> bags = parse_bags(Block(b"0,2 1:0.5 7:1\n 0:2\n", 2, "train.txt"), Header(2, 8, 3))
+    >>> bags.label_counts.tolist(), bags.item.tolist(), bags.feature_counts.tolist(), bags.index.tolist()
+    ([2, 0], [0, 2], [2, 1], [1, 7, 0])
+    """
+    return parse_all_at_once(block, header) or parse_line_by_line(block, header)
+
+
+def parse_all_at_once(block: Block, header: Header) -> Bags | None:
+    """Parse all lines together, or return None if there is anything that only the careful parser can judge."""
+    heads, tails = [], []
+    for line in _lines(block):
+        head, _, tail = line.partition(b" ")
+        if b":" in head:
+            head, tail = b"", line
+        heads.append(head)
+        tails.append(tail)
+    item = _labels(b",".join(filter(None, heads)), header)
+    text = b"0 " + b"\n0 ".join(tails)  # what svmlight calls a label: one a line, so that none of them is skipped
+    if item is None or text.translate(None, _FEATURE_CHARACTERS):
+        return None
+    try:
+        rows = parse_rows(text, file=block.file, first_index=0, max_index=header.features - 1)
+    except DataError:  # what it says fits svmlight files, and features in any order are right here
+        return None
+    counts = np.array([head.count(b",") + 1 if head else 0 for head in heads], np.int64)
+    return Bags(counts, item, np.diff(rows.offsets), rows.index, rows.value)
+
+
+def _labels(text: bytes, header: Header) -> Array | None:
+    if text.translate(None, _LABEL_CHARACTERS):
+        return None
+    try:
+        item = np.array([int(word) for word in text.split(b",")] if text else [], np.int64)
+    except (ValueError, OverflowError):
+        return None
+    return item.astype(np.int32) if not item.size or item.max() < header.labels else None
+
+
+def parse_line_by_line(block: Block, header: Header) -> Bags:
+    """Parse one line after the other: the definition of what is accepted, and the home of every message about it."""
+    reader = _Reader(block.file, header)
+    for reader.line, text in enumerate(_lines(block), block.line):
+        reader.read(text.replace(b"\t", b" "))
+    return Bags(
+        np.array(reader.label_counts, np.int64),
+        np.array(reader.item, np.int32),
+        np.array(reader.feature_counts, np.int64),
+        np.array(reader.index, np.int32),
+        np.array(reader.value, np.float64).astype(np.float32),
+    )
+
+
+def _lines(block: Block) -> list[bytes]:
+    return block.data.removesuffix(b"\n").split(b"\n")
+
+
+class _Reader:
+    def __init__(self, file: str, header: Header) -> None:
+        self.file, self.header, self.line = file, header, 0
+        self.label_counts: list[int] = []
+        self.item: list[int] = []
+        self.feature_counts: list[int] = []
+        self.index: list[int] = []
+        self.value: list[float] = []
+
+    def fail(self, what: str, fix: str) -> NoReturn:
+        raise DataError(what, fix, file=self.file, line=self.line)
+
+    def read(self, line: bytes) -> None:
+        head, _, tail = line.partition(b" ")
+        if b":" in head:
+            head, tail = b"", line
+        labels = [self.read_label(text) for text in head.split(b",")] if head else []
+        features = [self.read_feature(token) for token in tail.split(b" ") if token]
+        features.sort()
+        for (index, _), (following, _) in pairwise(features):
+            if index == following:
+                self.fail(f"feature {index} is repeated", "write each feature once a line")
+        self.label_counts.append(len(labels))
+        self.item.extend(labels)
+        self.feature_counts.append(len(features))
+        self.index.extend(index for index, _ in features)
+        self.value.extend(value for _, value in features)
+
+    def read_label(self, text: bytes) -> int:
+        return self.read_number("label", text, self.header.labels, "labels")
+
+    def read_feature(self, token: bytes) -> tuple[int, float]:
+        left, colon, right = token.partition(b":")
+        if not colon:
+            self.fail(f"{shown(token)} has no colon", "expected labels, a blank, then index:value index:value …")
+        index = self.read_number("feature", left, self.header.features, "features")
+        value = number(right)
+        if value is None:
+            self.fail(f"feature {index} is {shown(right)}", "expected a finite number that fits float32")
+        return index, value
+
+    def read_number(self, what: str, text: bytes, count: int, several: str) -> int:
+        if not text.isdigit():
+            self.fail(f"{what} is {shown(text)}", "expected a whole number from 0 on")
+        digits = text.lstrip(b"0") or b"0"
+        if len(digits) > _MAX_DIGITS or int(digits) >= count:
+            self.fail(
+                f"{what} is {shown(text)}, but the first line says {count:,} {several}",
+                "expected numbers that count from 0, and a first line that counts them all",
+            )
+        return int(digits)

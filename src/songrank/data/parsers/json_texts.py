@@ -1,0 +1,130 @@
+"""Texts and their labels as JSON lines, one object a line."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from songrank.core.errors import DataError, shown
+from songrank.io.source import Block, Job, Source, check_utf8
+
+_LINES = "expected one JSON object a line; of texts and labels in separate files name the folder"
+_TEXT = "expected a text under 'text', or under 'title' and 'content'"
+_LABELS = "expected a list of whole numbers or of texts"
+
+
+@dataclass(frozen=True)
+class Example:
+    """One object: a text and its labels; ``relevance`` goes with the labels where it is graded."""
+
+    text: str
+    labels: list[str | int]
+    relevance: list[float] | None
+    id: str | int | None
+
+
+class JsonLine:
+    """An object, and where it stands."""
+
+    def __init__(self, values: dict[str, Any], file: str, line: int) -> None:
+        self.values, self.file, self.line = values, file, line
+
+    def fail(self, what: str, fix: str) -> NoReturn:
+        """Raise, naming this line."""
+        raise DataError(what, fix, file=self.file, line=self.line)
+
+    def example(self) -> Example:
+        """The object as a text with labels."""
+        labels = self._labels()
+        return Example(self.text(), labels, self._relevance(len(labels)), self.id())
+
+    def text(self) -> str:
+        """The text, or its title and content."""
+        names = ("text",) if self.values.get("text") is not None else ("title", "content")
+        parts = [self.values[name] for name in names if self.values.get(name) is not None]
+        if not parts:
+            self.fail(f"has no text, only {shown(sorted(self.values))}", _TEXT)
+        for part in parts:
+            if not isinstance(part, str):
+                self.fail(f"the text is {_seen(part)}", _TEXT)
+        return "\n".join(parts)
+
+    def _labels(self) -> list[str | int]:
+        key = "labels" if "labels" in self.values else "target_ind"
+        labels = self.values.get(key)
+        if key not in self.values:
+            self.fail(f"has no labels, only {shown(sorted(self.values))}", "expected 'labels' or 'target_ind'")
+        if not isinstance(labels, list):
+            self.fail(f"{key} is {_seen(labels)}", _LABELS)
+        for label in labels:
+            if type(label) not in (int, str) or label == "":
+                self.fail(f"{key} holds {_seen(label)}", _LABELS)
+            self._check_characters(label)
+        return labels
+
+    def _relevance(self, count: int) -> list[float] | None:
+        values = self.values.get("target_rel")
+        if values is None:
+            return None
+        if not isinstance(values, list):
+            self.fail(f"target_rel is {_seen(values)}", "expected a list of numbers, one a label")
+        if len(values) != count:
+            self.fail(f"target_rel has {len(values):,} numbers for {count:,} labels", "expected one a label")
+        for value in values:
+            if type(value) not in (int, float) or not 0 <= value < 2.0**127:  # NaN and what float32 cannot hold as well
+                self.fail(f"target_rel holds {_seen(value)}", "expected a finite number of at least 0")
+        return [float(value) for value in values]
+
+    def id(self) -> str | int | None:
+        """What the object calls itself, if it does."""
+        found = self.values.get("uid", self.values.get("id"))
+        if found is None:
+            return None
+        if type(found) not in (int, str) or (isinstance(found, int) and not -(2**63) < found < 2**63):
+            self.fail(f"its id is {_seen(found)}", "expected a text, or a whole number of at most 64 bits")
+        self._check_characters(found)
+        named: str | int = found
+        return named
+
+    def name(self) -> str:
+        """The object as an entry of a list of labels."""
+        found = self.values.get("title") if self.id() is None else self.id()
+        if not isinstance(found, (str, int)):
+            self.fail(f"has no name, only {shown(sorted(self.values))}", "expected 'uid', 'id' or 'title'")
+        self._check_characters(found)
+        return str(found)
+
+    def _check_characters(self, name: str | int) -> None:
+        """Half of a surrogate pair, which JSON can spell, is no character."""
+        try:
+            str(name).encode("utf-8")
+        except UnicodeEncodeError:
+            self.fail(f"{shown(name)} is not valid Unicode", "write names in UTF-8")
+
+
+def _seen(value: object) -> str:
+    """What was found, without unfolding what may be long or deep."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    return shown(value)
+
+
+def json_lines(source: Source, job: Job) -> Iterator[list[JsonLine]]:
+    """The objects of each block; blank lines are skipped."""
+    for block in source.blocks(job):
+        check_utf8(block)
+        lines = enumerate(block.data.split(b"\n"), block.line)
+        yield [_read(text, block, line) for line, text in lines if text.strip()]
+
+
+def _read(text: bytes, block: Block, line: int) -> JsonLine:
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        what = f"is not JSON ({error.msg} at character {error.pos + 1:,})"
+        raise DataError(what, _LINES, file=block.file, line=line) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
+        raise DataError(f"is JSON that cannot be read ({error})", _LINES, file=block.file, line=line) from None
+    if not isinstance(values, dict):
+        raise DataError(f"is {_seen(values)}", _LINES, file=block.file, line=line)
+    return JsonLine(values, block.file, line)

@@ -1,0 +1,1 @@
+"""Preparation steps that readers share: filtering, splitting, features, vocabularies."""

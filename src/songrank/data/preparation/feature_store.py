@@ -1,0 +1,118 @@
+"""Rows of features on disk while they are read: how many there are, and how wide they are, is known only at the end."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from songrank.core.errors import DataError
+from songrank.io.storage import Array, ScratchArray
+
+CHUNK_BYTES = 16 << 20
+MAX_BYTES_IF_EMPTY, MAX_EMPTINESS = 10**9, 50
+_GROWTH = 1.5
+
+
+class FeatureStore:
+    """Appends rows, in files of growing width, and gives back any rows, padded with zeros to the widest.
+
+    A row that is wider than all before it starts a new file, half as wide again as the last one, so that there are only
+    a few files however the width grows.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = FeatureStore(Path(folder))
+    ...     store.add(np.array([[1.0]]))
+    ...     store.add_sparse(np.array([0, 1]), np.array([2]), np.array([5.0]))
+    ...     store.rows(np.array([1, 0])).tolist()
+    [[0.0, 0.0, 5.0], [1.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.num_rows, self.width, self.num_missing, self.num_values = folder, 0, 0, 0, 0
+        self.skip = 0  # columns that turned out to be none: where a file may count features from 0 or from 1
+        self._files: list[ScratchArray] = []
+        self._starts: list[int] = []
+        self._mapped: list[Array] = []
+
+    @property
+    def num_features(self) -> int:
+        """How many there are, as far as is known."""
+        return max(0, self.width - self.skip)
+
+    def add(self, rows: Array) -> None:
+        """Append rows [rows, features], NaN where a value is missing."""
+        self.num_missing += int(np.isnan(rows).sum())
+        self.num_values += rows.size
+        file = self._file(rows.shape[0], rows.shape[1])
+        if rows.shape[1] < file.tail[0]:
+            rows = np.pad(rows, ((0, 0), (0, file.tail[0] - rows.shape[1])))
+        file.append(rows)
+        self.num_rows += rows.shape[0]
+
+    def add_sparse(self, offsets: Array, index: Array, value: Array) -> None:
+        """Append rows in CSR; what a row does not name is 0, and NaN is missing."""
+        self.num_missing += int(np.isnan(value).sum())
+        self.num_values += value.size
+        width = self._file(offsets.shape[0] - 1, int(index.max(initial=-1)) + 1).tail[0]
+        for start, stop in _spans(offsets.shape[0] - 1, width):
+            low, high = offsets[start], offsets[stop]
+            dense = np.zeros((stop - start, width), np.float32)
+            row = np.repeat(np.arange(stop - start), np.diff(offsets[start : stop + 1]))
+            dense[row, index[low:high]] = value[low:high]
+            self._files[-1].append(dense)
+        self.num_rows += offsets.shape[0] - 1
+
+    def rows(self, numbers: Array) -> Array:
+        """Rows by number, float32 [len(numbers), num_features]; nothing can be added afterwards."""
+        if len(self._mapped) < len(self._files):
+            self._mapped.append(self._files[-1].mapped())
+        found = np.zeros((numbers.shape[0], self.width), np.float32)
+        where = np.searchsorted(self._starts, numbers, side="right") - 1
+        for file in np.unique(where).tolist():
+            mine, part = where == file, self._mapped[file]
+            width = min(self.width, part.shape[1])
+            found[mine, :width] = part[numbers[mine] - self._starts[file], :width]
+        return found[:, self.skip :]
+
+    def chunks(self, numbers: Array, step: int | None = None) -> Iterator[Array]:
+        """Rows by number, ``step`` at a time, or as many as fit in memory easily."""
+        for start, stop in _spans(numbers.shape[0], self.width, step):
+            yield self.rows(numbers[start:stop])
+
+    def check_filled(self, first_index: int) -> None:
+        """Raise if the table would be large and nearly empty: some feature has a number that is far too high."""
+        cells = self.num_rows * self.num_features
+        if cells * 4 > MAX_BYTES_IF_EMPTY and cells > MAX_EMPTINESS * self.num_values:
+            raise DataError(
+                f"feature {self.num_features - 1 + first_index:,} would make a table of {cells * 4 / 1e9:,.1f} GB for "
+                f"{self.num_values:,} values",
+                f"number the features densely from {first_index}, or lower max_index to be told the line of a mistake",
+            )
+
+    def check_space(self, rows: int, width: int, bytes_each: int = 4) -> None:
+        """Raise if the disk has no room for so many rows: better now than when it is full."""
+        needed, free = rows * width * bytes_each, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise DataError(
+                f"{rows:,} rows of {width:,} features need {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free",
+                f"free space, or check whether there should be {width:,} features",
+            )
+
+    def _file(self, rows: int, width: int) -> ScratchArray:
+        """The file that takes rows of this width."""
+        self.width = max(self.width, width)
+        if not self._files or width > self._files[-1].tail[0]:
+            if self._files:
+                self._mapped.append(self._files[-1].mapped())
+                width = max(width, int(self._files[-1].tail[0] * _GROWTH))
+            self._starts.append(self.num_rows)
+            self._files.append(ScratchArray(self.folder / f"features-{len(self._files)}", np.float32, (width,)))
+        self.check_space(rows, self._files[-1].tail[0])
+        return self._files[-1]
+
+
+def _spans(rows: int, width: int, step: int | None = None) -> Iterator[tuple[int, int]]:
+    step = step or max(1, CHUNK_BYTES // (4 * max(1, width)))
+    return ((start, min(start + step, rows)) for start in range(0, rows, step))

@@ -1,0 +1,212 @@
+"""What is done to features before a model sees them: logarithm, values and flags for what is missing, standardisation.
+
+All of it is learned from training rows alone, and written down, so that new documents can be treated alike.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from songrank.core.errors import DataError
+from songrank.io.storage import Array
+
+LogFeatures = Literal["none", "auto", "all"]
+Missing = Literal["zero", "mean", "min"]
+
+HEAVY_TAIL = 10.0  # a largest value of more than so many means
+
+
+class Moments:
+    """Count, mean, sum of squared deviations, smallest and largest of each feature, of what is known.
+
+    Blocks are merged with the update of `Chan, Golub and LeVeque (1983)
+    <https://doi.org/10.1080/00031305.1983.10483115>`_, which stays exact where the mean is large beside the deviation.
+    Sums run along contiguous columns, so that those of one feature do not depend on how many others there are.
+
+    >>> moments = Moments(1)
+    >>> moments.add(np.array([[1.0], [np.nan]]))
+    >>> moments.add(np.array([[3.0]]))
+    >>> moments.mean.tolist(), moments.deviation.tolist()
+    ([2.0], [1.0])
+    """
+
+    def __init__(self, num_features: int) -> None:
+        self.count, self.mean, self.squares = np.zeros((3, num_features))
+        self.low, self.high = np.full(num_features, np.inf), np.full(num_features, -np.inf)
+
+    def add(self, rows: Array) -> None:
+        """Take in a block of rows, float64 [rows, features], NaN where a value is missing."""
+        columns = np.ascontiguousarray(rows.T)
+        missing = np.isnan(columns)
+        any_missing = bool(missing.any())
+        count = (rows.shape[0] - missing.sum(1)).astype(np.float64)
+        mean = (np.where(missing, 0.0, columns) if any_missing else columns).sum(1) / np.maximum(count, 1)
+        deviation = columns - mean[:, None]
+        if any_missing:
+            deviation[missing] = 0.0
+        step, both = mean - self.mean, np.maximum(self.count + count, 1)
+        self.mean += step * count / both
+        squares = np.square(deviation, out=deviation).sum(1)
+        self.squares += squares + np.square(step) * self.count * count / both
+        self.count += count
+        self.low = np.fmin(self.low, np.fmin.reduce(columns, axis=1, initial=np.inf))
+        self.high = np.fmax(self.high, np.fmax.reduce(columns, axis=1, initial=-np.inf))
+
+    @property
+    def deviation(self) -> Array:
+        """Standard deviation of each feature."""
+        return np.sqrt(np.maximum(self.squares, 0) / np.maximum(self.count, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTransform:
+    """([fill(log(x)), flags(x)] − mean) / scale, column by column, in this order.
+
+    A flag is 1 where a feature is missing and 0 where it is known. Flags are columns of their own, after the features.
+
+    Args:
+        log: which features are replaced by log(1 + x); by −log(1 − x) where they are negative.
+        missing: what stands for a missing value, after the logarithm.
+        flags: numbers of the features that have a flag.
+        mean: what is subtracted; 0 without standardisation.
+        scale: what is divided by; 1 without standardisation, and for features that never change in training.
+
+    >>> rows = np.array([[1.0, 5.0], [3.0, np.nan]], np.float32)
+    >>> transform = FeatureTransform.fit([rows], 2, standardise=True, missing="mean")
+    >>> transform.apply(rows).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    >>> again = FeatureTransform.from_json(transform.to_json())
+    >>> again.apply(np.array([[2.0, 7.0]], np.float32)).tolist()
+    [[0.0, 2.0]]
+    >>> FeatureTransform.fit([rows], 2, flags=2).apply(rows).tolist()
+    [[1.0, 5.0, 0.0], [3.0, 0.0, 1.0]]
+
+    """
+
+    log: Array
+    missing: Array
+    flags: Array
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def fit(
+        cls,
+        blocks: Iterable[Array],
+        num_features: int,
+        *,
+        standardise: bool = False,
+        log_features: LogFeatures = "none",
+        missing: Missing = "zero",
+        flags: int = 0,
+    ) -> Self:
+        """Learn from training rows, which come in blocks [rows, features] with NaN for missing values.
+
+        Args:
+            blocks: the rows; read once.
+            num_features: how many features each row has.
+            standardise: to mean 0 and deviation 1.
+            log_features: all of them, none, or ("auto") those never negative whose largest value exceeds ten means.
+            missing: 0, or the mean or the smallest of the values that are known.
+            flags: so many features, the first ones, have a flag if they are known in some rows and missing in others.
+
+        """
+        plain, logged, count = Moments(num_features), Moments(num_features), 0
+        nothing_to_learn = not standardise and log_features == "none" and missing == "zero" and not flags
+        for block in () if nothing_to_learn else blocks:
+            rows = np.asarray(block, np.float64)
+            count += rows.shape[0]
+            plain.add(rows)
+            if log_features != "none":
+                logged.add(_signed_log(rows))
+        heavy = (plain.low >= 0) & (plain.high > HEAVY_TAIL * plain.mean)
+        log = {"none": np.zeros_like(heavy), "auto": heavy, "all": np.ones_like(heavy)}[log_features]
+
+        def chosen(of: str) -> Array:
+            column: Array = np.where(log, getattr(logged, of), getattr(plain, of))
+            return column
+
+        known, low, deviation = plain.count > 0, chosen("low"), chosen("deviation")
+        constant = low == chosen("high")
+        mean = np.where(constant, low, chosen("mean"))  # the mean of equal values is rounded, and these shall become 0
+        fill = np.where(known, {"zero": np.zeros(num_features), "mean": mean, "min": low}[missing], 0.0)
+        flagged = np.flatnonzero(known & (plain.count < count) & (np.arange(num_features) < flags))
+        if not standardise:
+            return cls(log, fill, flagged, *_unchanged(num_features + flagged.shape[0]))
+        scale = np.where(constant | (deviation == 0), 1.0, deviation)
+        share = 1 - plain.count[flagged] / max(count, 1)
+        scales = np.concatenate([scale, np.sqrt(share * (1 - share))])
+        return cls(log, fill, flagged, np.concatenate([np.where(known, mean, 0.0), share]), scales)
+
+    @property
+    def num_features(self) -> int:
+        """How many columns a row has afterwards, flags too."""
+        return int(self.mean.shape[0])
+
+    @property
+    def num_given(self) -> int:
+        """How many features a row has before."""
+        return int(self.missing.shape[0])
+
+    def apply(self, rows: Array, dtype: Any = np.float32) -> Array:
+        """Transform rows [rows, features] with NaN for missing values; what does not fit ``dtype`` is refused."""
+        if rows.ndim != 2 or rows.shape[1] != self.num_given:
+            found = f"features of shape {list(rows.shape)}"
+            raise DataError(found, f"expected [documents, {self.num_given}], as in training")
+        values = np.array(rows, np.float64)
+        if self.log.any():
+            np.copyto(values, _signed_log(values), where=self.log)
+        unknown = np.isnan(values)
+        np.copyto(values, self.missing, where=unknown)
+        if self.flags.size:
+            values = np.concatenate([values, unknown[:, self.flags]], axis=1)
+        if self.mean.any():
+            values -= self.mean
+        if (self.scale != 1).any():
+            values /= self.scale
+        with np.errstate(over="ignore"):
+            cast = values.astype(dtype)
+        if not np.isfinite(cast).all():
+            row, feature = np.argwhere(~np.isfinite(cast))[0]
+            raise DataError(
+                f"feature {feature} (from 0) becomes {values[row, feature]:g}, which does not fit {cast.dtype.name}",
+                "keep dtype float32, take logarithms of the features, or mend the value",
+            )
+        return cast
+
+    def to_json(self) -> dict[str, list[float]]:
+        """What ``dataset.json`` says under ``transform``; features are numbered from 0."""
+        told = {
+            "log": np.flatnonzero(self.log).tolist(),
+            "mean": self.mean.tolist(),
+            "scale": self.scale.tolist(),
+            "missing": self.missing.tolist(),
+        }
+        return told | {"flags": self.flags.tolist()} if self.flags.size else told
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The way back from :meth:`to_json`."""
+        try:
+            mean, scale, missing = (np.asarray(content[key], np.float64) for key in ("mean", "scale", "missing"))
+            log, flagged = (np.isin(np.arange(missing.shape[0]), content.get(key, [])) for key in ("log", "flags"))
+            flags = np.flatnonzero(flagged)
+            sound = log.sum() == len(content["log"]) and flags.tolist() == list(content.get("flags", []))
+            sound = sound and missing.ndim == 1 and mean.shape == scale.shape == (missing.shape[0] + flags.shape[0],)
+            sound = sound and bool(np.isfinite(np.concatenate([mean, scale, missing])).all() and (scale > 0).all())
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+            sound = False
+        if not sound:
+            raise DataError("transform does not describe a transformation of features", "prepare the data set again")
+        return cls(log, missing, flags, mean, scale)
+
+
+def _unchanged(columns: int) -> tuple[Array, Array]:
+    return np.zeros(columns), np.ones(columns)
+
+
+def _signed_log(rows: Array) -> Array:
+    logged: Array = np.copysign(np.log1p(np.abs(rows)), rows)
+    return logged

@@ -1,0 +1,197 @@
+"""Interactions to a catalogue task: what counts as relevant, which queries stay, in what order, and how it is split."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
+from songrank.data.preparation.interaction_options import RatingOptions
+from songrank.data.splits import split_codes
+from songrank.io.source import Job
+from songrank.io.storage import Array, Pieces
+
+
+@dataclass
+class Interactions:
+    """Rows of a log: who, what, how much, when. Without ``label`` all are 1, without ``time`` rows are in order."""
+
+    query: Array
+    query_ids: Ids
+    item: Array
+    item_ids: Ids
+    label: Array | None = None
+    time: Array | None = None
+    met: tuple[Array, Array] | None = None  # query and item of rows that are not relevant
+
+    def take(self, rows: Array) -> None:
+        """Keep these rows, in this order."""
+        self.query, self.item = self.query[rows], self.item[rows]
+        self.label = None if self.label is None else self.label[rows]
+        self.time = None if self.time is None else self.time[rows]
+
+
+def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content:
+    """Choose, order and split interactions; every step that leaves something out says how much.
+
+    1. rows of label 0, or below ``min_rating``, are not relevant;
+    2. rows are put in order of query, then time; equal times stay in the order of the source;
+    3. of repeated pairs those that ``duplicates`` names are kept;
+    4. queries and items with too few interactions go, until all have enough;
+    5. the last ``drop_last`` of each query go;
+    6. ids without any interaction left go;
+    7. pairs are split.
+    """
+    job.report("ordering", 0, None)
+    _keep_relevant(log, options, job)
+    _order(log)
+    _drop_duplicates(log, options, job)
+    _keep_active(log, options, job)
+    _drop_last(log, options, job)
+    _compact(log)
+    if not log.query.shape[0]:
+        fix = "check the file, or lower min_interactions, min_per_item and drop_last"
+        raise DataError("no interaction is left", fix)
+    counts = np.bincount(log.query, minlength=len(log.query_ids))
+    codes = split_codes(counts, log.time, options, job)
+    place = _places(log.query, counts, codes)
+    label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
+    splits: dict[str, dict[str, Array | Pieces]] = {}
+    for number, split in enumerate(SPLITS):
+        rows = slice(None) if codes is None else codes == number
+        if (codes is None and number) or not log.query[rows].shape[0]:
+            continue
+        columns = {"item": log.item[rows], "label": label[rows].astype(np.float32, copy=False)}
+        if log.time is not None:
+            columns["time"] = log.time[rows]
+        if place is not None:
+            columns["place"] = place[rows]
+        splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
+    if log.met is not None and "train" in splits:
+        splits["train"] |= _met(*log.met, len(log.query_ids))
+    if "train" not in splits:
+        raise DataError("no pair is left for training", "hold out less, or choose another split")
+    return Content("recommendation", splits, log.query_ids, log.item_ids)
+
+
+def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
+    """Of each row its place among those of its query, from 0; None where splits follow one another in each query."""
+    if codes is None or not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any():
+        return None
+    places: Array = (np.arange(query.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.int32)
+    return places
+
+
+def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if log.label is None:
+        if options.min_rating is not None:
+            raise DataError("min_rating needs ratings", "name the column that holds them, or leave it out")
+        return
+    relevant = log.label > 0
+    job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))
+    if options.min_rating is not None:
+        high = relevant & (log.label >= options.min_rating)
+        job.count("rows below min_rating", int(np.count_nonzero(relevant) - np.count_nonzero(high)))
+        relevant = high
+    if relevant.shape[0] and not relevant.any():
+        least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
+        raise DataError(f"no rating is {least}", "check which column holds the ratings, or lower min_rating")
+    if not relevant.all():
+        log.met = log.query[~relevant], log.item[~relevant]
+        log.take(relevant)
+
+
+def _order(log: Interactions) -> None:
+    if _in_order(log):
+        return
+    keys = {"query": log.query} if log.time is None else {"query": log.query, "time": log.time}
+    order = pl.DataFrame(keys).select(pl.arg_sort_by(list(keys), maintain_order=True)).to_series()
+    log.take(order.to_numpy())
+
+
+def _in_order(log: Interactions) -> bool:
+    steps = np.diff(log.query)
+    if bool((steps < 0).any()):
+        return False
+    return log.time is None or not bool((log.time[1:][steps == 0] < log.time[:-1][steps == 0]).any())
+
+
+def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if options.duplicates == "keep":
+        return
+    key = log.query.astype(np.int64) * len(log.item_ids) + log.item
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return
+    by = [key] if options.duplicates != "max" or log.label is None else [log.label, key]
+    order = np.lexsort(by)
+    ordered = key[order]
+    new = ordered[1:] != ordered[:-1]
+    if options.duplicates == "error":
+        at = order[1:][~new][0]
+        pair = f"query {log.query_ids[log.query[at]]!r} and item {log.item_ids[log.item[at]]!r}"
+        raise DataError(f"{pair} meet more than once", "say which to keep: duplicates last, first, max or keep")
+    kept = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
+    job.count("repeated pairs", int(kept.shape[0] - np.count_nonzero(kept)))
+    log.take(np.sort(order[kept]))
+
+
+def _drop_last(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if not options.drop_last:
+        return
+    ends = np.cumsum(np.bincount(log.query, minlength=len(log.query_ids)))
+    earlier = np.arange(log.query.shape[0]) < ends[log.query] - options.drop_last
+    job.count("last pairs", int(earlier.shape[0] - np.count_nonzero(earlier)))
+    log.take(earlier)
+
+
+def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:
+    for columns in iter(lambda: _too_few(log, options), None):
+        name, kept = columns
+        job.count(f"rows of {name} with too few interactions", int(kept.shape[0] - np.count_nonzero(kept)))
+        log.take(kept)
+
+
+def _too_few(log: Interactions, options: RatingOptions) -> tuple[str, Array] | None:
+    for name, column, least in (
+        ("queries", log.query, options.min_interactions),
+        ("items", log.item, options.min_per_item),
+    ):
+        if least > 1 and column.shape[0]:
+            kept = np.bincount(column)[column] >= least
+            if not kept.all():
+                return name, kept
+    return None
+
+
+def _compact(log: Interactions) -> None:
+    queries, items = _counted(log.query, log.query_ids), _counted(log.item, log.item_ids)
+    if log.met is not None:
+        kept = queries[log.met[0]] & items[log.met[1]]
+        log.met = _renumber(log.met[0][kept], queries), _renumber(log.met[1][kept], items)
+    log.query, log.item = _renumber(log.query, queries), _renumber(log.item, items)
+    log.query_ids, log.item_ids = log.query_ids.keep(np.flatnonzero(queries)), log.item_ids.keep(np.flatnonzero(items))
+
+
+def _counted(column: Array, ids: Ids) -> Array:
+    """Which ids occur."""
+    occurs: Array = np.bincount(column, minlength=len(ids)) > 0
+    return occurs
+
+
+def _renumber(column: Array, kept: Array) -> Array:
+    """Numbers among those that are kept."""
+    return column if kept.all() else (np.cumsum(kept, dtype=np.int32) - 1)[column]
+
+
+def _met(query: Array, item: Array, num_queries: int) -> dict[str, Array | Pieces]:
+    """What each query met without its being relevant, to be kept from recommendations."""
+    order = np.argsort(query, kind="stable")
+    return {"met.offsets": _offsets(query, num_queries), "met.item": item[order]}
+
+
+def _offsets(query: Array, num_queries: int) -> Array:
+    return np.concatenate([[0], np.cumsum(np.bincount(query, minlength=num_queries))]).astype(np.int64)

@@ -1,0 +1,207 @@
+"""Labelling: each text or instance is a query, each label is an item of the catalogue. What all its readers share.
+
+A reader appends the rows of all its files to one table, the training file first. A split is a choice of rows of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
+from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
+from songrank.data.ragged import Ragged
+from songrank.data.split_names import name_splits
+from songrank.data.splits import divide
+from songrank.io.source import Job, Source
+from songrank.io.storage import Array, Pieces
+
+MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
+
+Role = Literal["train", "validation", "test", "all"]
+ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order in which their files are read
+
+
+def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
+    """Files of one kind by what they are for, as their names or their folders say: each split, or all rows in one.
+
+    Raises:
+        DataError: some of them name a split and others do not.
+
+    """
+    files = [(source, split or "all") for source, split in name_splits(found, path, ())]
+    return {role: [source for source, other in files if other == role] for role in ROLES}
+
+
+def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
+    """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
+
+    Args:
+        found: files of the right kind.
+        options: ``split`` says which are needed.
+        path: what the user named; a single file there holds all rows, whatever its name.
+
+    """
+    if names_one_file(path):
+        files: dict[Role, Source] = {"all": found[0]}
+    else:
+        files = {role: _only(sources, role, path) for role, sources in by_role(found, path).items() if sources}
+    check_split(options, files, path)
+    return files
+
+
+def names_one_file(path: Path) -> bool:
+    """Whether the user named a file, or one in an archive, rather than a folder or an archive."""
+    return path.suffix.lower() != ".zip" and not path.is_dir()
+
+
+def _only(sources: Sequence[Source], role: Role, path: Path) -> Source:
+    if len(sources) > 1:
+        names = ", ".join(source.file_name for source in sources[:3])
+        kind = {"train": "training", "all": "data"}.get(role, role)
+        raise DataError(
+            f"holds {len(sources)} files that could be the {kind} file: {names}",
+            "name a folder or an archive with one file for each split, or one file",
+            file=str(path),
+        )
+    return sources[0]
+
+
+def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Path) -> None:
+    """Raise, before anything is read, if the files and the options give no training rows or no test rows."""
+    if not is_given(options, roles):
+        validation = _random_validation(options)
+        if validation + options.test >= 1:
+            raise DataError(
+                f"validation {validation:g} and test {options.test:g} leave nothing for training",
+                "expected fractions that sum to less than 1",
+            )
+        return
+    if missing := [role for role in ("train", "test") if role not in roles]:
+        there = ", ".join(roles) if "all" not in roles else "one file"
+        raise DataError(
+            f"has no {' and no '.join(missing)} file (found: {there})",
+            "add what is missing, or say split=random",
+            file=str(path),
+        )
+    if "test" in options.model_fields_set:
+        raise DataError(
+            f"test is {options.test:g}, but the source has its own test file",
+            "leave test out, or say split=random",
+            file=str(path),
+        )
+    if options.validation and "validation" in roles:
+        raise DataError(
+            f"validation is {options.validation:g}, but the source has its own validation file",
+            "leave validation out, or say split=random",
+            file=str(path),
+        )
+
+
+def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:
+    """Whether the files say which rows are for what."""
+    return options.split == "given" or (options.split is None and "all" not in roles)
+
+
+def _random_validation(options: QuerySplitOptions) -> float:
+    return RANDOM_VALIDATION if options.validation is None else options.validation
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of the table, ascending, and the number of the row that is number 0 of their file."""
+
+    rows: Array
+    first: int = 0
+
+
+def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str, Split]:
+    """Which rows of the table are for what; ``rows`` says how many each file has, in their order in the table.
+
+    >>> splits = split_rows({"train": 4, "test": 2}, QuerySplitOptions(validation=0.25))
+    >>> {name: (split.rows - split.first).tolist() for name, split in splits.items()}
+    {'train': [0, 1, 3], 'validation': [2], 'test': [0, 1]}
+    """
+    if not is_given(options, rows):
+        return _divide(sum(rows.values()), _random_validation(options), options.test, options.seed)
+    splits: dict[str, Split] = {}
+    first = 0
+    for role, count in rows.items():
+        if not count:
+            raise DataError(f"the {role} file has no rows", "expected at least one, or say split=random")
+        splits[role] = Split(np.arange(first, first + count), first)
+        first += count
+    if options.validation:
+        splits |= _divide(rows["train"], options.validation, 0.0, options.seed)
+    return {name: splits[name] for name in SPLITS if name in splits}
+
+
+def _divide(rows: int, validation: float, test: float, seed: int) -> dict[str, Split]:
+    codes = divide(rows, "row", "rows", validation, test, seed)
+    splits = {name: Split(np.flatnonzero(codes == code)) for code, name in enumerate(SPLITS)}
+    return {name: split for name, split in splits.items() if split.rows.size}
+
+
+def labelling_content(
+    splits: Mapping[str, Split],
+    labels: Ragged,
+    describe: Callable[[Array], dict[str, Array | Pieces]],
+    *,
+    item_ids: Ids,
+    ids: Array | Sequence[str] | None = None,
+    extra: Mapping[str, Any],
+) -> Content:
+    """Put a labelling task together.
+
+    Args:
+        splits: from :func:`split_rows`.
+        labels: ``item`` and ``label`` of every row, from :func:`label_table`.
+        describe: the arrays that describe given rows: features or tokens.
+        item_ids: the catalogue.
+        ids: of every row, as the source has them; if it has none, they are numbers of rows in their file, from 0.
+        extra: what else ``dataset.json`` shall say.
+
+    """
+    if not labels.lengths(splits["train"].rows).any():
+        raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
+    arrays: dict[str, dict[str, Array | Pieces]] = {}
+    query_ids: dict[str, Ids] = {}
+    for name, split in splits.items():
+        rows = split.rows
+        if ids is None:
+            query_ids[name] = Ids.of(rows - split.first)
+        elif isinstance(ids, np.ndarray):
+            rows = rows[np.argsort(ids[rows])]
+            query_ids[name] = Ids.of(ids[rows])
+        else:
+            rows = np.array(sorted(rows.tolist(), key=lambda row: ids[row].encode()), np.int64)
+            query_ids[name] = Ids.from_texts([ids[row] for row in rows])
+        taken = labels.take(rows)
+        arrays[name] = {"offsets": taken.offsets, **taken.columns, **describe(rows)}
+    return Content("labelling", arrays, query_ids, item_ids, dict(extra))
+
+
+def label_table(rows: Ragged, job: Job) -> Ragged:
+    """Labels of each row in ascending order, each once, with its largest relevance; what is left out is counted.
+
+    >>> table = label_table(Ragged(np.array([0, 3]), {"item": np.array([5, 2, 5])}), Job())
+    >>> table.columns["item"].tolist(), table.columns["label"].tolist()
+    ([2, 5], [1.0, 1.0])
+    """
+    row, item = rows.row_of_entries(), np.asarray(rows.columns["item"], np.int32)
+    relevance = np.asarray(rows.columns.get("label", np.ones(item.shape[0])), np.float32)
+    order = np.lexsort((-relevance, item, row))
+    row, item, relevance = row[order], item[order], relevance[order]
+    repeated = np.zeros(row.shape[0], bool)
+    repeated[1:] = (row[1:] == row[:-1]) & (item[1:] == item[:-1])
+    nothing = ~repeated & (relevance == 0)
+    job.count("labels repeated in a row", int(np.count_nonzero(repeated)))
+    job.count("labels of relevance 0", int(np.count_nonzero(nothing)))
+    kept = ~(repeated | nothing)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(row[kept], minlength=len(rows)))))
+    return Ragged(offsets.astype(np.int64), {"item": item[kept], "label": relevance[kept]})

@@ -1,0 +1,109 @@
+"""Texts to numbers of words: one rule for what a word is, and a vocabulary of the most frequent."""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Hashable, Iterable
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from songrank.data.ragged import Ragged
+from songrank.io.storage import Array, Pieces
+
+PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
+_PIECE_TOKENS = 1 << 22
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def tokenise(text: str, *, lowercase: bool = True, most: int | None = None) -> list[str]:
+    """Words are the longest runs of letters, digits and combining marks of any script that begin with no mark.
+
+    These are the characters of Unicode's categories L, N and M; all others separate words. Text is composed first
+    (NFC), so that a letter and its accent are one character however they were typed; marks that have no such character,
+    as vowel signs of Hindi, stay in their word. Lower case is Unicode's for each letter, except that İ becomes i.
+
+    Args:
+        text: to be cut.
+        lowercase: take A for a.
+        most: only so many words from the beginning; none: all.
+
+    >>> tokenise("Directive 2004/18/EC: café_au lait!")
+    ['directive', '2004', '18', 'ec', 'café', 'au', 'lait']
+    >>> tokenise("हिन्दी İstanbul", most=2)
+    ['हिन्दी', 'istanbul']
+
+    """
+    text = unicodedata.normalize("NFC", text)
+    if lowercase:
+        text = text.replace("İ", "i").lower()
+    return [match[0] for match in islice(_word().finditer(text), most)]
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char)[0] == "M")
+    # \w is L, N and the underscore; the look ahead spares most characters the search among the marks
+    return re.compile(rf"[^\W_]+(?:(?=[^\x00-\u02ff])[{marks}]+[^\W_]*)*")
+
+
+class Codes(dict[_Key, int]):
+    """Numbers from 0, given to keys in the order in which they are first asked for.
+
+    >>> codes = Codes()
+    >>> codes["b"], codes["a"], codes["b"]
+    (0, 1, 0)
+    """
+
+    def __missing__(self, key: _Key) -> int:
+        self[key] = code = len(self)
+        return code
+
+
+def choose_words(words: Iterable[str], counts: Array, *, size: int, min_count: int) -> list[str]:
+    """The ``size`` most frequent words, those of one count in the order of their characters.
+
+    >>> choose_words(["b", "a", "c", "d"], np.array([2, 2, 1, 3]), size=3, min_count=1)
+    ['d', 'a', 'b']
+    """
+    counted = [(-count, word) for word, count in zip(words, counts.tolist(), strict=True) if count >= min_count]
+    return [word for _, word in sorted(counted)[:size]]
+
+
+def write_words(path: Path, words: Iterable[str]) -> None:
+    """Store a vocabulary: line n, from 1, is the word of number n + 1."""
+    path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))
+
+
+def count_words(texts: Ragged, rows: Array, distinct: int) -> Array:
+    """How often each word code occurs in these rows."""
+    counts = np.zeros(distinct, np.int64)
+    for piece in texts.pieces(rows):
+        counts += np.bincount(piece.columns["word"], minlength=distinct)
+    return counts
+
+
+def token_arrays(texts: Ragged, rows: Array, numbers: Array, width: int) -> dict[str, Array | Pieces]:
+    """These texts as ``tokens`` [rows, width], padded at the end, and ``lengths``.
+
+    Args:
+        texts: codes of the words of all texts.
+        rows: which texts.
+        numbers: the number in the vocabulary of each code.
+        width: words after this many are cut off.
+
+    """
+
+    def padded(piece: Ragged) -> Array:
+        tokens = np.full((len(piece), width), PADDING, np.int32)
+        within = np.arange(piece.offsets[-1]) - np.repeat(piece.offsets[:-1], piece.lengths())
+        kept = within < width
+        tokens[piece.row_of_entries()[kept], within[kept]] = numbers[piece.columns["word"][kept]]
+        return tokens
+
+    pieces = (padded(piece) for piece in texts.pieces(rows, max(1, _PIECE_TOKENS // width)))
+    lengths = np.minimum(texts.lengths(rows), width).astype(np.int32)
+    return {"tokens": Pieces((rows.shape[0], width), np.dtype(np.int32), pieces), "lengths": lengths}

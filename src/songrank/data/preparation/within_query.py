@@ -1,0 +1,82 @@
+"""Features of a document beside those of the other documents of its query: how far from their mean, and which rank.
+
+Lists differ in level: a document with the best score of a poor list may be worth more than one with a middling score of
+a rich list. Trees see that only by many splits, a small network hardly. Nothing is learned, so nothing can leak.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
+from songrank.io.storage import Array
+
+WithinQuery = Literal["none", "z", "rank", "z-rank"]
+_EQUAL = 1e-6  # a deviation below so much of the mean is rounding of equal values
+
+
+@dataclass(frozen=True)
+class ListFeatures:
+    """The features of a split's lists as the transformation sees them: as stored, or compared within each list."""
+
+    store: FeatureStore
+    rows: Array
+    offsets: Array
+    how: WithinQuery
+
+    @property
+    def num_features(self) -> int:
+        """How many there are."""
+        return self.store.num_features * (2 if self.how == "z-rank" else 1)
+
+    def chunks(self, step: int | None = None) -> Iterator[Array]:
+        """Rows, about ``step`` at a time or as many as fit in memory easily; whole lists where they are compared."""
+        if self.how == "none":
+            yield from self.store.chunks(self.rows, step)
+            return
+        step = step or max(1, CHUNK_BYTES // (8 * max(1, self.num_features)))
+        first = 0
+        while first + 1 < self.offsets.shape[0]:
+            last = int(np.searchsorted(self.offsets, self.offsets[first] + step, side="right")) - 1
+            last = max(last, first + 1)
+            rows = self.rows[self.offsets[first] : self.offsets[last]]
+            yield compare_within(self.store.rows(rows), np.diff(self.offsets[first : last + 1]), self.how)
+            first = last
+
+
+def compare_within(features: Array, lengths: Array, how: WithinQuery) -> Array:
+    """Features [documents, F] of lists that follow one another, as z-scores, as ranks from −1 to 1, or as both.
+
+    Missing values (NaN) stay missing and count for nothing; a feature that does not vary in a list is 0 there.
+
+    >>> compare_within(np.array([[1.0], [5.0], [3.0]]), np.array([2, 1]), "z-rank").round(1).tolist()
+    [[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]]
+    """
+    if features.shape[0] == 0:
+        return np.zeros((0, features.shape[1] * (2 if how == "z-rank" else 1)), np.float32)
+    names = [str(number) for number in range(features.shape[1])]
+    table = pl.from_numpy(np.asarray(features, np.float64), schema=names).with_columns(pl.all().fill_nan(None))
+    table = table.with_columns(query=np.repeat(np.arange(lengths.shape[0]), lengths))
+    wanted = []
+    if how in ("z", "z-rank"):
+        wanted += [_z(name).alias(f"z{name}") for name in names]
+    if how in ("rank", "z-rank"):
+        wanted += [_rank(name).alias(f"rank{name}") for name in names]
+    found: Array = table.select(wanted).cast(pl.Float32).to_numpy()
+    return found
+
+
+def _z(name: str) -> pl.Expr:
+    mean, deviation = pl.col(name).mean().over("query"), pl.col(name).std(ddof=0).over("query")
+    varies = deviation > _EQUAL * pl.max_horizontal(mean.abs(), pl.lit(_EQUAL))
+    return (
+        pl.when(pl.col(name).is_null()).then(None).when(varies).then((pl.col(name) - mean) / deviation).otherwise(0.0)
+    )
+
+
+def _rank(name: str) -> pl.Expr:
+    rank, count = pl.col(name).rank("average").over("query"), pl.col(name).count().over("query")
+    return pl.when(count > 1).then(2 * (rank - 1) / (count - 1) - 1).otherwise(rank * 0)

@@ -1,0 +1,182 @@
+"""Documents with features in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field, field_validator
+
+from songrank.core.errors import DataError
+from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
+from songrank.data.preparation.document_lists import ListOptions, ListRows
+from songrank.data.preparation.query_splits import UNNAMED
+from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
+from songrank.io.source import Job, Source, find_sources
+from songrank.io.storage import Array
+from songrank.io.tables.columns import (
+    ID_EXPECTED,
+    LABEL_EXPECTED,
+    Where,
+    read_column,
+    read_features,
+    read_ids,
+    read_labels,
+)
+from songrank.io.tables.delimited import DelimitedFile
+from songrank.io.tables.frames import TABLE, column_names, find_column, need_column, read_parquet, slices, to_polars
+
+QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
+_LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")
+_SPLIT = ("split",)
+_ENDINGS = (".parquet", ".csv", ".tsv", ".txt")
+
+
+class FeatureTableOptions(ListOptions):
+    """A table of documents to splits and features: every column that is not named otherwise is a feature."""
+
+    query_column: str = Field("auto", description="column of queries; auto: found by its name")
+    label_column: str = Field("auto", description="column of labels; auto: found by its name")
+    split_column: str | None = Field("auto", description="column of train, validation, test; auto: if called split")
+    weight_column: str | None = Field(None, description="column of weights in training, one for all rows of a query")
+    ignore: list[str] = Field(default_factory=list, description="columns that are no features, with commas between")
+    separator: str | None = Field(None, description="of a text file: found in its first line if not given")
+    encoding: str = Field("utf-8", description="of a text file")
+
+    @field_validator("ignore", mode="before")
+    @classmethod
+    def _from_words(cls, value: Any) -> Any:
+        """A command line has only one word for a list."""
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which column means what."""
+
+    query: str
+    label: str
+    split: str | None
+    weight: str | None
+    features: tuple[str, ...]
+
+    @classmethod
+    def find(cls, columns: list[str], options: FeatureTableOptions, file: str) -> "Names":
+        """As the options say, or by usual names; the rest are features, in the order of the table."""
+        for name in options.ignore:
+            need_column(name, (), columns, "ignored", file)
+        left = [name for name in columns if name not in options.ignore]
+        query = need_column(options.query_column, QUERY_NAMES, left, "query", file)
+        label = need_column(options.label_column, _LABEL, [n for n in left if n != query], "label", file)
+        split = find_column(options.split_column, _SPLIT, [n for n in left if n not in (query, label)], "split", file)
+        weight = find_column(options.weight_column, (), left, "weight", file)
+        features = tuple(name for name in left if name not in (query, label, split, weight))
+        if not features:
+            raise DataError(f"has no features beside {query!r} and {label!r}", "expected more columns", file=file)
+        return cls(query, label, split, weight, features)
+
+    @property
+    def all(self) -> list[str]:
+        """All that are read."""
+        return [
+            *(name for name in (self.query, self.label, self.split, self.weight) if name is not None),
+            *self.features,
+        ]
+
+
+def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
+    """A file, files named after splits in a folder or archive, the parts of one table there, or a table in memory.
+
+    Of a table in memory an iterator of its parts will do, so that no more than one of them need be there at a time.
+    """
+    collector = _Collector(options, ListRows(scratch))
+    if not isinstance(source, Path):
+        for table in source if isinstance(source, Iterator) else (source,):
+            collector.add_table(to_polars(table).lazy(), TABLE, None)
+    else:
+        for file, split in _files(source):
+            if file.file_name.lower().endswith(".parquet"):
+                collector.add_table(read_parquet(file, job), file.name, split)
+            else:
+                collector.add_text(replace(file, encoding=options.encoding), split, job)
+    assert collector.names is not None
+    return collector.rows.content(options, job, {"names": list(collector.names.features)})
+
+
+def _files(path: Path) -> list[File]:
+    found = find_sources(path, [f"*{ending}" for ending in _ENDINGS], "CSV, TSV or Parquet file")
+    files = in_order(name_splits(found, path, _ENDINGS), path)
+    kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
+    if files[0][1] is None and len(kinds) > 1:
+        raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
+    return files
+
+
+class _Collector:
+    """Takes in blocks of rows, each checked on its way."""
+
+    def __init__(self, options: FeatureTableOptions, rows: ListRows) -> None:
+        self.options, self.rows = options, rows
+        self.names: Names | None = None
+
+    def add_table(self, table: pl.LazyFrame, file: str, split: str | None) -> None:
+        """A table that can be cut."""
+        names = self._agree(column_names(table, file), file)
+        rows = 0
+        for block in slices(table, names.all, file):
+            self._add(block, names, split, file, None, rows)
+            rows += block.height
+        if not rows:
+            raise DataError("has no rows", "expected at least one document", file=file)
+
+    def add_text(self, source: Source, split: str | None, job: Job) -> None:
+        """A text file, block by block."""
+        text = DelimitedFile(source, self.options.separator, job)
+        names = self._agree(text.columns, text.name)
+        for block, line in text.frames(names.all):
+            self._add(block, names, split, text.name, line)
+
+    def _agree(self, columns: list[str], file: str) -> Names:
+        """What the columns of this file mean; its features must be those of the files before it."""
+        names = Names.find(columns, self.options, file)
+        self.names = self.names or names
+        odd = set(names.features) ^ set(self.names.features)
+        if odd:
+            names_of_odd = ", ".join(map(repr, sorted(odd)[:5]))
+            raise DataError(
+                f"has other features than the file before it: {names_of_odd}", "give all files the same", file=file
+            )
+        return replace(names, features=self.names.features)
+
+    def _add(
+        self, block: pl.DataFrame, names: Names, split: str | None, file: str, line: Where | None, first: int = 0
+    ) -> None:
+        where = (file, line, first)
+        query = read_column(read_ids, block[names.query], ID_EXPECTED, *where)
+        label = read_column(read_labels, block[names.label], LABEL_EXPECTED, *where)
+        if names.split is not None:
+            codes = read_column(_read_splits, block[names.split], "expected train, validation or test", *where)
+        else:
+            codes = np.full(block.height, UNNAMED if split is None else SPLITS.index(split), np.uint8)
+        features = np.empty((block.height, len(names.features)), np.float32)
+        for at, name in enumerate(names.features):
+            fix = f"features are finite numbers: mend it, or leave the column out with --ignore {name}"
+            features[:, at] = read_column(read_features, block[name], fix, *where)
+        self.rows.features.add(features)
+        weight = None
+        if names.weight is not None:
+            weight = read_column(read_labels, block[names.weight], LABEL_EXPECTED, *where)
+        self.rows.add(query, label, codes, weight)
+
+
+def _read_splits(column: pl.Series) -> Array | None:
+    """Codes of splits, or None if a word names none."""
+    if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return None
+    codes = {word: SPLITS.index(split) for word, split in SPLIT_WORDS.items()}
+    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    found = words.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.UInt8)
+    return None if found.null_count() else found.to_numpy()

@@ -1,0 +1,135 @@
+"""Features or texts with labels in memory, or in a table with a column of lists of labels."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.preparation.labelled_queries import label_table, labelling_content, split_rows
+from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.ragged import Ragged
+from songrank.io.source import Job, Source
+from songrank.io.storage import Array
+from songrank.io.tables.columns import read_column, read_features
+from songrank.io.tables.frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
+
+_LABELS = ("labels", "tags", "label", "target")
+_LISTS = "expected a list of whole numbers or of texts in every row"
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows in memory, all of one data set.
+
+    Args:
+        labels: ``item`` and ``label`` of every row; items are numbers of ``item_ids``.
+        item_ids: the catalogue.
+        texts: one a row.
+        features: instead of texts: blocks of rows in CSR, each lengths of rows, numbers of features, and values.
+        num_features: how many there are.
+        names: what they are called, if they have names.
+
+    """
+
+    labels: Ragged
+    item_ids: Ids
+    texts: Iterable[str] = ()
+    features: Iterable[tuple[Array, Array, Array]] = ()
+    num_features: int = 0
+    names: tuple[str, ...] | None = None
+
+
+class LabelTableOptions(FeatureRowOptions):
+    """Which column holds the labels; all others are features."""
+
+    labels_column: str = Field("auto", description="column of lists of labels; auto: found by its name")
+
+
+def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path) -> Content:
+    """Rows of features with labels: a table in memory or a Parquet file, or ``LabelledRows``."""
+    if not isinstance(source, LabelledRows):
+        source = _from_table(source, options, job)
+    writer = FeatureWriter(scratch, options.scale)
+    for lengths, index, value in source.features:
+        writer.append(lengths, index=index, value=value)
+    table = writer.finish()
+    described = {"count": source.num_features, "kind": "sparse", "scale": options.scale}
+    return labelling_content(
+        split_rows({"all": len(source.labels)}, options),
+        label_table(source.labels, job),
+        lambda chosen: table.arrays(chosen, "features"),
+        item_ids=source.item_ids,
+        extra={"features": described | ({} if source.names is None else {"names": list(source.names)})},
+    )
+
+
+def read_label_lists(column: pl.Series, file: str) -> tuple[Ragged, Ids]:
+    """Labels of each row from a column of lists, and the catalogue of those that occur, in the type that they have.
+
+    >>> rows, ids = read_label_lists(pl.Series("labels", [["tax", "law"], [], ["tax"]]), "the table")
+    >>> list(ids), rows.offsets.tolist(), rows.columns["item"].tolist()
+    (['law', 'tax'], [0, 2, 2, 3], [1, 0, 1])
+    """
+    inner = getattr(column.dtype, "inner", None)
+    if column.null_count() or inner is None or not (inner.is_integer() or inner in (pl.String, pl.Null)):
+        found = "missing in a row" if column.null_count() else f"of type {column.dtype}"
+        raise DataError(f"{column.name} is {found}", _LISTS, file=file)
+    lengths = column.list.len().to_numpy().astype(np.int64)
+    flat = column.filter(pl.Series(lengths > 0)).explode()
+    if flat.null_count() or (inner == pl.String and bool((flat == "").any())):
+        raise DataError(f"{column.name} holds a label that is missing or empty", _LISTS, file=file)
+    ids = Ids.of(flat.cast(pl.Int64).to_numpy() if inner.is_integer() else flat.to_list())
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    item = ids.find(flat).numpy().astype(np.int32)
+    return Ragged(offsets, {"item": item, "label": np.ones(item.shape[0], np.float32)}), ids
+
+
+def sparse_block(dense: Array) -> tuple[Array, Array, Array]:
+    """A dense block of rows in CSR.
+
+    >>> [part.tolist() for part in sparse_block(np.array([[0.0, 2.0], [0.0, 0.0]], np.float32))]
+    [[1, 0], [1], [2.0]]
+    """
+    row, index = np.nonzero(dense)
+    return np.bincount(row, minlength=dense.shape[0]), index.astype(np.int32), dense[row, index]
+
+
+def _from_table(source: Any, options: LabelTableOptions, job: Job) -> LabelledRows:
+    if isinstance(source, Path):
+        file = Source(source)
+        if not file.file_name.lower().endswith(".parquet"):
+            raise DataError("is no Parquet file", "lists of labels need one, or a DataFrame", file=file.name)
+        scanned, name = read_parquet(file, job), file.name
+        frame = collect(scanned, column_names(scanned, name), name)
+    else:
+        frame, name = to_polars(source), TABLE
+    column = need_column(options.labels_column, _LABELS, frame.columns, "labels", name)
+    names = [other for other in frame.columns if other != column]
+    if not names or not frame.height:
+        raise DataError("has no rows, or no features beside its labels", "expected more", file=name)
+    labels, ids = read_label_lists(frame[column], name)
+    blocks = _blocks(frame.select(names), name)
+    return LabelledRows(labels, ids, features=blocks, num_features=len(names), names=tuple(names))
+
+
+def _blocks(frame: pl.DataFrame, file: str) -> Iterable[tuple[Array, Array, Array]]:
+    step = max(1, _BLOCK // frame.width)
+    for first in range(0, frame.height, step):
+        part = frame[first : first + step]
+        dense = np.empty(part.shape, np.float32)
+        for at, name in enumerate(part.columns):
+            dense[:, at] = read_column(_read_known, part[name], "expected a finite number", file, None, first)
+        yield sparse_block(dense)
+
+
+def _read_known(column: pl.Series) -> Array | None:
+    values = read_features(column)
+    return None if values is None or bool(np.isnan(values).any()) else values

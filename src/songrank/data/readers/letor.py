@@ -1,0 +1,148 @@
+"""LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document a line.
+
+MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM's files with group sizes, which all write
+rows alike and differ in how files are named (:mod:`songrank.data.readers.letor_files`).
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from songrank.core.errors import DataError, shown
+from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
+from songrank.data.parsers.svmlight import Rows, parse_rows
+from songrank.data.preparation.document_lists import ListOptions, ListRows
+from songrank.data.preparation.query_splits import UNNAMED
+from songrank.data.readers.letor_files import LetorFile, find_files
+from songrank.io.source import Block, Job, Source
+from songrank.io.storage import Array
+
+_SIZE = re.compile(rb"[0-9]{1,12}")
+
+
+class LetorOptions(ListOptions):
+    """LETOR text to splits and features."""
+
+    fold: int | None = Field(None, ge=1, description="of a source with several; the first if not given")
+    set: int | None = Field(None, ge=1, description="of a source with several (Yahoo!); the first if not given")
+    first_index: int | None = Field(
+        None, ge=0, le=1, description="number of the first feature; 1 if not given, or as found beside group sizes"
+    )
+    max_index: int = Field(
+        10_000, ge=1, le=2**31 - 1, description="a feature with a larger number is taken for a mistake"
+    )
+
+
+def letor(source: Path, options: LetorOptions, job: Job, scratch: Path) -> Content:
+    """Rows of all files of a fold, a set, a partition, or of a single file."""
+    found = find_files(source, options.fold, options.set)
+    open_start = options.first_index is None and any(file.groups for file in found.files)
+    first = 0 if open_start else 1 if options.first_index is None else options.first_index
+    reader = _Reader(options, job, ListRows(scratch), first)
+    for file in found.files:
+        reader.read(file)
+    if open_start and reader.lowest >= 1:
+        first = reader.rows.features.skip = 1
+    reader.rows.features.check_filled(first)
+    content = reader.rows.content(options, job, {"first_index": first})
+    return replace(content, extra={**content.extra, "source": found.chosen}) if found.chosen else content
+
+
+class _Reader:
+    """Reads one file after the other; groups are numbered from 0 through all of them."""
+
+    def __init__(self, options: LetorOptions, job: Job, rows: ListRows, first: int) -> None:
+        self.options, self.job, self.rows, self.first = options, job, rows, first
+        self.lowest = options.max_index
+        self.num_groups = 0
+
+    def read(self, file: LetorFile) -> None:
+        code = UNNAMED if file.split is None else SPLITS.index(file.split)
+        ends = None if file.groups is None else group_ends(file.groups, self.job)
+        done, with_query = 0, None
+        for block in file.source.blocks(self.job):
+            part = self.parse(block)
+            count = part.label.shape[0]
+            if not count:
+                continue
+            if with_query not in (None, part.query is not None):
+                raise DataError(
+                    "some lines before this one have qid: and some from here on do not, or the other way round",
+                    "write 'qid:ID' after the label of every line",
+                    file=block.file,
+                    line=block.line,
+                )
+            with_query = part.query is not None
+            query = _text_ids(part, file) if ends is None else self.groups(part, file, ends, done)
+            done += count
+            self.rows.features.add_sparse(part.offsets, part.index - self.first, part.value)
+            self.rows.add(query, part.label, np.broadcast_to(np.uint8(code), count))
+        if not done:
+            raise DataError("has no rows", "expected at least one document", file=file.source.name)
+        if ends is not None:
+            _check_sum(file, done, ends)
+            self.num_groups += ends.shape[0]
+
+    def parse(self, block: Block) -> Rows:
+        part = parse_rows(
+            block.data, file=block.file, line=block.line, first_index=self.first, max_index=self.options.max_index
+        )
+        self.lowest = min(self.lowest, int(part.index.min(initial=self.lowest)))
+        return part
+
+    def groups(self, part: Rows, file: LetorFile, ends: Array, done: int) -> pl.Series:
+        """The number of each row's group, by where the groups end."""
+        assert file.groups is not None
+        if part.query is not None:
+            raise DataError(
+                f"its lines have qid:, and {file.groups.short_name} gives group sizes too",
+                "remove one of the two",
+                file=file.source.name,
+            )
+        at = np.arange(done, done + part.label.shape[0])
+        return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
+
+
+def _text_ids(part: Rows, file: LetorFile) -> pl.Series:
+    if part.query is None:
+        name = file.source.file_name
+        raise DataError(
+            f"its lines have no qid:, and there is no {name}.query beside it",
+            "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file",
+            file=file.source.name,
+        )
+    if part.query.dtype.kind == "i":
+        return pl.Series(part.query)
+    return pl.Series(part.query.tolist(), dtype=pl.String)
+
+
+def group_ends(source: Source, job: Job) -> Array:
+    """After how many rows each group ends, from a file with one size a line."""
+    sizes: list[int] = []
+    for block in source.blocks(job):
+        for line, text in enumerate(block.data.split(b"\n")[:-1], start=block.line):
+            if not text.strip():
+                continue
+            if not _SIZE.fullmatch(text.strip()):
+                raise DataError(
+                    f"group size is {shown(text)}", "expected a whole number of rows", file=source.name, line=line
+                )
+            sizes.append(int(text))
+    job.count("groups without rows", sizes.count(0))
+    return np.cumsum(np.array(sizes, np.int64))
+
+
+def _check_sum(file: LetorFile, rows: int, ends: Array) -> None:
+    assert file.groups is not None
+    total = int(ends[-1]) if ends.shape[0] else 0
+    if total != rows:
+        raise DataError(
+            f"has {rows:,} rows, and the groups in {file.groups.short_name} sum to {total:,}",
+            "give a size for every group, in the order of the rows",
+            file=file.source.name,
+        )

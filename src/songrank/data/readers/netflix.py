@@ -1,0 +1,125 @@
+"""The Netflix Prize: Kaggle's ``combined_data_*.txt`` and the original ``mv_*.txt``, whose lines have one form.
+
+``17:`` begins the ratings of movie 17; ``1488844,3,2005-09-06`` is a user, a rating and a day.
+"""
+
+import io
+import re
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.data.content import Content
+from songrank.data.preparation.interaction_log import Interactions, to_catalogue
+from songrank.data.preparation.interaction_options import RatingOptions
+from songrank.io.source import Block, Job, find_sources
+from songrank.io.storage import Array
+from songrank.io.tables.encoding import number_integers
+
+Columns = tuple[Array, Array, Array, Array]
+
+_MOVIE = re.compile(rb"([0-9]{1,9}):")
+_RATING = re.compile(rb"([0-9]{1,9}),([1-5]),([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TYPES = (np.int32, np.int32, np.float32, np.int64)
+_DAY = 24 * 60 * 60
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def netflix(source: Path, options: RatingOptions, job: Job, scratch: Path) -> Content:
+    """All ratings of a folder or archive, movie after movie; times are seconds since 1970, one value a day."""
+    files = find_sources(source, ["combined_data_*.txt", "mv_*.txt"], "combined_data_*.txt or mv_*.txt")
+    if len({file.file_name[:3] for file in files}) > 1:
+        raise DataError("holds combined_data_*.txt and mv_*.txt", "name a folder with one of the two", file=str(source))
+    parts: list[list[Array]] = [[], [], [], []]
+    for file in files:
+        movie: int | None = None
+        for block in file.blocks(job):
+            columns, movie = parse_netflix(block, movie)
+            for part, values in zip(parts, columns, strict=True):
+                part.append(values)
+    joined = []
+    for part in parts:
+        joined.append(np.concatenate(part))
+        part.clear()
+    user, user_ids = number_integers(joined[0])
+    item, item_ids = number_integers(joined[1])
+    return to_catalogue(Interactions(user, user_ids, item, item_ids, joined[2], joined[3]), options, job)
+
+
+def parse_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]:
+    """User, movie, rating and time of a block, and the movie that the next block goes on with."""
+    fast = _fast(block.data, movie)
+    return fast if fast is not None else careful_netflix(block, movie)
+
+
+def _fast(data: bytes, movie: int | None) -> tuple[Columns, int | None] | None:
+    """A block that is exactly as it should be, else None: three columns, where a movie's line has only the first."""
+    if b",," in data or b",\n" in data:
+        return None
+    named = dict.fromkeys(("first", "rating", "day"), pl.String)
+    text = b"0:,,\n" + data.replace(b":\n", b":,,\n")
+    first, rating, day = pl.col("first"), pl.col("rating"), pl.col("day")
+    begins = first.str.ends_with(":")
+    names_a_movie = begins & rating.is_null() & day.is_null()
+    rates_one = ~begins & rating.is_in(["1", "2", "3", "4", "5"]) & (day.str.len_bytes() == 10)
+    try:
+        table = pl.read_csv(io.BytesIO(text), has_header=False, schema=named, quote_char=None)
+        table = table.select(
+            begins=begins,
+            number=first.str.strip_suffix(":").cast(pl.Int32),
+            rating=rating.cast(pl.Float32),
+            time=day.str.to_date("%Y-%m-%d").cast(pl.Int64) * _DAY,
+            right=first.str.contains("^[0-9]{1,9}:?$") & (names_a_movie | rates_one),
+        )
+    except pl.exceptions.PolarsError:
+        return None
+    if table.height != data.count(b"\n") + 1 or not table["right"].fill_null(False).all():
+        return None
+    starts = np.flatnonzero(table["begins"].to_numpy())
+    movies = table["number"].to_numpy()[starts]
+    movies[0] = -1 if movie is None else movie
+    lengths = np.diff(np.append(starts, table.height)) - 1
+    if movies[0] < 0 and lengths[0]:
+        return None
+    rated = table.filter(~pl.col("begins"))
+    columns = (rated["number"], np.repeat(movies, lengths), rated["rating"], rated["time"])
+    user, item, ratings, time = (np.asarray(c, dtype) for c, dtype in zip(columns, _TYPES, strict=True))
+    return (user, item, ratings, time), None if movies[-1] < 0 else int(movies[-1])
+
+
+def careful_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]:
+    """The same, line by line: the reference for the fast way, and what names the line that is wrong."""
+    rows: list[tuple[int, int, float, int]] = []
+    for line, text in enumerate(block.data.split(b"\n")[:-1], start=block.line):
+        text = text.strip()
+        if begins := _MOVIE.fullmatch(text):
+            movie = int(begins[1])
+        elif text:
+            rows.append(_rating(text, movie, block.file, line))
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    user, item, rating, time = (np.array(column, dtype) for column, dtype in zip(columns, _TYPES, strict=True))
+    return (user, item, rating, time), movie
+
+
+def _rating(text: bytes, movie: int | None, file: str, line: int) -> tuple[int, int, float, int]:
+    found = _RATING.fullmatch(text)
+    if found is None:
+        raise DataError(
+            f"the line is {shown(text)}",
+            "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5",
+            file=file,
+            line=line,
+        )
+    if movie is None:
+        raise DataError("a rating comes before any movie", "expected 'movie:' as the first line", file=file, line=line)
+    user, rating, year, month, day = (int(part) for part in found.groups())
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        raise DataError(
+            f"the day is {shown(text[-10:])}", "expected a day of the calendar", file=file, line=line
+        ) from None
+    return user, movie, float(rating), days * _DAY

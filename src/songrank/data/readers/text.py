@@ -1,0 +1,140 @@
+"""Raw texts with labels: texts become numbers of words, from a vocabulary of the training texts alone."""
+
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.options import QuerySplitOptions
+from songrank.data.preparation.labelled_queries import (
+    Role,
+    Split,
+    is_given,
+    label_table,
+    labelling_content,
+    split_rows,
+)
+from songrank.data.preparation.text_rows import TextRows
+from songrank.data.preparation.vocabulary import (
+    FIRST_WORD,
+    PADDING,
+    UNKNOWN,
+    choose_words,
+    count_words,
+    token_arrays,
+    tokenise,
+    write_words,
+)
+from songrank.data.ragged import Ragged
+from songrank.data.readers.label_table import LabelledRows
+from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
+from songrank.io.source import Job
+from songrank.io.storage import Array
+
+VOCABULARY_FILE = "vocabulary.txt"
+
+
+class TextOptions(QuerySplitOptions):
+    """Texts to words, and rows to splits."""
+
+    max_tokens: int = Field(500, ge=1, description="keep the first so many words of a text")
+    vocabulary_size: int = Field(50_000, ge=1, description="keep the so many most frequent words of the training texts")
+    min_count: int = Field(1, ge=1, description="of words that occur at least so often there")
+    lowercase: bool = Field(True, description="take A for a")
+    encoding: str = Field("utf-8", description="of the files")
+
+
+def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratch: Path) -> Content:
+    """Read texts and their labels, from JSON lines, from one file of texts and one of labels, or from memory.
+
+    * JSON lines (``trn.json``, ``tst.json``, ``*.jsonl``): a text under ``text``, or under ``title`` and ``content``;
+      a list under ``labels`` or ``target_ind``, with graded relevance under ``target_rel`` if there is any; an id under
+      ``uid`` or ``id`` if there is one.
+    * ``train_texts.txt`` or ``train_raw_texts.txt``, one text a line, and ``train_labels.txt``, with the text's labels
+      on the same line, separated by blanks; likewise for test, and for validation if there is such a file.
+
+    The catalogue is known to all splits: labels that are names are those of all files, in order; whole numbers say how
+    many there are by the largest. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
+    ``lbl.json``) names them and counts those that never occur.
+
+    Everything else is learned from training texts alone: the vocabulary, and how wide ``tokens`` is. Number 0 pads a
+    text at its end and 1 is every word that the vocabulary does not have; words follow from 2, the most frequent first.
+    They are kept in ``vocabulary.txt``, one a line. Query ids are those of the source, or else numbers of rows
+    in their file.
+
+    Args:
+        source: a zip archive or a folder, one file of JSON lines, or ``LabelledRows`` with texts.
+        options: how texts are cut into words and rows are split.
+        job: told about progress and about what is left out.
+        scratch: a folder for what does not fit in memory, inside that of the data set.
+
+    """
+    rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase, most=options.max_tokens))
+    if isinstance(source, LabelledRows):
+        rows.add_texts(source.texts)
+        counts: dict[Role, int] = {"all": rows.texts.rows}
+        item_ids, labels = source.item_ids, source.labels
+    elif isinstance(source, Path):
+        files = find_text_files(source, options, options.encoding)
+        counts = _read(files, rows, options, job)
+        item_ids, labels = _labels(files, rows, job)
+    else:
+        raise DataError(f"source is a {type(source).__name__}", "expected a file, a folder or an archive")
+    texts = rows.texts.finish()
+    splits = split_rows(counts, options)
+    words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
+    write_words(scratch.parent / VOCABULARY_FILE, words)
+    width = max(1, int(texts.lengths(splits["train"].rows).max()))
+    return labelling_content(
+        splits,
+        label_table(labels, job),
+        lambda chosen: token_arrays(texts, chosen, word_numbers, width),
+        item_ids=item_ids,
+        ids=rows.ids(),
+        extra={
+            "vocabulary": {
+                "size": FIRST_WORD + len(words),
+                "padding": PADDING,
+                "unknown": UNKNOWN,
+                "file": VOCABULARY_FILE,
+                "lowercase": options.lowercase,
+            }
+        },
+    )
+
+
+def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> dict[Role, int]:
+    """Read all files; how many rows each has."""
+    own_ids = is_given(options, files.texts)
+    return {
+        role: rows.read_lines(source, files.labels[role], job)
+        if role in files.labels
+        else rows.read_json(source, job, own_ids=own_ids)
+        for role, source in files.texts.items()
+    }
+
+
+def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, Ragged]:
+    """The catalogue, and the labels of every row as numbers in it."""
+    catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
+    item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
+    codes = rows.labels.finish()
+    return item_ids, Ragged(codes.offsets, {"item": number[codes.columns["code"]], "label": codes.columns["label"]})
+
+
+def _vocabulary(rows: TextRows, texts: Ragged, train: Split, options: TextOptions) -> tuple[list[str], Array]:
+    """The words of the training texts that are kept, and the number of every word that was met anywhere."""
+    counts = count_words(texts, train.rows, len(rows.words))
+    words = choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
+    if not words:
+        what, fix = "no text for training has a word", "expected letters or digits: check the texts and their encoding"
+        if counts.any():
+            what = f"no word occurs {options.min_count:,} times in the texts for training"
+            fix = f"choose a min_count of at most {counts.max():,}"
+        raise DataError(what, fix)
+    numbers = np.full(len(rows.words), UNKNOWN, np.int32)
+    numbers[[rows.words[word] for word in words]] = np.arange(FIRST_WORD, FIRST_WORD + len(words))
+    return words, numbers

@@ -1,0 +1,94 @@
+"""Which files of a folder or an archive hold texts, which hold their labels, and which lists all labels there are."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from songrank.core.errors import DataError, shown
+from songrank.data.options import QuerySplitOptions
+from songrank.data.parsers.json_texts import json_lines
+from songrank.data.preparation.labelled_queries import Role, by_role, choose_files, names_one_file
+from songrank.io.source import Job, Source, check_utf8, find_sources
+
+_PATTERNS = ("*.json", "*.jsonl", "*.ndjson", "*texts.txt", "*labels.txt", "label_names.txt", "label_map.txt")
+_EXPECTED = "JSON lines, and no text and label files such as train_texts.txt and train_labels.txt"
+_JSON = re.compile(r".*\.(json|jsonl|ndjson)", re.IGNORECASE)
+_TEXTS = re.compile(r".*texts\.txt", re.IGNORECASE)
+_LIST = re.compile(r"(lbl|labels?)(\.raw)?\.(json|jsonl|ndjson)|label_(names|map)\.txt|labels\.txt", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Texts by role, the file of labels that goes with each unless they are inside, and the list of all labels."""
+
+    texts: dict[Role, Source]
+    labels: dict[Role, Source]
+    catalogue: Source | None
+
+
+def find_text_files(path: Path, options: QuerySplitOptions, encoding: str) -> TextFiles:
+    """Find JSON lines, or pairs of text and label files, behind ``path``; a file that is named itself is JSON lines."""
+    found = [replace(source, encoding=encoding) for source in find_sources(path, _PATTERNS, _EXPECTED)]
+    if names_one_file(path):
+        return TextFiles(choose_files(found, options, path), {}, None)
+    lists = [source for source in found if _LIST.fullmatch(source.file_name)]
+    rest = [source for source in found if source not in lists]
+    if objects := [source for source in rest if _JSON.fullmatch(source.file_name)]:
+        texts, labels = choose_files(objects, options, path), {}
+    else:
+        texts = choose_files(_lines_of_text(rest, path), options, path)
+        labels = {role: _partner(source, found) for role, source in texts.items()}
+    lists = [source for source in lists if source not in labels.values()]
+    if len(lists) > 1:
+        names = ", ".join(source.file_name for source in lists)
+        raise DataError(f"holds {len(lists)} lists of labels: {names}", "leave one of them", file=str(path))
+    return TextFiles(texts, labels, lists[0] if lists else None)
+
+
+def _lines_of_text(found: Sequence[Source], path: Path) -> list[Source]:
+    """Files with one text a line: for each role the untouched ones where there are others as well."""
+    texts = [source for source in found if _TEXTS.fullmatch(source.file_name)]
+    if not texts:
+        raise DataError(f"holds no {_EXPECTED}", "name the folder or archive that holds the texts", file=str(path))
+    roles = by_role(texts, path).values()
+    return [chosen for sources in roles for chosen in [s for s in sources if "raw" in s.file_name.lower()] or sources]
+
+
+def _partner(texts: Source, found: Sequence[Source]) -> Source:
+    """The labels next to a file of texts."""
+    ending = re.compile("(raw_)?texts(?=[.]txt)", re.IGNORECASE)
+    place = PurePosixPath(texts.member or texts.path.as_posix()).parent
+    wanted = {ending.sub("labels", texts.file_name).lower(), ending.sub("raw_labels", texts.file_name).lower()}
+    for source in found:
+        if (
+            source.file_name.lower() in wanted
+            and PurePosixPath(source.member or source.path.as_posix()).parent == place
+        ):
+            return source
+    expected = ending.sub("labels", texts.file_name)
+    raise DataError("has no labels", f"expected {expected} next to it, one line a text", file=texts.name)
+
+
+def read_catalogue(source: Source, job: Job) -> list[str]:
+    """Names of all labels, in the order of their numbers: one a line, or JSON lines with ``uid`` or ``title``."""
+    names: dict[str, int] = {}
+    for line, name in _names(source, job):
+        if not name:
+            raise DataError("has no name", "expected one label a line", file=source.name, line=line)
+        if name in names:
+            what = f"label {shown(name)} is in line {names[name]:,} already"
+            raise DataError(what, "expected each label once", file=source.name, line=line)
+        names[name] = line
+    return list(names)
+
+
+def _names(source: Source, job: Job) -> list[tuple[int, str]]:
+    if _JSON.fullmatch(source.file_name):
+        return [(row.line, row.name()) for rows in json_lines(source, job) for row in rows]
+    lines: list[tuple[int, str]] = []
+    for block in source.blocks(job):
+        check_utf8(block)
+        texts = block.data.decode("utf-8").removesuffix("\n").split("\n")
+        lines += [(block.line + at, text.strip()) for at, text in enumerate(texts)]
+    return lines

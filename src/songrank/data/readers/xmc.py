@@ -1,0 +1,146 @@
+"""Bags of words with labels, as the Extreme Classification Repository publishes them."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.options import QuerySplitOptions
+from songrank.data.parsers.bag_of_words import Header, parse_bags, parse_header
+from songrank.data.preparation.labelled_queries import (
+    Role,
+    choose_files,
+    label_table,
+    labelling_content,
+    names_one_file,
+    split_rows,
+)
+from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.ragged import RaggedWriter
+from songrank.data.split_names import inner_path, split_of_path
+from songrank.io.source import Block, Job, Source, find_sources
+
+_EXPECTED = "text file in the Extreme Classification format"
+_SOMETHING_ELSE = re.compile(r"filter_labels|(labels|texts|split)\.txt$|readme|licen[cs]e", re.IGNORECASE)
+_ROWS_OF_SPLITS = re.compile(r".*(tr|trn|train|tst|test)_?split\.txt", re.IGNORECASE)
+_HEADER = re.compile(rb"(\xef\xbb\xbf)?\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*")
+
+
+def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Content:
+    """Read ``rows features labels``, then one row a line: ``label,label index:value index:value``.
+
+    Labels and features are numbers from 0, and all that the first line counts are in the catalogue, whether they occur
+    or not. Rows without labels are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and
+    a test file are split anew, the latter's go on from the former's. Lists of rows for training and test
+    (``*_trSplit.txt``, ``*_tstSplit.txt``) are not read, which is an error unless a random split is asked for.
+
+    Args:
+        source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
+        options: how rows are split, and features scaled.
+        job: told about progress and about what is left out.
+        scratch: a folder for what does not fit in memory.
+
+    """
+    labels = RaggedWriter(scratch, "labels", {"item": np.int32})
+    features = FeatureWriter(scratch, options.scale)
+    rows: dict[Role, int] = {}
+    headers: dict[str, Header] = {}
+    for role, file in _files(source, options).items():
+        before = labels.rows
+        header = headers[file.name] = _read(file, job, labels, features)
+        rows[role] = labels.rows - before
+        if rows[role] < header.rows:
+            what = f"the first line says {header.rows:,} rows, but there are {rows[role]:,}"
+            raise DataError(what, "fetch the file again, or mend its first line", file=file.name)
+    header = _agreed(headers)
+    table = features.finish()
+    return labelling_content(
+        split_rows(rows, options),
+        label_table(labels.finish(), job),
+        lambda chosen: table.arrays(chosen, "features"),
+        item_ids=Ids.count(header.labels),
+        extra={"features": {"count": header.features, "kind": "sparse", "scale": options.scale}},
+    )
+
+
+def _files(path: Path, options: QuerySplitOptions) -> dict[Role, Source]:
+    """The file of each role; other text files that may lie beside them are passed over."""
+    found = find_sources(path, ["*.txt"], _EXPECTED)
+    data = [source for source in found if not _SOMETHING_ELSE.search(source.file_name)] if len(found) > 1 else found
+    named = [source for source in data if split_of_path(inner_path(source, path), (".txt",)) is not None]
+    if named:
+        data = [source for source in data if source in named or _begins_like_data(source)]
+    chosen = choose_files(data or found, options, path)
+    if "all" in chosen and options.split is None:
+        _check_no_lists_of_rows(found, path)
+    return chosen
+
+
+def _begins_like_data(source: Source) -> bool:
+    with source.open() as stream:
+        return _HEADER.fullmatch(stream.readline(100)) is not None
+
+
+def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
+    """Raise if someone has said which rows are for training and which for test: a random split would pass over it."""
+    plain_file = names_one_file(path) and path.is_file()
+    near = [Source(file) for file in sorted(path.parent.glob("*.txt"))] if plain_file else found
+    for source in near:
+        if _ROWS_OF_SPLITS.fullmatch(source.file_name):
+            raise DataError(
+                f"the rows of splits that {source.file_name} lists are not read",
+                "write these rows to a train and a test file, or say split=random",
+                file=str(path),
+            )
+
+
+def _read(file: Source, job: Job, labels: RaggedWriter, features: RaggedWriter) -> Header:
+    """Append the rows of a file, as many as its first line says at most."""
+    header, done = None, 0
+    for block in file.blocks(job):
+        if header is None:
+            line, _, data = block.data.partition(b"\n")
+            header, block = parse_header(line, file.name), Block(data, 2, file.name)
+        block = first_rows(block, header.rows - done, header.rows)
+        if block.data:
+            bags = parse_bags(block, header)
+            labels.append(bags.label_counts, item=bags.item)
+            features.append(bags.feature_counts, index=bags.index, value=bags.value)
+            done += bags.label_counts.shape[0]
+    assert header is not None  # an empty file has raised
+    return header
+
+
+def first_rows(block: Block, most: int, said: int) -> Block:
+    """A blank line is a row without labels and features, but after the last row it is nothing."""
+    if block.data.count(b"\n") <= most:
+        return block
+    lines = block.data.split(b"\n")
+    for at, line in enumerate(lines[most:], block.line + most):
+        if line.strip():
+            raise DataError(
+                f"the first line says {said:,} rows, but this is row {at - 1:,}",
+                "fetch the file again, or mend its first line",
+                file=block.file,
+                line=at,
+            )
+    return Block(b"".join(line + b"\n" for line in lines[:most]), block.line, block.file)
+
+
+def _agreed(headers: dict[str, Header]) -> Header:
+    """What all files say about features and labels."""
+    (first, header), *others = headers.items()
+    for name, other in others:
+        for what in ("features", "labels"):
+            here, there = getattr(other, what), getattr(header, what)
+            if here != there:
+                raise DataError(
+                    f"the first line says {here:,} {what}, but that of {first} says {there:,}",
+                    "expected files of the same data set",
+                    file=name,
+                    line=1,
+                )
+    return header

@@ -1,1 +1,0 @@
-"""Interactions to prepared data sets: MovieLens, Netflix, tables, sequences."""

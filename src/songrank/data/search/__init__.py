@@ -1,1 +1,0 @@
-"""Lists of documents with features to prepared data sets: LETOR, LightGBM, feature tables."""

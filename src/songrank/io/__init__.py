@@ -1,0 +1,1 @@
+"""Files in and out, without knowledge of what they hold: atomic writes, stored arrays, sources, tables."""

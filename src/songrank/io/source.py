@@ -1,0 +1,324 @@
+"""Where bytes come from: a file, a compressed file, or a member of a zip archive, read ahead in blocks of whole lines.
+
+Whatever is read goes through :meth:`Source.blocks`, so that here, and only here, line ends, byte order marks,
+encodings, truncated archives and missing permissions are dealt with, progress is shown and checksums are taken.
+"""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, cast
+
+from songrank.core.errors import DataError, shown
+
+BLOCK_BYTES = 16 << 20
+MAX_LINE_BYTES = 1 << 28
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # to read bytes
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    struct.error,
+    UnicodeDecodeError,
+)
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass
+class Job:
+    """One preparation: who is told about progress, what was read, and what was left out on the way."""
+
+    progress: Progress | None = None
+    sources: list[dict[str, str | int]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def report(self, what: str, done: int, total: int | None) -> None:
+        """Say how far ``what`` has come."""
+        if self.progress is not None:
+            self.progress(what, done, total)
+
+    def count(self, what: str, number: int) -> None:
+        """Remember for ``dataset.json`` that ``number`` of ``what`` were left out or changed."""
+        if number:
+            self.counts[what] = self.counts.get(what, 0) + int(number)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file: ``data`` ends in a newline, ``line`` is the number of its first line."""
+
+    data: bytes
+    line: int
+    file: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """The bytes of one file, plain, compressed or inside a zip archive."""
+
+    path: Path
+    member: str | None = None
+    encoding: str = "utf-8"
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.path) if self.member is None else f"{self.path}/{self.member}"
+
+    @property
+    def short_name(self) -> str:
+        """What ``dataset.json`` calls it, without the folders of this machine."""
+        return self.path.name if self.member is None else f"{self.path.name}/{self.member}"
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file itself, without archive, folder and compression."""
+        name = Path(self.member or self.path.name).name
+        return name[: len(name) - len(self._compression)]
+
+    @property
+    def _compression(self) -> str:
+        suffix = Path(self.member or self.path.name).suffix.lower()
+        return suffix if suffix in _COMPRESSED else ""
+
+    def size(self) -> int | None:
+        """How many bytes it unpacks to, where that is known beforehand."""
+        with reading(self.name):
+            if self._compression:
+                return None
+            if self.member is not None:
+                return _archive(self.path).getinfo(self.member).file_size
+            return self.path.stat().st_size
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """The unpacked bytes as a stream; whatever goes wrong while reading becomes a ``DataError``."""
+        with reading(self.name):
+            unpack = _COMPRESSED.get(self._compression, nullcontext)
+            packed = self.path.open("rb") if self.member is None else _archive(self.path).open(self.member)
+            with packed, unpack(packed) as stream:
+                yield stream
+
+    def whole(self, job: Job) -> Path | io.BytesIO:
+        """The file, or its unpacked bytes, for formats that cannot be read from front to back."""
+        job.report(f"reading {self.file_name}", 0, None)
+        with self.open() as stream:
+            if self.member is None and not self._compression:
+                data: Path | io.BytesIO = self.path
+                digest = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
+                size = self.path.stat().st_size
+            else:
+                content = stream.read()
+                data, digest, size = io.BytesIO(content), hashlib.sha256(content), len(content)
+        job.sources.append({"name": self.short_name, "bytes": size, "sha256": digest.hexdigest()})
+        return data
+
+    def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
+        """Blocks of whole lines, unpacked one ahead of the one that is being parsed.
+
+        Args:
+            job: told about progress and checksums.
+            block_bytes: how much is read at a time.
+            quotes: newlines between double quotes do not end a line.
+
+        """
+        raw = self._raw_blocks(job, block_bytes, quotes)
+        ahead = ThreadPoolExecutor(1)
+        try:
+            upcoming = ahead.submit(next, raw, None)
+            while (block := upcoming.result()) is not None:
+                upcoming = ahead.submit(next, raw, None)
+                yield block
+        finally:
+            # Without waiting: blocks of a file that was refused are given up by the garbage collector, at any moment
+            # of any thread, also of one that holds the lock which waiting for a thread takes.
+            ahead.shutdown(wait=False, cancel_futures=True)
+
+    def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
+        digest, done, total, rest, line, first = hashlib.sha256(), 0, self.size(), b"", 1, True
+        what = f"reading {self.file_name}"
+        with self.open() as stream:
+            while piece := stream.read(block_bytes):
+                digest.update(piece)
+                done += len(piece)
+                if first:
+                    piece, first = self._without_mark(piece), False
+                data, rest = _cut(rest + piece, quotes and len(rest) < block_bytes)
+                if data:
+                    block = self._clean(data, line)
+                    yield block
+                    line += block.data.count(b"\n")
+                elif len(rest) > MAX_LINE_BYTES:
+                    raise DataError(
+                        f"has a line of more than {MAX_LINE_BYTES >> 20} MiB",
+                        "expected a text file with one record a line" + (" and quotes that close" if quotes else ""),
+                        file=self.name,
+                        line=line,
+                    )
+                job.report(what, done, total)
+        if rest:
+            yield self._clean(rest.removesuffix(b"\n") + b"\n", line)
+        elif line == 1:
+            raise DataError("is empty", "expected at least one line of data", file=self.name)
+        job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
+
+    def _without_mark(self, piece: bytes) -> bytes:
+        if piece.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
+        return piece.removeprefix(b"\xef\xbb\xbf")
+
+    def _clean(self, data: bytes, line: int) -> Block:
+        if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
+            data = _recode(data, self.encoding, self.name, line)
+        if b"\0" in data:
+            raise DataError(
+                "holds a NUL byte, so it is a binary file or UTF-16 text",
+                "expected UTF-8 text",
+                file=self.name,
+                line=line + data.count(b"\n", 0, data.index(b"\0")),
+            )
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        return Block(data, line, self.name)
+
+
+def check_utf8(block: Block) -> None:
+    """Raise unless the block is UTF-8, naming the line that is not."""
+    try:
+        block.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = block.line + block.data.count(b"\n", 0, error.start)
+        found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
+        raise DataError(found, "save the file as UTF-8 or say --encoding latin-1", file=block.file, line=line) from None
+
+
+def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
+    try:
+        return data.decode(encoding).encode("utf-8")
+    except UnicodeDecodeError as error:
+        at = line + data.count(b"\n", 0, error.start)
+        raise DataError(f"cannot be read as {encoding}", "name the file's true encoding", file=file, line=at) from None
+    except (LookupError, ValueError):  # what Python says of encodings that are unknown, or no encodings of text
+        raise DataError(f"encoding is {encoding!r}", "expected a name that Python knows, e.g. latin-1") from None
+
+
+def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:
+    """Split after the last newline that ends a line."""
+    end = data.rfind(b"\n") + 1
+    if quotes and end:
+        odd = data.count(b'"', 0, end) % 2
+        while odd and end:
+            before = data.rfind(b"\n", 0, end - 1) + 1
+            odd ^= data.count(b'"', before, end) % 2
+            end = before
+    return data[:end], data[end:]
+
+
+@contextmanager
+def reading(file: str) -> Iterator[None]:
+    """Whatever goes wrong while a file is opened or unpacked becomes a ``DataError`` with a remedy."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError("does not exist", "check the path", file=file) from None
+    except IsADirectoryError:
+        raise DataError("is a directory", "name the file itself", file=file) from None
+    except PermissionError:
+        raise DataError("may not be read", "change its permissions, or copy it", file=file) from None
+    except _DAMAGED as error:
+        raise DataError(f"is truncated or damaged ({_reason(error)})", "fetch or copy it again", file=file) from None
+    except (RuntimeError, NotImplementedError) as error:  # zipfile's words for encrypted and for unknown methods
+        raise DataError(
+            f"cannot be unpacked ({_reason(error)})", "unpack it yourself and name the file", file=file
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or error})", "check file and disk", file=file) from None
+
+
+def _reason(error: BaseException) -> str:
+    """What another library says, on one line and no longer than a reader wants."""
+    return shown(str(error) or type(error).__name__, limit=100)[1:-1]
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    """An open archive; kept open, since its directory is read anew each time it is opened."""
+    status = path.stat()
+    return _open_archive(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=2)
+def _open_archive(path: Path, *version: int) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)
+
+
+def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Source]:
+    """Files behind ``path`` whose name matches one of ``patterns``, in a folder or a zip archive; or the file itself.
+
+    Args:
+        path: what the user named: a file, a folder, a zip archive, or ``archive.zip/member``.
+        patterns: shell patterns, compared with the end of the path inside the folder or archive, ignoring case.
+        expected: what a reader of this kind wants to find, for the message.
+
+    """
+    archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), None)
+    if archive is not None:
+        return [_find_member(archive, path.relative_to(archive).as_posix())]
+    with reading(str(path)):
+        path.stat()
+        if path.is_dir():
+            names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+            found = [Source(path / name) for name in names if _matches(name, patterns)]
+            archives = [name for name in names if name.lower().endswith(".zip")]
+            if not found and len(archives) == 1:
+                return find_sources(path / archives[0], patterns, expected)
+        elif path.suffix.lower() == ".zip":
+            names = sorted(info.filename for info in _archive(path).infolist() if not info.is_dir())
+            found = [Source(path, name) for name in names if _matches(name, patterns)]
+        else:
+            with path.open("rb"):
+                return [Source(path)]
+    if not found:
+        raise DataError(f"holds no {expected}", _what_is_there(names), file=str(path))
+    return found
+
+
+def _find_member(archive: Path, wanted: str) -> Source:
+    """The member of this name, or the only one that ends in it."""
+    with reading(str(archive)):
+        names = sorted(info.filename for info in _archive(archive).infolist() if not info.is_dir())
+    found = [wanted] if wanted in names else [name for name in names if name.endswith("/" + wanted)]
+    if not found:
+        raise DataError(f"holds no {wanted}", _what_is_there(names), file=str(archive))
+    if len(found) > 1:
+        raise DataError(f"holds {len(found)} files {wanted}", f"name one, e.g. {archive}/{found[0]}", file=str(archive))
+    return Source(archive, found[0])
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    if any(part.startswith(".") or part == "__MACOSX" for part in Path(name).parts):
+        return False
+    name = name.lower()
+    bare = name.removesuffix(Path(name).suffix) if Path(name).suffix in _COMPRESSED else name
+    return any(fnmatch(bare, pattern) or fnmatch(bare, "*/" + pattern) for pattern in map(str.lower, patterns))
+
+
+def _what_is_there(names: Sequence[str]) -> str:
+    if not names:
+        return "it is empty: name the folder, archive or file that holds the data"
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return "found " + ", ".join(names[:3]) + more + ": name the right folder, archive or file"

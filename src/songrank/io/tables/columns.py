@@ -1,0 +1,112 @@
+"""A column of a table in the type that is needed, or a message that names the first row that is not of it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.io.storage import Array
+
+T = TypeVar("T")
+Where = Callable[[int], int]
+
+ID_EXPECTED = "expected an id: a whole number or a text"
+LABEL_EXPECTED = "expected a finite number of at least 0"
+_MISSING_WORDS = ["", "na", "n/a", "nan", "null", "none"]
+
+
+def read_column(
+    read: Callable[[pl.Series], T | None],
+    column: pl.Series,
+    fix: str,
+    file: str,
+    line: Where | None = None,
+    first: int = 0,
+) -> T:
+    """What ``read`` makes of a column, or where it fails.
+
+    Args:
+        read: gives None for a column that holds anything wrong.
+        column: a block of it.
+        fix: what was expected.
+        file: name of the file or table.
+        line: from a row of the block to the line of the file, where there are lines.
+        first: number of the block's first row in the table, from 0, where there are none.
+
+    """
+    found = read(column)
+    if found is not None:
+        return found
+    if not len(column):
+        raise DataError(f"{column.name} has no rows", "bring at least one", file=file)
+    row = _first_wrong(read, column)
+    where = f"row {first + row + 1:,}: " if line is None else ""
+    try:
+        value = column[row : row + 1].to_list()[0]
+        found_there = "missing" if value is None else shown(value)
+    except pl.exceptions.PanicException:  # a date that Python cannot hold
+        found_there = "out of range"
+    raise DataError(f"{where}{column.name} is {found_there}", fix, file=file, line=None if line is None else line(row))
+
+
+def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
+    """The first row that ``read`` refuses, by bisection."""
+    low, high = 0, len(column) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if read(column[: middle + 1]) is None else (middle + 1, high)
+    return low
+
+
+def read_features(column: pl.Series) -> Array | None:
+    """Numbers that fit float32, NaN where missing, as float64; None if one is not a number, or is infinite.
+
+    >>> read_features(pl.Series(["1.5", "NA", None]))
+    array([1.5, nan, nan])
+    >>> read_features(pl.Series(["1.5", "high"])) is None
+    True
+    """
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+        missing = column.is_null() | column.str.to_lowercase().is_in(_MISSING_WORDS)
+        numbers = column.cast(pl.Float64, strict=False)
+        if bool((numbers.is_null() & ~missing).any()):
+            return None
+    elif column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
+        numbers = column.cast(pl.Float64)
+    else:
+        return None
+    values: Array = numbers.fill_null(np.nan).to_numpy()
+    return None if bool((np.abs(values) > np.finfo(np.float32).max).any()) else values
+
+
+def read_ids(column: pl.Series) -> pl.Series | None:
+    """Ids as whole numbers or texts, or None if one is missing or is not an id."""
+    if column.null_count():
+        return None
+    if column.dtype.is_integer():
+        whole = column.cast(pl.Int64, strict=False)
+        return column.cast(pl.String) if whole.null_count() else whole
+    if column.dtype.is_float():  # what pandas makes of whole numbers when one was missing
+        whole = column.cast(pl.Int64, strict=False)
+        return whole if not whole.null_count() and bool((whole == column).all()) else None
+    if column.dtype in (pl.List, pl.Struct, pl.Object, pl.Binary, pl.Array):
+        return None
+    texts = column.cast(pl.String)
+    return None if bool((texts == "").any()) else texts
+
+
+def read_labels(column: pl.Series) -> Array | None:
+    """Finite numbers of at least 0 as float32, or None."""
+    if column.dtype == pl.String:
+        column = column.str.strip_chars().cast(pl.Float64, strict=False)
+    elif not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        return None
+    if column.null_count():
+        return None
+    values = column.cast(pl.Float64).to_numpy()
+    if not bool(((values >= 0) & (values <= np.finfo(np.float32).max)).all()):
+        return None
+    return values.astype(np.float32)

@@ -1,0 +1,137 @@
+"""Text tables with a line of names: any separator, quotes, read block by block as columns of texts."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.io.source import MAX_LINE_BYTES, Block, Job, Source, check_utf8
+
+csv.field_size_limit(MAX_LINE_BYTES)  # Python's own limit is 128 KiB
+_SEPARATORS = ("\t", ",", ";", "|")
+
+
+class DelimitedFile:
+    """A CSV or TSV file. ``columns`` are its names; ``frames`` gives the columns asked for, and where each row stands.
+
+    Args:
+        source: the file.
+        separator: one character; found in the first line if None.
+        job: told about progress.
+
+    """
+
+    def __init__(self, source: Source, separator: str | None, job: Job) -> None:
+        if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
+            raise DataError(f"separator is {separator!r}", "expected one character, e.g. , or ; or a tab")
+        self.name = source.name
+        self._blocks = source.blocks(job, quotes=True)
+        first = next(self._blocks)
+        check_utf8(first)
+        head, _, rest = first.data.partition(b"\n")
+        self._separator = separator or _find_separator(head.decode())
+        self._head = head.decode()
+        self.columns = _names(self._head, self._separator, self.name)
+        self._first = Block(rest, first.line + 1, first.file)
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, Callable[[int], int]]]:
+        """Blocks of these columns as texts, empty ones missing, each with a function from row to line."""
+        if any(self.columns.count(name) > 1 for name in columns):
+            raise _bad_names(self._head, self._separator, self.name)
+        rows = 0
+        for block in self._all():
+            if not block.data.strip():
+                continue
+            check_utf8(block)
+            frame = self._fast(block, columns)
+            if frame is None:
+                frame = self.careful(block, columns)
+            rows += frame.height
+            yield frame, partial(self._line, block)
+        if not rows:
+            raise DataError("has no rows under its names", "expected at least one", file=self.name)
+
+    def _all(self) -> Iterator[Block]:
+        yield self._first
+        yield from self._blocks
+
+    def _fast(self, block: Block, columns: Sequence[str]) -> pl.DataFrame | None:
+        """What polars makes of a block in which every line has all columns, else None."""
+        quoted = b'"' in block.data
+        lines = block.data.count(b"\n")
+        if quoted or block.data.count(self._separator.encode()) != lines * (len(self.columns) - 1):
+            return None
+        try:
+            frame = pl.read_csv(
+                io.BytesIO(block.data),
+                has_header=False,
+                schema={str(at): pl.String for at in range(len(self.columns))},
+                columns=[self.columns.index(name) for name in columns],
+                separator=self._separator,
+                quote_char=None,
+            )
+        except pl.exceptions.PolarsError:
+            return None
+        if frame.height != lines:
+            return None
+        return frame.select(pl.col(str(self.columns.index(name))).alias(name) for name in columns)
+
+    def careful(self, block: Block, columns: Sequence[str]) -> pl.DataFrame:
+        """The same row by row: the reference for the fast way, for quotes, and to name the line that is wrong."""
+        places = [self.columns.index(name) for name in columns]
+        found: list[list[str | None]] = [[] for _ in columns]
+        for line, fields in self._rows(block):
+            if len(fields) != len(self.columns):
+                raise DataError(
+                    f"has {len(fields)} columns: {shown(self._separator.join(fields))}",
+                    f"expected {len(self.columns)}, as the first line names",
+                    file=self.name,
+                    line=line,
+                )
+            for column, place in zip(found, places, strict=True):
+                column.append(fields[place] or None)
+        return pl.DataFrame({name: pl.Series(c, dtype=pl.String) for name, c in zip(columns, found, strict=True)})
+
+    def _rows(self, block: Block) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(io.StringIO(block.data.decode(), newline=""), delimiter=self._separator, strict=True)
+        start = 0
+        try:
+            for fields in reader:
+                if fields and (len(fields) > 1 or fields[0].strip()):
+                    yield block.line + start, fields
+                start = reader.line_num
+        except csv.Error as error:
+            raise DataError(
+                f"cannot be read ({error})",
+                "check that quotes close around here",
+                file=self.name,
+                line=block.line + start,
+            ) from None
+
+    def _line(self, block: Block, row: int) -> int:
+        return next(islice(self._rows(block), row, None))[0]
+
+
+def _find_separator(head: str) -> str:
+    counts = {separator: head.count(separator) for separator in _SEPARATORS}
+    best = max(counts, key=lambda separator: counts[separator])
+    return best if counts[best] else ","
+
+
+def _names(head: str, separator: str, file: str) -> list[str]:
+    try:
+        names = [name.strip() for name in next(csv.reader([head], delimiter=separator, skipinitialspace=True), [])]
+    except csv.Error:  # a lone carriage return, for one
+        names = []
+    if not any(names):
+        raise _bad_names(head, separator, file)
+    return names
+
+
+def _bad_names(head: str, separator: str, file: str) -> DataError:
+    what = f"the first line is {shown(head)}"
+    return DataError(what, f"expected names, each once, separated by {separator!r}", file=file, line=1)

@@ -1,0 +1,82 @@
+"""A column of original ids, block by block, to numbers from 0 and the table that maps them back."""
+
+import re
+
+import numpy as np
+import polars as pl
+
+from songrank.core.ids import Ids
+from songrank.io.storage import Array
+
+WHOLE = r"(?:0|-?[1-9][0-9]{0,18})"
+"""A whole number as Python prints it: ``"007"`` and ``"+7"`` are texts, not 7."""
+
+
+class IdColumn:
+    """Collects ids of any type; whole numbers, written as such in text files too, stay whole numbers.
+
+    Numbers are given in the order of the ids, not of their appearance or their frequency, so that they carry nothing
+    about the rows.
+
+    >>> column = IdColumn()
+    >>> column.add(pl.Series(["10", "9"]))
+    >>> column.add(pl.Series(["9", "7"]))
+    >>> codes, ids = column.finish()
+    >>> codes.tolist(), list(ids)
+    ([2, 1, 1, 0], [7, 9, 10])
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._parts: list[Array] = []
+        self._integers = False
+
+    def add(self, values: pl.Series) -> None:
+        """Add a block: whole numbers, or texts. Once a block holds texts, all are texts."""
+        if values.dtype.is_integer() and not self._known:
+            self._integers = True
+            self._parts.append(values.cast(pl.Int64).to_numpy())
+            return
+        if self._integers:
+            earlier, self._parts, self._integers = self._parts, [], False
+            for part in earlier:
+                self.add(pl.Series(part).cast(pl.String))
+        values = values.cast(pl.String)
+        distinct = values.unique()
+        known = self._known
+        codes = [known.setdefault(text, len(known)) for text in distinct.to_list()]
+        numbers = values.replace_strict(distinct, pl.Series(codes, dtype=pl.Int32), return_dtype=pl.Int32)
+        self._parts.append(numbers.to_numpy().astype(np.int32, copy=False))  # an empty column has no type
+
+    def finish(self) -> tuple[Array, Ids]:
+        """The number of each row's id, and the ids."""
+        column = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
+        self._parts = []
+        if self._integers:
+            return number_integers(column)
+        texts = list(self._known)
+        whole = all(re.fullmatch(WHOLE, text) and -(2**63) <= int(text) < 2**63 for text in texts)
+        order = sorted(range(len(texts)), key=(lambda i: int(texts[i])) if whole else (lambda i: texts[i].encode()))
+        rank = np.empty(len(texts), np.int32)
+        rank[order] = np.arange(len(texts), dtype=np.int32)
+        ordered = [texts[i] for i in order]
+        ids = Ids.of(np.array([int(text) for text in ordered], np.int64)) if whole else Ids.from_texts(ordered)
+        return rank[column], ids
+
+
+def number_integers(column: Array) -> tuple[Array, Ids]:
+    """Whole numbers to their rank among the distinct ones.
+
+    >>> number_integers(np.array([30, 10, 30]))[0].tolist()
+    [1, 0, 1]
+    """
+    if not column.shape[0]:
+        return column.astype(np.int32), Ids.of(np.zeros(0, np.int64))
+    low, high = int(column.min()), int(column.max())
+    if high - low <= 4 * column.shape[0] + 1024:  # a table by value is much faster than sorting
+        seen = np.zeros(high - low + 1, bool)
+        seen[column - low] = True
+        by_value = np.cumsum(seen, dtype=np.int32) - 1
+        return by_value[column - low], Ids.ascending(np.flatnonzero(seen) + low)
+    distinct, rank = np.unique(column, return_inverse=True)
+    return rank.astype(np.int32), Ids.ascending(distinct)

@@ -1,0 +1,136 @@
+"""Tables of all kinds as polars frames: pandas, polars, Arrow and dictionaries in memory, Parquet files on disk."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from songrank.core.errors import DataError
+from songrank.io.source import Job, Source
+
+TABLE = "the table"  # what messages call a table in memory
+_SLICE_BYTES = 64 << 20
+
+
+def to_polars(table: Any) -> pl.DataFrame:
+    """A table in memory as a polars frame, without a copy where that can be.
+
+    >>> to_polars({"user": ["a", "b"], "item": [1, 2]}).columns
+    ['user', 'item']
+    """
+    try:
+        if isinstance(table, pl.LazyFrame):
+            return table.collect()
+        if isinstance(table, pl.DataFrame):
+            return table
+        if isinstance(table, Mapping):
+            return pl.DataFrame({str(name): _column(values) for name, values in table.items()})
+        if type(table).__module__.partition(".")[0] == "pandas":  # column by column: whole frames would need pyarrow
+            names = [str(name) for name in table.columns]
+            if len(set(names)) < len(names):
+                raise DataError("has two columns of one name", "rename one", file=TABLE)
+            return pl.DataFrame({name: _column(table.iloc[:, at]) for at, name in enumerate(names)})
+        if hasattr(table, "__arrow_c_stream__"):
+            return pl.DataFrame(table)
+    except DataError:
+        raise
+    except Exception as error:  # whatever a foreign table does when it is asked for its columns
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"cannot be read ({reason})", "expected columns of one length and one type each", file=TABLE
+        ) from None
+    raise DataError(
+        f"source is a {type(table).__name__}",
+        "expected a path, a pandas, polars or Arrow table, or a dict of columns",
+    )
+
+
+def _column(values: Any) -> pl.Series:
+    if isinstance(values, pl.Series):
+        return values
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        return pl.Series(values)
+    if hasattr(values, "to_numpy") or isinstance(values, np.ndarray):
+        array = values if isinstance(values, np.ndarray) else values.to_numpy()
+        if array.dtype.kind == "O":
+            return _of_one_type([None if _is_missing(value) else value for value in array.tolist()])
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns"):
+            array = array.astype("datetime64[us]")
+        return pl.Series(array)
+    return _of_one_type(values)
+
+
+def _of_one_type(values: Any) -> pl.Series:
+    """A column; of numbers and texts, which pandas has in one, all as texts."""
+    try:
+        return pl.Series(values, strict=True)
+    except TypeError:
+        if not isinstance(values, list) or not all(isinstance(one, int | float | str | None) for one in values):
+            raise
+        texts = any(isinstance(one, str) for one in values)
+        return pl.Series([None if one is None else str(one) if texts else one for one in values], strict=False)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+
+
+def read_parquet(source: Source, job: Job) -> pl.LazyFrame:
+    """A Parquet file of which columns can be collected with :func:`collect`."""
+    with _parquet(source):
+        return pl.scan_parquet(source.whole(job), glob=False)
+
+
+def column_names(table: pl.LazyFrame, file: str) -> list[str]:
+    """Names of the columns."""
+    with _parquet(file):
+        return table.collect_schema().names()
+
+
+def collect(table: pl.LazyFrame, columns: Sequence[str], file: str) -> pl.DataFrame:
+    """These columns, in memory."""
+    with _parquet(file):
+        return table.select(columns).collect()
+
+
+def slices(table: pl.LazyFrame, columns: Sequence[str], file: str) -> Iterator[pl.DataFrame]:
+    """Rows of these columns, as many at a time as fit in memory easily."""
+    step, start = max(1, _SLICE_BYTES // (8 * len(columns))), 0
+    while (block := collect(table.slice(start, step), columns, file)).height:
+        yield block
+        start += step
+
+
+@contextmanager
+def _parquet(source: Source | str) -> Iterator[None]:
+    name = source if isinstance(source, str) else source.name
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"cannot be read as Parquet ({reason})", "write it again", file=name) from None
+
+
+def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:
+    """The column that the user named; for ``"auto"`` the first with a usual name, if there is one; none for None.
+
+    >>> find_column("auto", ("user", "user_id"), ["userId", "rating"], "query", "ratings.csv")
+    'userId'
+    """
+    if given is None or given in columns:
+        return given
+    if given != "auto":
+        raise DataError(f"has no {what} column {given!r}", "it has " + ", ".join(map(repr, columns)), file=file)
+    plain = {name.lower().replace("_", "").replace(" ", ""): name for name in reversed(columns)}
+    return next((plain[name.replace("_", "")] for name in usual if name.replace("_", "") in plain), None)
+
+
+def need_column(given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str:
+    """Like :func:`find_column`, where there must be one."""
+    found = find_column(given, usual, columns, what, file)
+    if found is None:
+        names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
+        raise DataError(f"no column is clearly the {what} among {names}", f"name it: --{what}-column", file=file)
+    return found

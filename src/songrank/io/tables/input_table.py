@@ -1,0 +1,139 @@
+"""Tables that a trained model is asked about: CSV, TSV and Parquet files, read block by block."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import polars as pl
+
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.io.source import Job, Source
+from songrank.io.tables.columns import ID_EXPECTED, Where, read_column, read_ids
+from songrank.io.tables.delimited import DelimitedFile
+from songrank.io.tables.encoding import WHOLE
+from songrank.io.tables.frames import column_names, find_column, read_parquet, slices
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a table, and where they stand."""
+
+    frame: pl.DataFrame
+    file: str
+    line: Where | None
+    first: int
+
+    def read(self, reader: Callable[[pl.Series], T | None], column: str, fix: str) -> T:
+        """What ``reader`` makes of a column, or one line that names the first row that it refuses."""
+        return read_column(reader, self.frame[column], fix, self.file, self.line, self.first)
+
+
+class InputTable:
+    r"""A CSV, TSV or Parquet file; ``columns`` are its names.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "users.csv"
+    >>> _ = file.write_text("user,age\n7,31\n9,40\n")
+    >>> table = InputTable(file, Job())
+    >>> table.columns, [block.frame["user"].to_list() for block in table.blocks(["user"])]
+    (['user', 'age'], [['7', '9']])
+    """
+
+    def __init__(self, path: Path, job: Job) -> None:
+        source = Source(path)
+        self.name = source.name
+        self._text: DelimitedFile | None = None
+        if source.file_name.lower().endswith(".parquet"):
+            self._table = read_parquet(source, job)
+            self.columns = column_names(self._table, self.name)
+        else:
+            self._text = DelimitedFile(source, None, job)
+            self.columns = self._text.columns
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it has lines, and every column is one of texts."""
+        return self._text is not None
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """The rows of these columns, as many at a time as fit in memory easily; at least one row."""
+        if self._text is not None:
+            for frame, line in self._text.frames(columns):
+                yield Block(frame, self.name, line, 0)
+            return
+        rows = 0
+        for frame in slices(self._table, columns, self.name):
+            yield Block(frame, self.name, None, rows)
+            rows += frame.height
+        if not rows:
+            raise DataError("has no rows", "expected at least one", file=self.name)
+
+
+def read_id_column(
+    path: Path, given: str | None, usual: Sequence[str], what: str, fix: str, known: Ids, job: Job
+) -> tuple[str | None, pl.Series]:
+    """One column of ids, in memory: its name, and whole numbers if all of them are, else texts.
+
+    A text file with a single column needs no line of names: its first line is an id if it is a whole number, or one of
+    those that are ``known``.
+
+    Args:
+        path: CSV, TSV or Parquet.
+        given: name of the column; None: found by ``usual`` names, or the only one.
+        usual: names that it may have.
+        what: what its ids stand for, in messages.
+        fix: what to do where no column is clearly the right one.
+        known: ids that the model knows.
+        job: told about progress.
+
+    """
+    table = InputTable(path, job)
+    alone = len(table.columns) == 1
+    name = find_column(given or "auto", usual, table.columns, what, table.name)
+    name = table.columns[0] if name is None and alone else name
+    if name is None:
+        names = ", ".join(map(repr, table.columns[:12])) + (", …" if len(table.columns) > 12 else "")
+        raise DataError(f"no column is clearly the {what} among {names}", fix, file=table.name)
+    parts = [block.read(read_ids, name, ID_EXPECTED) for block in table.blocks([name])]
+    headless = (
+        table.is_text and alone and given is None and (are_whole(pl.Series([name])) or int(known.find([name])[0]) >= 0)
+    )
+    if headless:
+        parts.insert(0, pl.Series([name], dtype=pl.String))
+    return None if headless else name, as_ids(parts)
+
+
+def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
+    """Blocks of ids as one column, of whole numbers if all are, written as such in texts too.
+
+    >>> as_ids([pl.Series(["7", "-12"])]).to_list(), as_ids([pl.Series(["7", "007"])]).to_list()
+    ([7, -12], ['7', '007'])
+    """
+    kind = pl.Int64 if all(map(are_whole, parts)) else pl.String
+    return pl.concat([part.cast(kind).alias("id") for part in parts])
+
+
+def are_whole(ids: pl.Series) -> bool:
+    """Whether all ids are whole numbers of 64 bits, or texts in which such are written plainly.
+
+    >>> are_whole(pl.Series(["7", "-12"])), are_whole(pl.Series(["7", "007"])), are_whole(pl.Series([str(2**63)]))
+    (True, False, False)
+    """
+    if ids.dtype != pl.String:
+        return True
+    return not ids.cast(pl.Int64, strict=False).null_count() and bool(ids.str.contains(f"^{WHOLE}$").all())
+
+
+def id_column(ids: Ids) -> pl.Series:
+    """All ids by number, to gather from: int64 or texts.
+
+    >>> id_column(Ids.of(["b", "a"])).gather([1, 1, 0]).to_list()
+    ['b', 'b', 'a']
+    """
+    if ids.kind == "integer":
+        return pl.Series(ids.arrays("id")["id"], dtype=pl.Int64)
+    return pl.Series(list(ids), dtype=pl.String)

@@ -1,0 +1,156 @@
+"""Tables that are written while their rows come: there whole at the end, or as before."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from songrank.core.errors import DataError, shown
+from songrank.io.files import LOCK, NEW, alone, not_written
+
+SUFFIXES = (".csv", ".parquet")
+_PART_ROWS = 2**18
+
+
+def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Raise unless a file of this name can be made: a known suffix, and nothing there that was not given up.
+
+    >>> check_output(Path("best.xlsx"), overwrite=False)
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: best.xlsx: ends in '.xlsx'; expected a name that ends in .csv or .parquet
+    """
+    if path.suffix not in suffixes:
+        fix = f"expected a name that ends in {' or '.join(suffixes)}"
+        raise DataError(f"ends in {path.suffix!r}", fix, file=str(path))
+    try:
+        if path.is_dir():
+            raise DataError("is a directory", "name a file", file=str(path))
+        if path.exists() and not overwrite:
+            raise DataError("exists already", "choose another name, or say --overwrite", file=str(path))
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+class TableWriter:
+    """Takes rows of one schema; CSV is appended to, Parquet is kept in parts that become row groups.
+
+    Args:
+        path: what messages call the file.
+        folder: an empty one for what is not finished; a caller may put scratch files into it.
+
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder, self.rows = path, folder, 0
+        self._whole = folder / f"whole{path.suffix}"
+        self._stream: IO[bytes] | None = None
+        self._parts = 0
+        self._waiting: list[pl.DataFrame] = []
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Add rows; the first call settles the columns, also if it has no row."""
+        self.check(rows.schema)
+        with writing(self.path):
+            self.rows += rows.height
+            if self.path.suffix == ".csv":
+                header = self._stream is None
+                self._stream = self._stream or self._whole.open("wb")
+                rows.write_csv(self._stream, include_header=header)
+                return
+            self._waiting.append(rows)
+            if sum(frame.height for frame in self._waiting) >= _PART_ROWS:
+                self._write_part()
+
+    def check(self, columns: Mapping[str, pl.DataType]) -> None:
+        """Raise if a column is of a type that a file of this kind cannot hold."""
+        for name, kind in columns.items():
+            if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
+                what = f"cannot be written: column {shown(name)} is of type {kind}, which CSV does not have"
+                raise DataError(what, "choose a name that ends in .parquet, or remove the column", file=str(self.path))
+
+    def finish(self) -> Path:
+        """All rows in one file, on the disk."""
+        with writing(self.path):
+            if self._stream is None:
+                if self._waiting:
+                    self._write_part()
+                parts = [self._part(number) for number in range(self._parts)]
+                pl.scan_parquet(parts, glob=False).sink_parquet(self._whole, row_group_size=_PART_ROWS)
+                self._stream = self._whole.open("rb+")
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+            self._stream.close()
+        return self._whole
+
+    def close(self) -> None:
+        """Let go of the file, finished or not."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _write_part(self) -> None:
+        pl.concat(self._waiting).write_parquet(self._part(self._parts))
+        self._parts += 1
+        self._waiting = []
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"part-{number}.parquet"
+
+
+@contextmanager
+def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
+    """Write a CSV or Parquet file row by row; it gets its name when all went well, and else nothing is left.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "best.csv"
+    >>> with table_writer(file) as writer:
+    ...     writer.write(pl.DataFrame({"user": [1, 2], "item": ["a", "b"]}))
+    >>> file.read_text().split()
+    ['user,item', '1,a', '2,b']
+    """
+    check_output(path, overwrite=overwrite)
+    target = Path(os.path.realpath(path))
+    made = [parent for parent in target.parents if not parent.exists()]
+    folder = target.parent / f"{NEW}{target.name}"
+    try:
+        with writing(path):
+            folder.mkdir(parents=True, exist_ok=True)
+        with alone(folder, "written"):
+            yield from _write(path, target, folder, overwrite)
+    finally:
+        if not target.exists():
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
+
+
+def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[TableWriter]:
+    writer = TableWriter(path, folder)
+    try:
+        with writing(path):
+            for left in folder.iterdir():  # by a process that was killed
+                if left.name != LOCK:
+                    left.unlink()
+        yield writer
+        whole = writer.finish()
+        check_output(path, overwrite=overwrite)
+        with writing(path):
+            whole.replace(target)
+    finally:
+        writer.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the disk or the format refuses while this file is made becomes one line about it."""
+    try:
+        yield
+    except OSError as error:
+        raise not_written(path, error) from None
+    except pl.exceptions.PolarsError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"cannot be written ({reason})", "change or remove such columns", file=str(path)) from None

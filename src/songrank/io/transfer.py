@@ -1,0 +1,186 @@
+"""A file over HTTP that may break off at any byte and goes on from there, in this process or the next."""
+
+import contextlib
+import http.client
+import os
+import re
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from songrank.core.errors import DataError
+from songrank.io.part_file import PartFile
+from songrank.io.source import Progress
+
+_READ_BYTES = 1 << 20
+_BUSY = (408, 425, 429, 500, 502, 503, 504)
+_BY_HAND = "fetch it in a browser and name the file"
+
+
+class _BrokenOff(Exception):  # noqa: N818 (not an error yet: the next attempt may succeed)
+    """The connection or the server failed in a way that may pass."""
+
+
+@dataclass
+class Transfer:
+    """One file on its way.
+
+    Args:
+        url: where it comes from.
+        part: where it is put until it is whole.
+        size: how many bytes it must have, where that is known.
+        progress: told how many bytes have arrived.
+        attempts: how often in a row an attempt may bring nothing new.
+        wait: called with the seconds to wait before the next attempt.
+        timeout: seconds without a byte after which a connection counts as broken.
+
+    """
+
+    url: str
+    part: PartFile
+    size: int | None = None
+    progress: Progress | None = None
+    attempts: int = 5
+    wait: Callable[[float], None] = time.sleep
+    timeout: float = 60.0
+    _answered: bool = field(default=False, init=False)
+
+    def run(self, file: IO[bytes]) -> None:
+        """Fetch what is missing in ``file``, the open part."""
+        failed, furthest = 0, 0
+        while True:
+            try:
+                return self._attempt(file)
+            except _BrokenOff as reason:
+                arrived = file.tell()
+                failed, furthest = (1, arrived) if arrived > furthest else (failed + 1, furthest)
+                if failed >= self.attempts:
+                    what, fix = f"broke off after {arrived:,} bytes ({reason})", "try again: what has arrived is kept"
+                    raise DataError(what, fix, file=self.url) from None
+            self.wait(min(2.0 ** (failed - 1), 30.0))
+
+    def _attempt(self, file: IO[bytes]) -> None:
+        version = self.part.version
+        have = file.seek(0, os.SEEK_END) if version else file.seek(0)
+        headers = {"User-Agent": "songrank", "Accept-Encoding": "identity"}
+        if have and version:
+            headers |= {"Range": f"bytes={have}-", "If-Range": version}
+        with self._open(urllib.request.Request(self.url, headers=headers), file) as response:
+            if response is None:
+                return
+            start, total = _extent(response)
+            if start and (start != have or _is_other(version, response)):
+                file.truncate(file.seek(0))
+                raise _BrokenOff("the server sent another part than was asked for")
+            self._check_size(total)
+            file.truncate(file.seek(start))
+            self._check_space((total or 0) - start)
+            if not start:
+                self.part.begin(_version(response))
+            self._copy(response, file, total)
+
+    def _copy(self, response: http.client.HTTPResponse, file: IO[bytes], total: int | None) -> None:
+        while True:
+            try:
+                block = response.read(_READ_BYTES)
+            except (http.client.HTTPException, OSError) as error:
+                raise _BrokenOff(_words(error)) from None
+            if not block:
+                break
+            file.write(block)
+            if self.progress is not None:
+                self.progress(f"fetching {self.part.target.name}", file.tell(), total)
+        file.flush()
+        if total is not None and file.tell() < total:
+            raise _BrokenOff(f"{total:,} were promised")
+        os.fsync(file.fileno())
+
+    @contextlib.contextmanager
+    def _open(self, request: urllib.request.Request, file: IO[bytes]) -> Iterator[http.client.HTTPResponse | None]:
+        """The answer to a request, or None if it says that nothing is missing."""
+        try:
+            response = urllib.request.urlopen(request, timeout=self.timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                self._explain(error, file)
+            yield None
+            return
+        except (http.client.InvalidURL, UnicodeError):
+            raise DataError("is not a well-formed address", "check it", file=self.url) from None
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                what = f"has no valid certificate ({reason.verify_message})"
+                raise DataError(what, _BY_HAND, file=self.url) from None
+            if isinstance(reason, socket.gaierror) and not self._answered:
+                raise DataError("has an unknown host", "check the address and the network", file=self.url) from None
+            raise _BrokenOff(_words(reason)) from None
+        self._answered = True
+        with response:
+            yield response
+
+    def _explain(self, error: urllib.error.HTTPError, file: IO[bytes]) -> None:
+        """Turn a refusal into its message; return only if the file is whole already."""
+        found = f"{error.code} {error.reason}".strip()
+        if error.code == 416:
+            whole = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
+            if whole and int(whole[1]) == file.tell():
+                return
+            file.truncate(file.seek(0))
+            raise _BrokenOff(found)
+        if error.code in _BUSY:
+            raise _BrokenOff(f"the server answered {found}")
+        if error.code in (401, 403):
+            what, fix = f"may not be fetched ({found})", f"it may want a login or its terms accepted: {_BY_HAND}"
+        elif error.code in (404, 410):
+            what, fix = f"is not there ({found})", "it may have moved: look for it and name the file"
+        else:
+            what, fix = f"cannot be fetched ({found})", _BY_HAND
+        raise DataError(what, fix, file=self.url) from None
+
+    def _check_size(self, total: int | None) -> None:
+        if None not in (total, self.size) and total != self.size:
+            what = f"has {total:,} bytes and not {self.size:,}"
+            raise DataError(what, f"it is another file, or a page about it: {_BY_HAND}", file=self.url)
+
+    def _check_space(self, missing: int) -> None:
+        free = self.part.free_bytes()
+        if missing > free:
+            raise DataError(
+                f"needs {missing:,} bytes and {free:,} are free", "free space, then try again", file=self.url
+            )
+
+
+def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
+    """Where the answer begins in the file (−1 if it does not say), and how long the whole file is."""
+    if response.status != 206:
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if length.isdigit() else None
+    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+    if not found:
+        return -1, None
+    return int(found[1]), None if found[2] == "*" else int(found[2])
+
+
+def _version(response: http.client.HTTPResponse) -> str | None:
+    """What names this version of the file; a weak ETag does not name its bytes."""
+    tag: str | None = response.headers.get("ETag")
+    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
+
+
+def _is_other(version: str | None, response: http.client.HTTPResponse) -> bool:
+    """Whether a part is of another version of the file, from a server that does not know If-Range."""
+    tag = response.headers.get("ETag")
+    return tag is not None and str(version).startswith('"') and tag != version
+
+
+def _words(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    text = getattr(error, "strerror", None) or str(error)
+    return (str(text).splitlines() or [type(error).__name__])[0]

@@ -1,5 +1,0 @@
-"""The report: one HTML page about one run, or about several that are compared."""
-
-from songrank.report.write import write_report
-
-__all__ = ["write_report"]

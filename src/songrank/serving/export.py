@@ -1,0 +1,298 @@
+"""A trained model as one file for other programs: ONNX, or the format of torch.export.
+
+A file gets its name only after it was loaded back and gave the model's scores.
+"""
+
+import copy
+import importlib
+import importlib.util
+import io
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from songrank.core.errors import UserError
+from songrank.io.files import NEW, not_written
+from songrank.models.ensemble import Ensemble
+from songrank.models.neumf import NeuMF
+from songrank.models.registry import MODELS
+
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
+"""How names of files end in each format."""
+
+TOLERANCE = 1e-5
+"""How far scores may be off: this times the largest score, or times 1 if that is more."""
+
+ONNX_BYTES = 2**31 - 2**24
+"""Weights that one ONNX file can hold: protobuf ends at 2 GB, and the graph needs some of it."""
+
+_SHAPES = ((3, 4), (1, 1), (1, 7), (4, 1), (5, 23))  # rows and columns; the first is recorded, all are compared
+
+Example = tuple[tuple[Tensor, ...], Tensor]
+"""Inputs, and the scores that the model gives for them."""
+
+
+class ExportError(UserError):
+    """A model that cannot be recorded, or a file that does not give its scores; no file is left behind."""
+
+    exit_code = 1
+
+
+def export_model(
+    model: nn.Module,
+    inputs: str,
+    sizes: Mapping[str, int],
+    path: str | Path,
+    format: str = "onnx",
+    *,
+    mask: bool = True,
+) -> Path:
+    """Write a model to one file, weights inside, and check it. The number of rows B and lengths L and T stay open.
+
+    ========= ================================================= ======================
+    inputs    the file takes                                    and gives
+    ========= ================================================= ======================
+    ids       query int64 [B]                                   scores [B, num_items]
+    histories history int64 [B, T], −1 after the last item      scores [B, num_items]
+    documents features float32 [B, L, F], mask bool [B, L]      scores [B, L]
+    features  features float32 [B, F]                           scores [B, num_labels]
+    words     tokens int64 [B, T]                               scores [B, num_labels]
+    ========= ================================================= ======================
+
+    Args:
+        model: a model of ``songrank.models``, or one with the same calls, on any device; it is not changed.
+        inputs: what it reads, one of those above.
+        sizes: those that the model was built with; ``num_queries``, ``num_items`` for histories, ``num_features`` or
+            ``vocabulary`` is needed.
+        path: name of the file, which ends in ``.onnx`` or ``.pt2``; a file of this name is replaced.
+        format: ``"onnx"`` or ``"torch"``.
+        mask: ``False`` for documents that come without padding: the file then takes features alone.
+
+    >>> import tempfile
+    >>> from songrank.models import MLPScorer
+    >>> path = Path(tempfile.mkdtemp()) / "mlp.pt2"
+    >>> file = export_model(MLPScorer(num_features=5), "documents", {"num_features": 5}, path, format="torch")
+    >>> scorer = torch.export.load(file).module()
+    >>> scorer(torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)).shape
+    torch.Size([2, 3])
+
+    """
+    path = Path(path)
+    kind = _kind(inputs, mask)
+    _check_format(format, path)
+    name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
+    copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
+    recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
+    if format == "onnx":
+        _check_bytes(recorded, name)
+    examples = _examples(recorded, kind, sizes, f"{name}, read as a model of {inputs},")
+    with _quiet():
+        try:
+            content = _content(recorded, kind, examples[0][0], format, name)
+        except Exception as error:  # exporters raise whatever they like
+            raise ExportError(f"{name} cannot be exported as {format} ({_line(error)})") from error
+        new = path.with_name(NEW + path.name)
+        try:
+            _write(new, content)
+            _check_scores(new, format, examples, name)
+            new.replace(path)
+        except OSError as error:
+            raise not_written(path, error) from None
+        finally:
+            with suppress(OSError):  # most often there is no such file any more
+                new.unlink()
+    return path
+
+
+class _Kind(NamedTuple):
+    """What a file takes."""
+
+    task: str
+    size: str
+    """The one that bounds or shapes the inputs."""
+    axes: dict[str, str]
+    """Of each input, which axes stay open: its first ones, by their letters."""
+
+
+_KINDS = {
+    "ids": _Kind("recommendation", "num_queries", {"query": "B"}),
+    "histories": _Kind("recommendation", "num_items", {"history": "BT"}),
+    "documents": _Kind("search", "num_features", {"features": "BL", "mask": "BL"}),
+    "features": _Kind("labelling", "num_features", {"features": "B"}),
+    "words": _Kind("labelling", "vocabulary", {"tokens": "BT"}),
+}
+
+
+class _Recorded(nn.Module):
+    """``forward`` is recorded; ``scores`` is what the model itself says."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+
+class _Catalogue(_Recorded):
+    def forward(self, query: Tensor) -> Tensor:
+        members = self.model.members if isinstance(self.model, Ensemble) else [self.model]
+        if not isinstance(members[0], NeuMF):
+            return self.scores(query)
+        # Its score_all makes as many tiles as B asks for, and a recorded graph has a fixed number of them.
+        scores: Tensor = self.model(query, torch.arange(self.model.num_items).unsqueeze(0))
+        return scores
+
+    def scores(self, query: Tensor) -> Tensor:
+        scores: Tensor = self.model.score_all(query)
+        return scores
+
+
+class _Histories(_Catalogue):
+    def forward(self, history: Tensor) -> Tensor:
+        # Always as long as the model reads: score_all cuts what is longer, and a recorded graph has one way to go.
+        length: int = self.model.history_length
+        count = (history >= 0).sum(1, keepdim=True)
+        filled = nn.functional.pad(history, (0, length), value=-1)
+        return self.scores(filled.gather(1, (count - length).clamp_min(0) + torch.arange(length)))
+
+
+class _Lists(_Recorded):
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        scores: Tensor = self.model(features, torch.ones_like(features[..., 0]).bool() if mask is None else mask)
+        return scores
+
+    scores = forward
+
+
+def _kind(inputs: str, mask: bool) -> _Kind:
+    if inputs not in _KINDS:
+        raise UserError(f"inputs is {inputs!r}; expected one of {', '.join(_KINDS)}")
+    if mask:
+        return _KINDS[inputs]
+    if inputs != "documents":
+        raise UserError(f"mask is False, and {inputs} have no mask; leave it out")
+    return _KINDS[inputs]._replace(axes={"features": "BL"})
+
+
+def _check_format(format: str, path: Path) -> None:
+    if format not in SUFFIXES:
+        raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")
+    if path.suffix != SUFFIXES[format]:
+        raise UserError(f"path is {str(path)!r}; expected a name that ends in {SUFFIXES[format]}, for format {format}")
+    needed = ("onnx", "onnxscript", "onnxruntime") if format == "onnx" else ()
+    missing = [package for package in needed if importlib.util.find_spec(package) is None]
+    if missing:
+        raise UserError(f"format onnx needs {', '.join(missing)}; install with `pip install 'songrank[export]'`")
+
+
+def _check_bytes(recorded: nn.Module, name: str) -> None:
+    total = sum(tensor.nbytes for tensor in recorded.state_dict().values())
+    if total > ONNX_BYTES:
+        raise UserError(f"weights of {name} take {total / 2**30:.1f} GB, and an ONNX file ends at 2; use format torch")
+
+
+def _examples(recorded: _Catalogue | _Lists, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
+    """Inputs of all shapes with the model's scores, or a ``UserError`` where it has none for them."""
+    if kind.size not in sizes:
+        raise UserError(f"sizes has no {kind.size}; expected it for {title}")
+    size, random = sizes[kind.size], torch.Generator().manual_seed(0)
+    try:
+        drawn = [tuple(_draw(n, s[: len(w)], size, random) for n, w in kind.axes.items()) for s in _SHAPES]
+        examples = [(given, recorded.scores(*given)) for given in drawn]
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{title} cannot be run with {kind.size}={size} ({_line(error)})") from error
+    if not all(scores.isfinite().all() for _, scores in examples):
+        raise UserError(f"scores of {title} are not finite; export a model whose training went well")
+    return examples
+
+
+def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator) -> Tensor:
+    """One input such as the model may meet; of texts and lists, the first is full and the third is empty."""
+    if name == "query":
+        return torch.randint(0, size, shape, generator=random)
+    if name == "features":
+        return torch.randn(*shape, size, generator=random)
+    length = torch.randint(0, shape[1] + 1, (shape[0], 1), generator=random)
+    length[0], length[2:3] = shape[1], 0
+    inside = torch.arange(shape[1]) < length
+    if name == "history":
+        return torch.where(inside, torch.randint(0, size, shape, generator=random), -1)
+    return inside if name == "mask" else torch.randint(1, size, shape, generator=random) * inside
+
+
+def _content(recorded: nn.Module, kind: _Kind, given: tuple[Tensor, ...], format: str, name: str) -> bytes:
+    """The file, in memory: so that whatever goes wrong on a disk is an ``OSError``."""
+    from songrank import __version__
+
+    about = {"songrank": __version__, "task": kind.task, "model": name}
+    letters = {letter: torch.export.Dim(letter, min=1) for word in kind.axes.values() for letter in word}
+    shapes = tuple({axis: letters[letter] for axis, letter in enumerate(word)} for word in kind.axes.values())
+    program = torch.export.export(recorded, given, dynamic_shapes=shapes, strict=False)
+    if format == "torch":
+        buffer = io.BytesIO()
+        torch.export.save(program, buffer, extra_files={"songrank.json": json.dumps(about)})
+        return buffer.getvalue()
+    names: dict[str, Any] = {"input_names": list(kind.axes), "output_names": ["scores"], "dynamic_shapes": shapes}
+    made: Any = torch.onnx.export(program, dynamo=True, external_data=False, verbose=False, **names)
+    importlib.import_module("onnx").helper.set_model_props(proto := made.model_proto, about)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _check_scores(file: Path, format: str, examples: Sequence[Example], name: str) -> None:
+    """Raise unless the file gives the model's scores."""
+    try:
+        answers = (_onnx_answers if format == "onnx" else _torch_answers)(file, examples)
+    except Exception as error:  # so do those who run what they wrote
+        raise ExportError(f"{name} was exported as {format} and does not run ({_line(error)})") from error
+    for (_, scores), answer in zip(examples, answers, strict=True):
+        off = (answer - scores).abs().max().item() if answer.shape == scores.shape else float("inf")
+        allowed = TOLERANCE * max(1.0, scores.abs().max().item())
+        if not off <= allowed:
+            raise ExportError(f"{name} as {format} is off by {off:.2g}, and {allowed:.2g} is allowed; no file is kept")
+
+
+def _onnx_answers(file: Path, examples: Sequence[Example]) -> list[Tensor]:
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+    session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    feeds = [{n: part.numpy() for n, part in zip(names, given, strict=True)} for given, _ in examples]
+    return [torch.from_numpy(session.run(["scores"], feed)[0]) for feed in feeds]
+
+
+def _torch_answers(file: Path, examples: Sequence[Example]) -> list[Tensor]:
+    loaded = torch.export.load(file).module()
+    return [loaded(*given) for given, _ in examples]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporters' chatter, which is about their own insides."""
+    level = logging.root.manager.disable
+    logging.disable(max(level, logging.ERROR))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,282 @@
+"""A trained model on disk: weights, what they mean, and nothing that needs pickle or the data it was trained on.
+
+=========================  =============================================================================================
+``model.safetensors``      the weights
+``model.json``             model, sizes, how new input is read, checksums of the other files; written last
+``ids.safetensors``        original ids of items, and of the users of a recommendation task
+``seen.safetensors``       recommendation: what each user has met in any split, so that nobody is shown it again
+``histories.safetensors``  models of histories: what each user turned to last in any split, oldest first
+``vocabulary.txt``         texts: the words, one a line
+=========================  =============================================================================================
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from songrank import __version__
+from songrank.core.errors import DataError
+from songrank.core.ids import Ids
+from songrank.io.files import write_whole
+from songrank.io.storage import read_arrays, read_json
+from songrank.models.ensemble import Ensemble
+from songrank.models.registry import INPUTS, MODELS, history_length
+from songrank.serving.folder_checks import check_tables
+from songrank.serving.histories import ItemLists
+
+FORMAT = "songrank-model"
+VERSION = 2
+WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
+HISTORIES = "histories.safetensors"
+MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
+TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
+TASKS |= {"features": "labelling", "words": "labelling"}
+READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
+_AGAIN = "copy the folder again, or train again"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a folder holds, checked: the model in evaluation mode, and the tables that belong to it.
+
+    Args:
+        path: where it was read from.
+        info: all that ``model.json`` says.
+        model: with its weights, on the device that was asked for.
+        item_ids: original ids of items or labels; None for search.
+        query_ids: original ids of users; None unless the task is recommendation.
+        seen: offsets [Q + 1] and items of what each user has met, and how often each item was met [N] in training.
+        words: the number of each word, for texts.
+        histories: what each user turned to last, oldest first; None unless the model reads histories.
+
+    """
+
+    path: Path
+    info: Mapping[str, Any]
+    model: nn.Module
+    item_ids: Ids | None = None
+    query_ids: Ids | None = None
+    seen: Mapping[str, Tensor] | None = None
+    words: Mapping[str, int] | None = None
+    histories: ItemLists | None = None
+
+    @property
+    def task(self) -> str:
+        """``"recommendation"``, ``"search"`` or ``"labelling"``."""
+        return str(self.info["task"])
+
+    @property
+    def inputs(self) -> str:
+        """What the model reads: ``"ids"``, ``"histories"``, ``"documents"``, ``"features"`` or ``"words"``."""
+        return str(self.info["inputs"])
+
+    def need(self, task: str) -> None:
+        """Raise unless the model is for this task."""
+        if self.task != task:
+            told = {"recommendation": "songrank recommend", "search": "songrank rank", "labelling": "songrank label"}
+            raise DataError(
+                f"holds a model for {self.task}, not for {task}", f"use `{told[self.task]}`", file=str(self.path)
+            )
+
+    def queries(self, user: Tensor) -> Tensor:
+        """What the model reads of these known users: their numbers, or what they turned to last."""
+        if self.histories is None:
+            return user.to(self.device)
+        return self.read(self.histories, user.cpu())
+
+    def read(self, histories: ItemLists, row: Tensor) -> Tensor:
+        """What a model of histories reads of these rows."""
+        length = history_length(self.model)
+        assert length is not None
+        return histories.last(row, length).to(self.device)
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """What tables of recommendations call users and items."""
+        told = self.info.get("called", {})
+        return column_names(told.get("query", "user"), told.get("item", "item"))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+
+def column_names(user: str, item: str) -> tuple[str, str]:
+    """What a table calls users and items: as they are called, unless that would be two columns of one name.
+
+    >>> column_names("visitor", "sku"), column_names("visitor", "score")
+    (('visitor', 'sku'), ('user', 'item'))
+    """
+    return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
+
+
+def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
+    """One model that gives the mean of their scores; they are of one kind and were trained on the same data."""
+    first = folders[0]
+
+    def told(folder: ModelFolder) -> dict[str, Any]:
+        """All that a folder says, checksums of its tables included, but for its weights."""
+        return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None}, "songrank": None}
+
+    for other in folders[1:]:
+        if told(other) != told(first):
+            fix = "expected runs of one recipe on the same data"
+            raise DataError(f"holds another kind of model, or other ids, than {first.path}", fix, file=str(other.path))
+    info = {**first.info, "members": len(folders)}
+    return replace(first, info=info, model=Ensemble([folder.model for folder in folders]))
+
+
+def save_model(model: ModelFolder, folder: Path) -> None:
+    """Write a model that is in memory; ``model.json`` comes last and vouches for the rest."""
+    from safetensors.torch import save
+
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.model.state_dict().items()}
+    contents: dict[str, bytes] = {WEIGHTS: save(weights)}
+    ids = {} if model.item_ids is None else model.item_ids.arrays("item")
+    ids |= {} if model.query_ids is None else model.query_ids.arrays("query")
+    if ids:
+        contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
+    if model.seen is not None:
+        contents[SEEN] = save(dict(model.seen))
+    if model.histories is not None:
+        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories.item})
+    if model.words is not None:
+        contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
+    for name, data in contents.items():
+        write_whole(folder / name, data)
+    info = {
+        **model.info,
+        "format": FORMAT,
+        "version": VERSION,
+        "songrank": __version__,
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
+    }
+    write_whole(folder / "model.json", json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_words(file: Path) -> dict[str, int]:
+    """The number of each word of a vocabulary, one a line; 0 is padding and 1 a word that is not known."""
+    return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
+
+
+def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFolder:
+    """Open a model folder, or a run that holds one; everything is checked before anything of it is used.
+
+    Nothing in it is unpickled, no name in it is followed, and memory is only taken for weights that are there.
+
+    >>> open_model("nowhere")
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: nowhere/model.json: is missing; expected a folder made by `songrank train`
+    """
+    path = Path(path)
+    info = _description(path)
+    for name in info["files"]:
+        _check_sum(path / name, info["files"][name])
+    model = _load(path, info)
+    try:
+        arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
+        seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
+        words = read_words(path / WORDS) if WORDS in info["files"] else None
+        read = read_arrays(path / HISTORIES, _AGAIN) if HISTORIES in info["files"] else None
+        folder = ModelFolder(
+            path,
+            info,
+            model.to(device).eval(),
+            Ids.from_arrays("item", arrays) if "item" in arrays else None,
+            Ids.from_arrays("query", arrays) if "query" in arrays else None,
+            seen,
+            words,
+            None if read is None else ItemLists(read["offsets"], read["item"]),
+        )
+        check_tables(folder)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path)) from None
+    return folder
+
+
+def _description(path: Path) -> dict[str, Any]:
+    file = path / "model.json"
+    if (path / "config.yaml").exists() and not file.exists():
+        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
+    info = read_json(file, "expected a folder made by `songrank train`")
+    if info.get("format") != FORMAT:
+        raise DataError("describes no model of ours", "expected a folder made by `songrank train`", file=str(file))
+    if info.get("version") != VERSION:
+        other = f"has format version {info.get('version')!r}, and songrank {__version__} reads {VERSION}"
+        raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
+    needed = {"ids": {WEIGHTS, IDS, SEEN}, "documents": {WEIGHTS}, "features": {WEIGHTS, IDS}}
+    needed |= {"words": {WEIGHTS, IDS, WORDS}, "histories": {WEIGHTS, IDS, SEEN, HISTORIES}}
+    inputs, section = info.get("inputs"), info.get("model")
+    sound = (
+        isinstance(inputs, str)
+        and inputs in TASKS
+        and TASKS[inputs] == info.get("task")
+        and isinstance(section, dict)
+        and section.get("name") in INPUTS[inputs]
+        and isinstance(info.get("sizes"), dict)
+        and isinstance(info.get("files"), dict)
+        and set(info["files"]) == needed[inputs]
+        and all(isinstance(info.get(key, {}), dict) for key in READS)
+    )
+    if not sound:
+        raise DataError("was changed by hand or is damaged", _AGAIN, file=str(file))
+    return info
+
+
+def _check_sum(file: Path, expected: Any) -> None:
+    try:
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", _AGAIN, file=str(file)) from None
+    if found != expected:
+        raise DataError(
+            "is damaged, or of another model: its checksum is not that of model.json", _AGAIN, file=str(file)
+        )
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Modules are built with whatever weights: a draw without memory would import torch's compiler, for a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in {"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_"}:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
+    """The model with its weights: built without memory first, so that sizes that do not fit the file cost nothing."""
+    weights = read_arrays(path / WEIGHTS, _AGAIN)
+    options = {key: value for key, value in info["model"].items() if key != "name"}
+    try:
+        layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
+        if max(layers) > len(weights):  # before so many are built
+            raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
+        kind, members = MODELS[info["model"]["name"]], info.get("members", 1)
+        if not isinstance(members, int) or not 0 < members <= len(weights):
+            raise ValueError(f"{members!r} members")
+        with torch.device("meta"), _WithoutDraws():
+            models = [kind(**info["sizes"], **options) for _ in range(members)]
+        model = models[0] if members == 1 else Ensemble(models)
+        expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
+    except Exception as error:  # models raise whatever they like at options that are none
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"describes no model that can be built ({reason})", _AGAIN, file=str(path / "model.json")
+        ) from None
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != expected:
+        raise DataError("holds other weights than model.json describes", _AGAIN, file=str(path / WEIGHTS))
+    if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):
+        raise DataError("holds weights that are no numbers", _AGAIN, file=str(path / WEIGHTS))
+    model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
+    return model

@@ -1,0 +1,99 @@
+"""What a model takes from the data set it was trained on: its sizes, what it may read, and all that its use needs."""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank.data import CatalogueSplit, Dataset
+from songrank.models.registry import history_length, inputs_of
+from songrank.serving.histories import ItemLists, dataset_histories
+from songrank.serving.model_folder import READS, TASKS, ModelFolder, read_words, save_model
+
+
+def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
+    """Write a trained model with all that its use needs.
+
+    Args:
+        folder: where.
+        model: as trained on ``dataset``.
+        section: its name and options, in the words of a recipe.
+        dataset: gives the ids, what was seen, and how input is read.
+
+    """
+    inputs = inputs_of(section["name"])
+    words = None
+    reads = {key: dataset.info[key] for key in READS if key in dataset.info}
+    if inputs == "words":
+        part = dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        assert part.tokens is not None
+        words = read_words(dataset.path / reads["vocabulary"]["file"])
+        reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
+    options = inspect.signature(type(model)).parameters
+    info = {
+        "task": dataset.task,
+        "inputs": inputs,
+        "model": dict(section),
+        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in options},
+        **reads,
+    }
+    item_ids = dataset.item_ids if inputs != "documents" else None
+    query_ids, seen = (dataset.query_ids, _seen(dataset)) if TASKS[inputs] == "recommendation" else (None, None)
+    histories = None
+    if (length := history_length(model)) is not None:
+        known = dataset_histories(dataset, tuple(dataset))[0].shortened(length)
+        histories = ItemLists(known.offsets, known.item.to(torch.int32))
+        made = dataset.info["made"]["options"]
+        info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
+    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
+
+
+def model_inputs(dataset: Dataset) -> tuple[str, ...]:
+    """What models of this data set may read: ids or histories, documents, features, or words."""
+    part = dataset["train"]
+    if not isinstance(part, CatalogueSplit):
+        return ("documents",)
+    if part.tokens is not None:
+        return ("words",)
+    return ("features",) if part.features is not None else ("ids", "histories")
+
+
+def model_sizes(dataset: Dataset) -> dict[str, int]:
+    """The sizes that a model takes from its data set."""
+    part = dataset["train"]
+    if not isinstance(part, CatalogueSplit):
+        return {"num_features": part.features.shape[1]}
+    if part.tokens is not None:
+        return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
+    if part.features is not None:
+        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+    return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
+
+
+def _seen(dataset: Dataset) -> dict[str, Tensor]:
+    """Each user's items, ascending, each once: of all splits, and what was met without its being relevant.
+
+    And how many users met each item in training.
+    """
+    parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
+    keys = [part.keys() for part in parts]
+    for part in parts:
+        if part.met is not None:
+            offsets, items = part.met
+            keys.append(
+                torch.repeat_interleave(torch.arange(part.num_queries), offsets.diff()) * part.num_items + items
+            )
+    key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
+    user, item = key // dataset.num_items, key % dataset.num_items
+    counts = torch.bincount(user, minlength=dataset.num_queries)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    _, trained, _ = parts[0].pairs()
+    return {
+        "offsets": offsets,
+        "item": item.to(torch.int32),
+        "count": torch.bincount(trained, minlength=dataset.num_items),
+    }

@@ -1,0 +1,163 @@
+"""Recipes from files: shipped ones by name, own ones by path, with changes such as ``loss.gamma=0.3``."""
+
+import difflib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from songrank.core.errors import UserError, shown
+from songrank.losses.registry import LOSSES
+from songrank.training.config.recipe import Recipe
+
+_PLAIN_FORM = {"faster-song": "song", "faster-k-song": "k-song"}  # what a recipe says of it holds for its faster form
+_NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
+_OF_HISTORIES = ("following", "windows")  # keys of a batch that mean something to some models alone
+
+
+def shipped_recipes() -> dict[str, str]:
+    """The text of each recipe that comes with songrank, by name.
+
+    >>> "movielens-1m" in shipped_recipes()
+    True
+    """
+    folder = files("songrank.training.config.recipes")
+    found = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in sorted(found, key=str)}
+
+
+def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
+    """A recipe from a file, or a shipped one by its name, with changes in the words of the command line.
+
+    First what the file says, then what its ``losses`` say about the loss that was chosen (a faster form that they do
+    not name takes what is said about its plain form), then the changes.
+
+    >>> recipe = load_recipe("movielens-1m", ["loss=k-song", "loss.gamma=0.3", "seed=1"])
+    >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
+    ('k-song', 0.3, 1)
+    """
+    try:
+        return Recipe.read(resolve(read_yaml(*_text(source)), changes, source), source)
+    except RecursionError:
+        raise UserError(f"{source}: a section holds itself; write it out") from None
+
+
+def _text(source: str) -> tuple[str, str]:
+    shipped, path = shipped_recipes(), Path(source)
+    if source in shipped:
+        return shipped[source], source
+    try:
+        if path.is_dir():
+            path = path / "config.yaml"
+        return path.read_text(encoding="utf-8"), source
+    except FileNotFoundError:
+        near = difflib.get_close_matches(source, shipped, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
+        raise UserError(f"{source}: there is no such recipe; {hint}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def read_yaml(text: str, place: str) -> dict[str, Any]:
+    """A mapping from YAML, or one line that says where it is broken."""
+    try:
+        values = _load(text)
+    except (ValueError, RecursionError) as error:
+        mark = getattr(error, "mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise UserError(f"{place}{line}: is no YAML ({str(error).splitlines()[0]})") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{place}: is no recipe: expected keys and values, as `songrank recipes movielens-1m` shows")
+    return {str(key): value for key, value in values.items()}
+
+
+def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[str, Any]:
+    """Values with what ``losses`` says about the chosen loss, and with the changes."""
+    pairs = [_read_change(change) for change in changes]
+    by_loss = values.pop("losses", None) or {}
+    given = _named(values.get("loss", "song"), "song")
+    chosen = given["name"]
+    for path, value in pairs:
+        if path in (["loss"], ["loss", "name"]):
+            chosen = _named(value, chosen)["name"]
+    if not isinstance(by_loss, dict):
+        raise UserError(f"{place}: losses is {shown(by_loss)}; expected what changes, by the name of a loss")
+    for name, section in by_loss.items():
+        if name not in LOSSES:
+            raise UserError(f"{place}: losses.{name} is no loss; expected one of {', '.join(LOSSES)}")
+        if section is not None and not isinstance(section, dict):
+            raise UserError(f"{place}: losses.{name} is {shown(section)}; expected keys and values")
+    values["loss"] = given if chosen == given["name"] else {"name": chosen}
+    told = next((name for name in (str(chosen), _PLAIN_FORM.get(str(chosen))) if name in by_loss), None)
+    values = _merged(values, by_loss.get(told) or {}, f"{place}: losses.{told}")
+    for path, value in pairs:
+        entry: Any = (
+            _named(value, _named(values.get(path[0]))["name"]) if path[0] in _NAMED and len(path) == 1 else value
+        )
+        if path == ["model"] and _named(values.get("model"))["name"] != entry["name"]:
+            values["model"] = {}  # the options of another model would be strange to this one
+            if isinstance(values.get("batch"), dict):
+                values["batch"] = {key: value for key, value in values["batch"].items() if key not in _OF_HISTORIES}
+        for name in reversed(path):
+            entry = {name: entry}
+        values = _merged(values, entry, place)
+    return values
+
+
+def _named(value: Any, default: Any = None) -> dict[str, Any]:
+    """A section in which a name alone is enough; one without a name has the default's."""
+    return {"name": default, **value} if isinstance(value, dict) else {"name": value}
+
+
+def _load(text: str) -> Any:
+    """YAML without code and without keys that stand twice; any fault is a ``ValueError`` with its ``mark``."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+            for key in keys:
+                if isinstance(key, str) and keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+        def construct_scalar(self, node: Any) -> Any:
+            value = super().construct_scalar(node)
+            if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{value} wants a space after ':', or quotes", node.start_mark
+                )
+            return value
+
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        fault = ValueError(getattr(error, "problem", None) or "unreadable")
+        fault.mark = getattr(error, "problem_mark", None)  # type: ignore[attr-defined]
+        raise fault from None
+    except (AttributeError, KeyError, TypeError) as error:  # of values such as !!int x
+        raise ValueError(str(error)) from None
+
+
+def _read_change(change: str) -> tuple[list[str], Any]:
+    """One change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
+    key, equals, text = change.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise UserError(f"{shown(change)} is no change of a recipe; expected key=value, such as loss.gamma=0.3")
+    try:
+        return path, _load(text) if text.strip() else ""
+    except (ValueError, RecursionError):
+        raise UserError(f"{key} is {shown(text)}; expected a number, a word, a list [64, 32] or {{60: 0.25}}") from None
+
+
+def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
+    """Both, key by key; where both have a value, that of ``more``."""
+    if not isinstance(more, dict):
+        raise UserError(f"{place} is {shown(more)}; expected keys and values")
+    found = dict(values)
+    for key, value in more.items():
+        earlier = found.get(str(key))
+        inner = earlier if isinstance(earlier, dict) else _named(earlier) if key in _NAMED and earlier else {}
+        found[str(key)] = _merged(inner, value, place) if isinstance(value, dict) and key != "decay" else value
+    return found

@@ -1,0 +1,1 @@
+"""Optimisers and weight updates that torch does not have."""

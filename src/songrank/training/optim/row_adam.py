@@ -1,0 +1,298 @@
+r"""Adam for large tables of which a step touches few rows.
+
+Dense Adam moves every row at every step, touched or not: m ← β₁m and v ← β₂v without a gradient, and the weights by
+what is left of m. Two ways to spare that work:
+
+* ``"exact"``: a row waits until a slate needs it, and then takes all the steps that it has missed, one after the other:
+  the same arithmetic as dense Adam, without reading and writing the whole table at each step. Without weight decay,
+  m has no effect on the weights any more after some 200 missed steps, and those after are taken at once.
+* ``"lazy"``: missed steps are not taken at all. A row's moments stand still until its next gradient, as in torch's
+  ``SparseAdam``: another algorithm, whose cost does not depend on how long rows wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank import kernels
+from songrank.core.checks import check_choice, fail
+
+_NOTHING = 1e-9  # of the first missed step: what later ones may add to the weights without being seen in float32
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """Tables of one width, in one group of parameters, whose rows are named by the same ids."""
+
+    group: int
+    weights: list[Tensor]
+    moments: list[tuple[Tensor, Tensor]]
+    gradients: list[Tensor]
+    last: list[Tensor]
+
+    def addresses(self) -> Tensor:
+        """[T, 5]: where each table's parts begin."""
+        columns = zip(self.weights, self.moments, self.gradients, self.last, strict=True)
+        found = [[part.data_ptr() for part in (weight, *moments, *rest)] for weight, moments, *rest in columns]
+        return torch.tensor(found, device=self.weights[0].device)
+
+
+class RowAdam(torch.optim.Adam):
+    """Adam in which rows of some tables wait for their turn; all other parameters are updated as ever.
+
+    Each step is: :meth:`catch_up` with the rows that it will read, forward, backward, :meth:`step`. Whoever reads a
+    table otherwise calls :meth:`flush` before. The state is that of ``torch.optim.Adam``, and loads into one.
+
+    Args:
+        groups: parameters in groups, as for ``torch.optim.Adam``; the tables' weights among them.
+        rate: the learning rate; call :meth:`flush` before it is changed.
+        tables: embeddings by what their rows are, such as ``{"query": [...]}``; a model must read them by calling them.
+        missed: ``"exact"`` or ``"lazy"``, see above.
+        options: of ``torch.optim.Adam``, but for ``amsgrad`` and ``maximize``.
+
+    >>> table = nn.Embedding(1000, 4)
+    >>> optimiser = RowAdam([{"params": [table.weight]}], 0.1, {"query": [table]})
+    >>> for row in (3, 7, 3):
+    ...     rows = torch.tensor([row])
+    ...     optimiser.catch_up(query=rows)
+    ...     table(rows).sum().backward()
+    ...     optimiser.step()
+    ...     optimiser.zero_grad()
+    >>> optimiser.flush()
+
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        rate: float,
+        tables: Mapping[str, Sequence[nn.Embedding]],
+        *,
+        missed: str = "exact",
+        **options: Any,
+    ) -> None:
+        super().__init__(groups, rate, **options)
+        self.missed = check_choice("missed", missed, ("exact", "lazy"))
+        betas = self.param_groups[0]["betas"]
+        if not 0.0 < betas[0] ** 2 < betas[1] < 1.0:
+            fail("betas", betas, "0 < β₁² < β₂ < 1, so that m fades before v does")
+        for name in ("amsgrad", "maximize"):
+            if self.param_groups[0][name]:
+                fail(name, True, "False")
+        parameters = [weight for group in self.param_groups for weight in group["params"]]
+        self._simple = all(weight.dtype == torch.float32 and weight.is_contiguous() for weight in parameters)
+        self._now = torch.zeros((), dtype=torch.int64, device=parameters[0].device)
+        self._corrections = _corrections(betas).to(parameters[0].device)
+        self._limit = math.ceil(math.log(_NOTHING) / math.log(betas[0] / math.sqrt(betas[1])))
+        self._embeddings = [table for some in tables.values() for table in some]
+        self._tables = {kind: self._gather(some) for kind, some in tables.items()}
+        self._addresses = {kind: [part.addresses() for part in parts] for kind, parts in self._tables.items()}
+        self._rows: dict[str, list[Tensor]] = {}
+
+    def _gather(self, embeddings: Sequence[nn.Embedding]) -> list[_Tables]:
+        """The embeddings of one kind in sets of one width and one group of parameters."""
+        sets: dict[tuple[int, int], _Tables] = {}
+        for embedding in embeddings:
+            weight = embedding.weight
+            number = next(at for at, group in enumerate(self.param_groups) if any(p is weight for p in group["params"]))
+            found = sets.setdefault((number, weight.shape[1]), _Tables(number, [], [], [], []))
+            moments = torch.zeros_like(weight), torch.zeros_like(weight)
+            self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
+            found.weights.append(weight)
+            found.moments.append(moments)
+            found.gradients.append(torch.zeros_like(weight))
+            found.last.append(torch.zeros(weight.shape[0], dtype=torch.int32, device=weight.device))
+        return list(sets.values())
+
+    def _by_kernel(self) -> bool:
+        return self._simple and kernels.usable(self._now)
+
+    @torch.no_grad()
+    def catch_up(self, **rows: Tensor) -> None:
+        """Take the steps that these rows have missed; they are among those that the next :meth:`step` changes."""
+        for embedding in self._embeddings:
+            embedding.sparse = True
+        given = {kind: rows[kind].reshape(-1) for kind in self._tables}
+        for kind, some in given.items():
+            self._rows.setdefault(kind, []).append(some)
+        if self.missed == "exact":
+            self._take_steps(given, apply=False)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step for the rows that were caught up, and for all other parameters."""
+        if closure is not None:
+            fail("closure", "given", "none: rows are caught up before a step is computed")
+        for tables in self._all_tables():
+            for weight, buffer in zip(tables.weights, tables.gradients, strict=True):
+                _keep(weight, buffer)
+        self._now.add_(1)
+        if self._by_kernel():
+            for group in self.param_groups:
+                for weight in group["params"]:
+                    if weight.grad is not None:
+                        self._whole_step(weight, group)
+        else:
+            for state in self.state.values():
+                state.setdefault("step", (self._now - 1).float())
+            super().step()
+        rows = {kind: some[0] if len(some) == 1 else torch.cat(some) for kind, some in self._rows.items()}
+        self._take_steps(rows, apply=True)
+        self._rows = {}
+
+    def _whole_step(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
+        """A step for all of a tensor, by a kernel that does what torch's does."""
+        from songrank.kernels.row_steps import whole_step
+
+        state = self.state[weight]
+        if not state:
+            state |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
+        state.pop("step", None)  # counted for all of them at once
+        moments, options = (state["exp_avg"], state["exp_avg_sq"]), _options(group)
+        assert weight.grad is not None
+        whole_step(weight, moments, weight.grad.contiguous(), self._now, self._corrections, **options)
+
+    @torch.no_grad()
+    def flush(self) -> None:
+        """Take all steps that any row has missed."""
+        self._rows = {}
+        if self.missed == "exact":
+            self._take_steps(dict.fromkeys(self._tables), apply=False)
+
+    def _take_steps(self, rows: Mapping[str, Tensor | None], *, apply: bool) -> None:
+        for kind, some in rows.items():
+            for tables, addresses in zip(self._tables[kind], self._addresses[kind], strict=True):
+                group = self.param_groups[tables.group]
+                options = _options(group) | {
+                    "limit": 2**30 if group["weight_decay"] else self._limit,
+                    "apply": apply,
+                    "lazy": self.missed == "lazy",
+                }
+                height, width = tables.weights[0].shape
+                if self._by_kernel():
+                    from songrank.kernels.row_steps import take_steps as launch
+
+                    launch(addresses, width, height if some is None else some, self._now, self._corrections, **options)
+                else:
+                    for parts in zip(tables.weights, tables.moments, tables.gradients, tables.last, strict=True):
+                        take_steps(*parts, some, self._now, self._corrections, **options)
+
+    def _all_tables(self) -> Iterator[_Tables]:
+        for parts in self._tables.values():
+            yield from parts
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's, after a flush."""
+        self.flush()
+        for state in self.state.values():  # replayed steps are counted in one place, and told here
+            state["step"] = self._now.float()
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from Adam's state."""
+        super().load_state_dict(state_dict)
+        for tables in self._all_tables():
+            for weight, moments, last in zip(tables.weights, tables.moments, tables.last, strict=True):
+                loaded = self.state[weight]
+                for name, moment in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
+                    moment.copy_(loaded[name]) if name in loaded else moment.zero_()
+                self._now.copy_(loaded.get("step", torch.zeros(())))
+                last.fill_(int(self._now))
+                self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
+
+    def close(self) -> None:
+        """Leave all rows up to date and the embeddings as they were; :meth:`catch_up` begins anew."""
+        self.flush()
+        for embedding in self._embeddings:
+            embedding.sparse = False
+
+
+def _keep(weight: Tensor, buffer: Tensor) -> None:
+    """Add a table's gradient, which names its rows, to what waits for them."""
+    if weight.grad is None:
+        return
+    if not weight.grad.is_sparse:
+        raise RuntimeError(
+            f"a table of shape {list(weight.shape)} has a dense gradient; expected it to be read only by calling its "
+            "embedding: leave it out of the model's row_tables()"
+        )
+    buffer.index_add_(0, weight.grad._indices()[0], weight.grad._values())
+    weight.grad = None
+
+
+def take_steps(
+    weight: Tensor,
+    moments: tuple[Tensor, Tensor],
+    gradient: Tensor,
+    last: Tensor,
+    rows: Tensor | None,
+    step: Tensor,
+    corrections: Tensor,
+    *,
+    rate: float,
+    betas: tuple[float, float],
+    epsilon: float,
+    decay: float,
+    limit: int,
+    apply: bool,
+    lazy: bool,
+) -> None:
+    """What :func:`songrank.kernels.row_steps.take_steps` does, for one table, in torch.
+
+    Rows are brought up to ``step``, all of them if None; with ``apply`` the last step has the gradients that wait, and
+    which are then set to 0.
+    """
+    now = int(step)
+    rows = torch.arange(weight.shape[0], device=weight.device) if rows is None else rows.unique()  # type: ignore[no-untyped-call]
+    rows = rows[last[rows] < now]
+    if rows.numel() == 0:
+        return
+    w, m, v = (part.index_select(0, rows) for part in (weight, *moments))
+    first = torch.full_like(rows, now - 1) if lazy else last.index_select(0, rows).long()
+    end = now - 1 if apply else now
+    stop = (first + limit).clamp(max=end)
+
+    def one(t: Tensor, going: Tensor | None, g: Tensor) -> None:
+        c1, c2 = corrections[:, t.clamp(max=corrections.shape[1] - 1)].unsqueeze(-1)
+        g = torch.add(g, w, alpha=decay)
+        new_m, new_v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        new_w = w - rate * c1 * new_m / (new_v.sqrt() * c2 + epsilon)
+        for old, new in ((m, new_m), (v, new_v), (w, new_w)):
+            old.copy_(new if going is None else torch.where(going.unsqueeze(-1), new, old))
+
+    for missed in range(1, int((stop - first).max()) + 1):
+        one(first + missed, first + missed <= stop, torch.zeros_like(w))
+    rest = (end - stop).to(w.dtype).unsqueeze(-1)
+    m.mul_(betas[0] ** rest)
+    v.mul_(betas[1] ** rest)
+    if apply:
+        one(torch.full_like(rows, now), None, gradient.index_select(0, rows))
+        gradient.index_fill_(0, rows, 0.0)
+    for part, new in ((weight, w), (moments[0], m), (moments[1], v)):
+        part.index_copy_(0, rows, new)
+    last.index_fill_(0, rows, now)
+
+
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rate": float(group["lr"]),
+        "betas": group["betas"],
+        "epsilon": group["eps"],
+        "decay": group["weight_decay"],
+    }
+
+
+def _corrections(betas: tuple[float, float]) -> Tensor:
+    """[2, entries]: 1/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ) for t = 0, 1, … until both are 1 in float32; 1 for t = 0."""
+    entries = max(2, *(math.ceil(math.log(1e-9) / math.log(beta)) for beta in betas if beta > 0))
+    t = torch.arange(entries, dtype=torch.float64)
+    first, second = (-torch.expm1(t * math.log(beta)) if beta > 0 else torch.ones_like(t) for beta in betas)
+    found = torch.stack([first.reciprocal(), second.rsqrt()])
+    found[:, 0] = 1.0
+    return found.float()

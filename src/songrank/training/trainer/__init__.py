@@ -1,0 +1,1 @@
+"""The training loop: stages, steps, batch adapters, CUDA graph capture."""

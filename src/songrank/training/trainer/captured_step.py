@@ -1,0 +1,162 @@
+"""The step recorded once as a CUDA graph and replayed: the same work in the same order, without Python in between.
+
+That is most of a small step's time on a GPU. Slates of a catalogue are drawn within it; those of lists are copied into
+it. Evaluation and checkpoints stay outside. When the learning rate changes, the step is recorded anew.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank import kernels
+from songrank.core.slate import Slate
+from songrank.losses.base import RankingLoss
+from songrank.sampling import SequenceSampler, drawing
+from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.step import PlainStep, StepInParts
+
+_EAGER_STEPS = 3  # before recording: libraries choose their kernels, and the optimiser makes its state
+_WORTH_COMPILING = 50_000
+"""Steps of a stage from which on the loss is compiled: that takes 5 to 15 seconds, and spares a fifth of a millisecond
+each time."""
+
+
+class CapturedStep(PlainStep):
+    """The same step as a graph; slates of another shape, and a few at the start, go the plain way."""
+
+    def __init__(self, *parts: Any, warn: Callable[[str], None]) -> None:
+        super().__init__(*parts)
+        self.warn = warn
+        self.plain_steps = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.slate: Slate | None = None
+        self.rate = 0.0
+        self.possible = True
+        sampler = self.stage.sampler
+        self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
+        worth_it = self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed()
+        if worth_it and not torch.are_deterministic_algorithms_enabled():  # what Inductor writes has no promised order
+            self.loss = _compiled(self.stage.loss, warn)
+
+    def epoch(self) -> Iterator[None]:
+        """Do the steps that are left of the sampler's epoch, one at a time."""
+        sampler = self.stage.sampler
+        if self.drawing is None:
+            yield from super().epoch()
+            return
+        self.drawing.begin()
+        for _ in range(sampler.batches_left):
+            self._step(self.drawing.next)
+            sampler.advance()
+            yield
+
+    def __call__(self, slate: Slate) -> None:
+        """Do one step."""
+        if self.slate is not None and _shapes(slate) != _shapes(self.slate):
+            super().__call__(slate)
+            return
+        if self.slate is None:
+            copies: dict[str, Any] = {name: value.clone() for name, value in _tensors(slate).items()}
+            self.slate = replace(slate, **copies)
+        else:
+            for name, value in _tensors(slate).items():
+                getattr(self.slate, name).copy_(value)
+        held = self.slate
+        self._step(lambda: replace(held))  # what a slate derives from its tensors is made, and recorded, each time
+
+    def _step(self, draw: Callable[[], Slate]) -> None:
+        """Do one step on what ``draw`` gives: eagerly at first, then by the graph."""
+        rate = self.optimiser.param_groups[0]["lr"]
+        if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
+            self._record(draw)
+            self.rate = rate
+        if self.graph is not None:
+            self.graph.replay()
+            return
+        self.plain_steps += 1
+        with _side_stream():
+            super().__call__(draw())
+
+    def _record(self, draw: Callable[[], Slate]) -> None:
+        """Record the step; nothing is computed yet."""
+        self.graph = None
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        numbers = generator.clone_state()
+        try:
+            with torch.cuda.graph(graph):
+                slate = draw()
+                self.last = self.compute(slate), slate
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            generator.graphsafe_set_state(numbers)  # the old one still waits for the recording's end
+            self.possible = False
+            reason = str(error).splitlines()[0]
+            self.warn(f"the step of {self.stage.name} cannot be recorded as a graph ({reason}): going the plain way")
+            return
+        self.graph = graph
+
+
+def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep:
+    """The fastest step there is for these parts, or the plain one if ``speed`` is ``"plain"``."""
+    feed: Feed = parts[1]
+    stage: Stage = parts[2]
+    if stage.at_once is not None:
+        return StepInParts(*parts)
+    of_any_shape = isinstance(stage.sampler, SequenceSampler)  # nothing to record
+    if speed == "plain" or of_any_shape or feed.relevance.device.type != "cuda":
+        return PlainStep(*parts)
+    return CapturedStep(*parts, warn=warn)
+
+
+def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., Tensor]:
+    """The loss compiled, or as it is where that fails, as it does without a C compiler."""
+    # Inductor would write a sort of its own, which takes minutes to compile and runs no faster than torch's.
+    options: dict[str, Any] = {"triton.persistent_reductions": False}
+    call: Callable[..., Tensor] = torch.compile(loss, dynamic=False, options=options)
+    # Each run of a process compiles a loss of its own; beyond eight, torch would give up on all later ones.
+    unlimited = torch._dynamo.config.patch(recompile_limit=10**6, accumulated_recompile_limit=10**6)
+
+    def compute(scores: Tensor, slate: Slate, **more: Tensor) -> Tensor:
+        nonlocal call
+        try:
+            with unlimited, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # advice to a person who would compile by hand
+                return call(scores, slate, **more)
+        except Exception as error:
+            if call is loss:
+                raise
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            warn(f"{type(loss).__name__} cannot be compiled ({reason}): going on without")
+            call = loss
+            return loss(scores, slate, **more)  # type: ignore[no-any-return]
+
+    return compute
+
+
+@contextmanager
+def _side_stream() -> Iterator[None]:
+    """A stream of its own, as torch asks for before recording, joined with the current one at both ends."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    outer = torch.cuda.current_stream()
+    stream.wait_stream(outer)
+    with torch.cuda.stream(stream):
+        yield
+    outer.wait_stream(stream)
+
+
+def _tensors(slate: Slate) -> dict[str, Tensor]:
+    found = {field.name: getattr(slate, field.name) for field in fields(slate)}
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def _shapes(slate: Slate) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in _tensors(slate).items()}

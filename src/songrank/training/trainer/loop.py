@@ -1,0 +1,321 @@
+"""The loop: stages one after the other, evaluation between epochs, and a state from which it goes on bit for bit."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank import kernels
+from songrank.core.checks import check_choice, check_int
+from songrank.core.errors import UserError
+from songrank.metrics import Evaluation
+from songrank.training.checkpoints import Checkpoints
+from songrank.training.optim.ema import WeightMean
+from songrank.training.optim.row_adam import RowAdam
+from songrank.training.state_tree import random_state, set_random_state
+from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.captured_step import make_step
+from songrank.training.trainer.determinism import same_bits
+from songrank.training.trainer.precision import PRECISIONS
+from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.step import PlainStep, Values
+
+
+def validation_name(metric: str, candidates: int | str) -> str:
+    """What a validation figure is called wherever it is shown: one among sampled candidates says so.
+
+    >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
+    ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
+    """
+    return f"validation {metric}" + ("" if candidates == "all" else f" among {candidates} sampled")
+
+
+class DivergedError(UserError):
+    """A loss that is no number any more: training was stopped at the last good state."""
+
+    exit_code = 1
+
+
+class NoMemoryError(UserError):
+    """Training or evaluation needs more memory than there is."""
+
+
+@dataclass
+class Position:
+    """Where a run stands, in plain numbers."""
+
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0
+    best: float = float("-inf")
+    since_best: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains a model through stages; stopped at any step and started again, it ends with the same weights.
+
+    Args:
+        model: what is trained, on the feed's device.
+        feed: what it is fed with.
+        stages: one after the other.
+        metric: what is watched on the validation split; the best state of the last stage by it is the result.
+        evaluate_every: epochs between evaluations; 0 for none, then the last state is the result.
+        candidates: items ranked in these evaluations: ``"all"``, or so many sampled ones where there is a catalogue.
+        policies: of these evaluations: ties, empty, gain.
+        patience: evaluations without a better figure after which a stage ends early; None for never.
+        checkpoints: where the state is kept; None for nowhere.
+        save_every: least seconds between checkpoints within a stage; they are taken between epochs.
+        seed: of everything random in the model: dropout, and the new head.
+        precision: of the model's matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
+            ``"bfloat16"``; losses and weights stay in float32.
+        speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
+            stages a compiled loss; ``"plain"`` none of these.
+        deterministic: on a GPU, the same bits from the same seed, as on a CPU anyway.
+        observe: called with each line of the history as it is written: one an epoch.
+        tick: called after each step; rows of large tables may then still wait for some of theirs.
+        warn: told in one line what could not be done as was meant.
+
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        feed: Feed,
+        stages: Sequence[Stage],
+        *,
+        metric: str = "ndcg@10",
+        evaluate_every: int = 1,
+        candidates: int | str = "all",
+        policies: Mapping[str, Any] | None = None,
+        patience: int | None = None,
+        checkpoints: Checkpoints | None = None,
+        save_every: float = 60.0,
+        seed: int = 0,
+        precision: str = "float32",
+        speed: str = "auto",
+        deterministic: bool = False,
+        observe: Callable[[dict[str, Any]], None] = lambda line: None,
+        tick: Callable[[], None] = lambda: None,
+        warn: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        self.model, self.feed, self.stages = model, feed, list(stages)
+        self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
+        self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
+        self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
+        self.precision = check_choice("precision", precision, PRECISIONS)
+        self.speed = check_choice("speed", speed, ("auto", "plain"))
+        self.observe, self.tick, self.warn = observe, tick, warn
+        self.at = Position()
+        self.device = feed.relevance.device
+        self.deterministic = deterministic
+        longest = max((len(stage.sampler) for stage in self.stages), default=0)
+        self._values = Values(self.device, longest)
+        self.stopped = False
+        self._restored = False
+        self._optimiser: torch.optim.Optimizer | None = None
+        self._best: dict[str, Tensor] | None = None
+        self._mean = WeightMean(model)
+        self._saved = time.monotonic()
+
+    def stop(self) -> None:
+        """End after the step that is under way, with a checkpoint; for signal handlers."""
+        self.stopped = True
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint that is whole, or to the beginning if there is none."""
+        found = self.checkpoints.latest() if self.checkpoints is not None else None
+        if found is not None:
+            self.load_state_dict(found[1])
+        else:
+            torch.manual_seed(self.seed)
+        self._restored = True
+
+    def run(self) -> Position:
+        """Train to the end, or until stopped; go on from the last checkpoint if there is one."""
+        if not self._restored:
+            self.restore()
+        try:
+            with self._surroundings():
+                while self.at.stage < len(self.stages) and not self.stopped:
+                    self._run_stage(self.stages[self.at.stage])
+        finally:
+            self._close_optimiser()
+        if self.stopped:
+            self._save()
+        elif self._best is not None:
+            self.model.load_state_dict(self._best)
+        else:
+            self._mean.settle()
+        return self.at
+
+    def _surroundings(self) -> ExitStack:
+        """What holds while something is computed: by which kernels, on which device, in what order sums are made."""
+        stack = ExitStack()
+        stack.enter_context(kernels.plain(self.speed == "plain"))
+        stack.enter_context(kernels.on_device_of(self._values.kept))
+        stack.enter_context(same_bits(self.deterministic and self.device.type == "cuda"))  # a CPU's always are
+        return stack
+
+    def better_before(self) -> str:
+        """One line if an earlier stage was better on validation than the last, whose best state is the result."""
+        name, last = validation_name(self.metric, self.candidates), self.stages[-1].name
+        earlier = [line for line in self.at.history if line["stage"] != last and name in line]
+        best = max(earlier, key=lambda line: line[name], default=None)
+        if best is None or self._best is None or best[name] <= self.at.best:
+            return ""
+        return (
+            f"{best['stage']} had {name} {best[name]:.4f} after epoch {best['epoch']}, more than {last}'s best, "
+            f"{self.at.best:.4f}, which is the result: fine_tuning.epochs=0 keeps the former"
+        )
+
+    def _run_stage(self, stage: Stage) -> None:
+        if self._optimiser is None:
+            self._mean.settle()
+            if stage.reset_head:
+                self.model.reset_head()  # type: ignore[operator]
+            self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
+            self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
+            self._mean.begin()
+        parts = (self.model, self.feed, stage, self._optimiser, self._values, self.precision)
+        step = make_step(*parts, speed=self.speed, warn=self.warn)
+        while self.at.epoch < stage.epochs:
+            self._run_epoch(stage, self._optimiser, step)
+            if self.stopped and stage.sampler.position:  # in the midst of it
+                return
+            self.at.epoch += 1
+            self._mean.follow(stage.average, self.at.epoch)
+            if self._finish_epoch(stage, step.objective()):
+                break
+            if self.stopped:
+                return
+            if time.monotonic() - self._saved >= self.save_every:
+                self._save()
+        self._close_optimiser()
+        self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
+        self._save()
+
+    def _close_optimiser(self) -> None:
+        """Leave the model as if there had been no rows that wait."""
+        if isinstance(self._optimiser, RowAdam):
+            self._optimiser.close()
+
+    def _run_epoch(self, stage: Stage, optimiser: torch.optim.Optimizer, step: PlainStep) -> None:
+        """What is left of an epoch; values stay on the device until its end."""
+        self.model.train()
+        stage.loss.train()
+        for group in optimiser.param_groups:
+            group["lr"] = stage.rate(self.at.epoch)
+        begun = self.at.step - stage.sampler.position // stage.sampler.queries_per_batch
+        if stage.sampler.position == 0:
+            self._values.begin()
+        try:
+            for _ in step.epoch():
+                self.at.step += 1
+                self.tick()
+                if self.stopped:
+                    break
+        finally:
+            if isinstance(optimiser, RowAdam):
+                optimiser.flush()
+        first_bad = self._values.first_bad()
+        if first_bad is not None:
+            raise self._diverged(stage, begun + first_bad)
+        weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
+        if weights and not bool(torch.stack(weights).all()):
+            raise self._diverged(stage, self.at.step - 1, "weights are")
+
+    def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
+        kept = self.checkpoints.steps() if self.checkpoints is not None else []
+        last = f"the last good checkpoint is after step {kept[-1]:,}" if kept else "there is no checkpoint before it"
+        what = f"with {type(stage.loss).__name__} {what}" if what else f"{type(stage.loss).__name__} is"
+        return DivergedError(f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate")
+
+    def _finish_epoch(self, stage: Stage, objective: float) -> bool:
+        """Write a line of the history, with an evaluation if it is time; True when patience is over."""
+        line: dict[str, Any] = {
+            "stage": stage.name,
+            "epoch": self.at.epoch,
+            "step": self.at.step,
+            "learning_rate": stage.rate(self.at.epoch - 1),
+            "loss": self._values.total() / len(stage.sampler),
+            "objective": objective,
+        }
+        self.at.history.append(line)
+        due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
+        if due:
+            line[validation_name(self.metric, self.candidates)] = value = self.validate(self.metric)
+        self.observe(line)
+        return bool(due) and self._keep_best(value)
+
+    def validate(self, metric: str) -> float:
+        """A figure on validation of what would be kept now: the weights, or their mean where the stage has one."""
+        with self._mean.in_place():
+            found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
+        return found.values[metric]
+
+    def evaluate(self, split: str, **options: Any) -> Evaluation:
+        """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
+        self.model.eval()
+        try:
+            with self._surroundings():
+                return self.feed.evaluate(self.model, split, **{**self.policies, **options})
+        except ValueError as error:
+            if "NaN" not in str(error):
+                raise
+            stage = self.stages[min(self.at.stage, len(self.stages) - 1)]
+            raise self._diverged(stage, self.at.step - 1, "scores are") from None
+
+    def _keep_best(self, value: float) -> bool:
+        """Remember the state if it is the best of this stage; True when patience is over."""
+        if value > self.at.best:
+            self.at.best, self.at.since_best = value, 0
+            with self._mean.in_place():
+                self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            self.at.since_best += 1
+        return self.patience is not None and self.at.since_best >= self.patience
+
+    def _save(self) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.at.step, self.state_dict())
+            self._saved = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the run depends on."""
+        return {
+            "at": vars(self.at),
+            "model": self.model.state_dict(),
+            "best": self._best,
+            "mean": self._mean.weights,
+            "values": self._values.kept[: int(self._values.count)],
+            "optimiser": None if self._optimiser is None else self._optimiser.state_dict(),
+            "losses": [stage.loss.state_dict() for stage in self.stages],
+            "samplers": [stage.sampler.state_dict() for stage in self.stages],
+            "random": random_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of a trainer that was made alike."""
+        if len(state["losses"]) != len(self.stages):
+            raise UserError(
+                f"the checkpoint has {len(state['losses'])} stages; expected {len(self.stages)} as given here"
+            )
+        self.at = Position(**state["at"])
+        self.model.load_state_dict(state["model"])
+        self._best = state["best"]
+        self._mean.begin(state.get("mean"))  # which older checkpoints have not
+        self._values.begin(state["values"])
+        for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
+            stage.loss.load_state_dict(loss)
+            stage.sampler.load_state_dict(sampler)
+        self._close_optimiser()
+        self._optimiser = None
+        if state["optimiser"] is not None:
+            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, speed=self.speed)
+            self.stages[self.at.stage].load_optimiser(self._optimiser, state["optimiser"])
+        set_random_state(state["random"])

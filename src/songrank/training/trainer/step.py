@@ -1,0 +1,160 @@
+"""One step of training, as one would write it by hand: draw, scores, loss, gradient, update; whole or in parts."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from songrank.core.slate import Slate
+from songrank.losses.base import row_weights
+from songrank.losses.faster_song import VarianceReduced
+from songrank.training.optim.row_adam import RowAdam
+from songrank.training.optim.storm import Storm
+from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.precision import mixed, products
+from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.two_points import directional, forward_both
+
+
+class Values:
+    """The losses of an epoch's steps, kept on the device until somebody asks."""
+
+    def __init__(self, device: torch.device, steps: int) -> None:
+        self.kept = torch.zeros(steps, device=device)
+        self.count = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def begin(self, kept: Tensor | None = None) -> None:
+        """Start an epoch, or go on with one whose first losses are given."""
+        self.kept.zero_()
+        self.count.zero_()
+        if kept is not None:
+            self.kept[: kept.shape[0]] = kept
+            self.count.fill_(kept.shape[0])
+
+    def add(self, value: Tensor) -> None:
+        """Keep the loss of one step."""
+        self.kept.index_copy_(0, self.count, value.view(1).to(self.kept.dtype))
+        self.count.add_(1)
+
+    def total(self) -> float:
+        """The sum over the epoch."""
+        return float(self.kept.sum(dtype=torch.float64))
+
+    def first_bad(self) -> int | None:
+        """The first step of the epoch whose loss was no finite number; None if there was none."""
+        bad = (~self.kept.isfinite()).nonzero()
+        return int(bad[0]) if bad.numel() else None
+
+
+class PlainStep:
+    """A step as one would write it by hand."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        feed: Feed,
+        stage: Stage,
+        optimiser: torch.optim.Optimizer,
+        values: Values,
+        precision: str,
+    ) -> None:
+        self.model, self.feed, self.stage, self.optimiser = model, feed, stage, optimiser
+        self.values, self.precision = values, precision
+        self.loss: Callable[..., Tensor] = stage.loss
+        self.last: tuple[Tensor, Slate] | None = None
+
+    def epoch(self) -> Iterator[None]:
+        """Do the steps that are left of the sampler's epoch, one at a time."""
+        for slate in self.stage.sampler:
+            self(slate)
+            yield
+
+    def __call__(self, slate: Slate) -> None:
+        """Do one step."""
+        self.optimiser.zero_grad(set_to_none=True)
+        self.last = self.compute(slate), slate
+
+    def compute(self, slate: Slate) -> Tensor:
+        """Scores, loss, gradient and update; the scores are returned."""
+        device = self.feed.relevance.device.type
+        if isinstance(self.optimiser, RowAdam):
+            self.optimiser.catch_up(query=slate.query, item=slate.item)
+        with products(self.precision):
+            with mixed(self.precision, device):
+                scores, more = self._scores(slate)
+            value = self.loss(scores, slate, **more)
+            value.backward()  # type: ignore[no-untyped-call]
+        self._update(value.detach())
+        return scores.detach()
+
+    def _update(self, value: Tensor) -> None:
+        """Take the step, with the gradient that is there."""
+        if self.stage.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
+        self.values.add(value)
+        self.optimiser.step()
+
+    def _scores(self, slate: Slate) -> tuple[Tensor, dict[str, Tensor]]:
+        """Scores at these weights, and what a faster loss needs besides: those before, or the change since then."""
+
+        def scores(model: nn.Module) -> Tensor:
+            return self.feed.scores(model, slate)
+
+        if not isinstance(self.stage.loss, VarianceReduced):
+            return scores(self.model), {}
+        assert isinstance(self.optimiser, Storm)
+        if self.stage.loss.points == 2:
+            now, before = forward_both(self.model, self.optimiser.previous(self.model), scores)
+            return now, {"before": before}
+        now, change = directional(self.model, self.optimiser.last_step(self.model), scores)
+        return now, {"change": change}
+
+    def objective(self) -> float:
+        """The readable value of the loss for the last slate."""
+        assert self.last is not None
+        scores, slate = self.last
+        return float(self.stage.loss.objective(scores, slate))
+
+
+class StepInParts(PlainStep):
+    """The same step, some queries at a time: memory is that of ``stage.at_once`` rows, the gradient that of all."""
+
+    shown: Tensor
+    """The objective of the epoch's last batch."""
+
+    def epoch(self) -> Iterator[None]:
+        """Do the steps that are left of the sampler's epoch, one at a time."""
+        sampler = self.stage.sampler
+        order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
+        left = sampler.batches_left
+        for number in range(1, left + 1):
+            self._step(order[sampler.position : sampler.position + size], last=number == left)
+            sampler.advance()
+            yield
+
+    def objective(self) -> float:
+        """The readable value of the loss for the epoch's last batch."""
+        return float(self.shown)
+
+    def _step(self, query: Tensor, *, last: bool) -> None:
+        """One step over these queries; of the last one of an epoch the objective is kept."""
+        self.optimiser.zero_grad(set_to_none=True)
+        device = self.values.kept.device
+        found, total, self.shown = (torch.zeros((), device=device) for _ in range(3))
+        assert self.stage.at_once is not None
+        for slate in self.stage.sampler.parts(query, self.stage.at_once):
+            with products(self.precision):
+                with mixed(self.precision, device.type):
+                    scores = self.feed.scores(self.model, slate)
+                weight = row_weights(slate, torch.float32).sum()
+                value = self.loss(scores, slate) * weight  # a sum over rows, so that parts add up to the batch
+                value.backward()  # type: ignore[no-untyped-call]
+            found, total = found + value.detach(), total + weight
+            if last:
+                self.shown = self.shown + self.stage.loss.objective(scores.detach(), slate) * weight
+        total = torch.where(total > 0, total, torch.ones_like(total))
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.div_(total)
+        self.shown = self.shown / total
+        self._update(found / total)

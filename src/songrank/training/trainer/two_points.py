@@ -1,0 +1,228 @@
+"""Scores at two points, or at one with their derivative: what the faster losses need of a model.
+
+Any ``nn.Module`` will do, as it is: its parameters are exchanged for the call alone (``torch.func.functional_call``).
+Both points see the same random numbers, dropout's above all, and the model's buffers (running statistics) move once.
+Attention is computed without its fused kernels, which draw dropout's numbers where nobody can repeat them, and have no
+forward-mode derivative.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from songrank.core.checks import fail
+from songrank.core.errors import UserError
+
+Call = Callable[[nn.Module], Tensor]
+"""What to ask of a model, such as ``lambda model: model(query, item)``."""
+
+_aten = torch.ops.aten
+_DRAWS = {
+    getattr(_aten, kind + ending)
+    for ending in ("", "_like")
+    for kind in ("rand", "randn", "randint", "randperm")
+    if hasattr(_aten, kind + ending)
+} | {
+    getattr(_aten, kind)
+    for kind in ("random_", "uniform_", "normal_", "exponential_", "geometric_", "log_normal_", "cauchy_", "bernoulli_")
+}  # what they give depends on no tensor's values
+_DROPOUTS = {_aten.native_dropout, _aten._fused_dropout}
+_forward_mode: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def forward_both(model: nn.Module, previous: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
+    """Scores at the model's weights and at ``previous`` ones (by name; the others stay), with the same randomness.
+
+    Gradients flow to both. What the model draws in the first pass is handed out again in the second, so it has to ask
+    for the same numbers in the same order; it works in a CUDA graph too, since it acts only while Python runs.
+
+    >>> model = nn.Sequential(nn.Linear(3, 50), nn.Dropout(0.5))
+    >>> same = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    >>> now, before = forward_both(model, same, lambda model: model(torch.ones(1, 3)))
+    >>> torch.equal(now, before)
+    True
+    """
+    _check_names(model, previous, "previous")
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    random = _Repeated()
+    with sdpa_kernel(SDPBackend.MATH):
+        with random:
+            now = call(model)
+        random.again()
+        with random:
+            before = _at(model, {**previous, **buffers}, call)
+    random.finish()
+    return now, before
+
+
+def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
+    """Scores, and their derivative along ``direction`` = w_t − w_{t−1} (by name; the others stand still).
+
+    One pass in forward mode; gradients flow to the scores alone. A model with a layer that has no forward-mode
+    derivative is evaluated at w_t − direction instead, which agrees to first order, and a warning says so once.
+
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> step, features = {"weight": torch.tensor([[1.0, 3.0]])}, torch.ones(1, 2)
+    >>> scores, change = directional(model, step, lambda model: model(features))
+    >>> change, scores.requires_grad, change.requires_grad
+    (tensor([[4.]]), True, False)
+    """
+    _check_names(model, direction, "direction")
+    able = _forward_mode.get(model)
+    if able:
+        return _along(model, direction, call)
+    reason = None
+    if able is None:
+        undo = _undo(model)
+        try:
+            found = _along(model, direction, call)
+        except RuntimeError as error:  # NotImplementedError is one
+            undo()
+            reason = str(error).splitlines()[0]
+        else:
+            _forward_mode[model] = True
+            return found
+    parameters = dict(model.named_parameters())
+    previous = {name: (parameters[name] - step).detach() for name, step in direction.items()}
+    now, before = forward_both(model, previous, call)
+    if reason is not None:
+        _forward_mode[model] = False
+        name = type(model).__name__
+        warnings.warn(f"{name} has no forward-mode derivative, going by two points: {reason}", stacklevel=2)
+    return now, (now - before).detach()
+
+
+def _along(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
+    parameters = dict(model.named_parameters())
+    with sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
+        duals = {name: _dual(parameters[name], step) for name, step in direction.items()}
+        now, change = forward_ad.unpack_dual(_at(model, duals, call))  # type: ignore[no-untyped-call]
+        return now, torch.zeros_like(now) if change is None else change.detach()
+
+
+def _dual(weight: Tensor, step: Tensor) -> Tensor:
+    made: Tensor = forward_ad.make_dual(weight, step)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _at(model: nn.Module, values: Mapping[str, Tensor], call: Call) -> Tensor:
+    found: Tensor = functional_call(_Asked(model, call), {f"model.{name}": value for name, value in values.items()}, ())
+    return found
+
+
+class _Asked(nn.Module):
+    """A model with what is asked of it, as one module."""
+
+    def __init__(self, model: nn.Module, call: Call) -> None:
+        super().__init__()
+        self.model, self.call = model, call
+        self.training = model.training
+
+    def forward(self) -> Tensor:
+        return self.call(self.model)
+
+
+class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps the random numbers that are drawn under it, and after :meth:`again` hands them out once more."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kept: list[tuple[Any, torch.Size, Tensor]] = []
+        self.next: int | None = None
+
+    def again(self) -> None:
+        """From here on, the numbers that were kept."""
+        self.next = 0
+
+    def finish(self) -> None:
+        """Raise if some of them were not asked for."""
+        if self.next != len(self.kept):
+            raise UserError(_differs(f"drew {len(self.kept)} times at first and {self.next} times then"))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        kind = func.overloadpacket
+        if kind in _DROPOUTS and _share_dropped(func, args, kwargs):
+            return self._dropout(func, args, kwargs)
+        if kind in _DRAWS:
+            return self._draw(func, args, kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags and _share_dropped(func, args, kwargs):
+            raise UserError(f"random numbers of {func} cannot be repeated at a second point; use another layer for it")
+        return func(*args, **kwargs)
+
+    def _draw(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+        in_place = func._schema.is_mutable
+        if self.next is None:
+            drawn: Tensor = func(*args, **kwargs)
+            self.kept.append((func, drawn.shape, drawn.clone()))
+            return drawn
+        shape = args[0].shape if in_place else None
+        kept = self._take(func, shape)
+        return args[0].copy_(kept) if in_place else kept.clone()
+
+    def _dropout(self, func: Any, args: Any, kwargs: Any) -> tuple[Tensor, Tensor]:
+        if self.next is None:
+            output, mask = func(*args, **kwargs)
+            self.kept.append((func, mask.shape, mask.clone()))
+            return output, mask
+        mask = self._take(func, args[0].shape)
+        dropped = _share_dropped(func, args, kwargs)
+        return args[0] * mask * (1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0), mask
+
+    def _take(self, func: Any, shape: torch.Size | None) -> Tensor:
+        assert self.next is not None
+        if self.next == len(self.kept):
+            raise UserError(_differs(f"drew {len(self.kept)} times at first and more often then"))
+        first, size, kept = self.kept[self.next]
+        if first is not func or shape not in (None, size):
+            asked = f"{func} of {'any shape' if shape is None else list(shape)}"
+            raise UserError(_differs(f"drew {first} of {list(size)} at first and {asked} then"))
+        self.next += 1
+        return kept
+
+
+def _share_dropped(func: Any, args: Any, kwargs: Any) -> float:
+    """The share of cells that an operation drops; 1 for one that draws otherwise."""
+    given = {**{a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}, **kwargs}
+    given |= {a.name: value for a, value in zip(func._schema.arguments, args, strict=False)}
+    if given.get("train") is False or given.get("training") is False:
+        return 0.0
+    if func.overloadpacket is _aten._fused_dropout:
+        return 1.0 - float(given["p"])  # of this one p is the share that is kept
+    return float(next((given[name] for name in ("dropout_p", "dropout", "p") if name in given), 1.0))
+
+
+def _differs(how: str) -> str:
+    return f"the model asks for other random numbers at the second point: it {how}; expected the same draws"
+
+
+def _undo(model: nn.Module) -> Callable[[], None]:
+    """What sets the random generators and the model's buffers back to where they are now."""
+    devices = {weight.device for weight in model.parameters() if weight.is_cuda}
+    states = {device: torch.cuda.get_rng_state(device) for device in devices}
+    state = torch.get_rng_state()
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+
+    def undo() -> None:
+        torch.set_rng_state(state)
+        for device, own in states.items():
+            torch.cuda.set_rng_state(own, device)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+    return undo
+
+
+def _check_names(model: nn.Module, given: Mapping[str, Tensor], argument: str) -> None:
+    strange = set(given) - {name for name, _ in model.named_parameters()}
+    if strange:
+        fail(argument, sorted(strange)[0], "names of the model's parameters")

@@ -1,0 +1,174 @@
+"""``songrank paper``: the paper's tables and figures, made again from whatever data there is."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from songrank.cli.signals import stoppable
+from songrank.core.errors import UserError
+
+if TYPE_CHECKING:
+    from songrank_paper.cells import Done
+    from songrank_paper.experiment import Experiment, Plan
+    from songrank_paper.view import PaperView
+
+_MOST_JOBS = 8
+
+
+def paper(
+    name: Annotated[str | None, typer.Argument(help="A result, or all; without one, they are listed.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the report and all work.")] = Path("paper"),
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="A data set: a prepared folder, or its files; may be repeated."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small: all of it in minutes, on two cores.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cells at a time, at most one a core; as many, or 1 on a GPU, if not said."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each mean; 3, or 2 if --quick.")] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a cell and one at the end.")] = False,
+) -> None:
+    """Make a result of the paper again, with its numbers beside ours.
+
+        songrank paper                                     what there is
+        songrank paper all --quick                         all of it, small
+        songrank paper table-rs --data movielens-1m=ml-1m.zip
+        songrank paper all --device cuda --data mslr-web30k=MSLR-WEB30K.zip
+
+    Data are what you give: the paper's own sets (movielens-20m, netflix,
+    mslr-web30k, yahoo-ltr, eurlex-4k, wiki10-31k), or such as stand in for
+    them (movielens-1m, movielens-100k, amazon-beauty, amazon-sports, yelp,
+    mslr-web10k, mslr-sample, mq2008, mq2007-agg, bibtex, eurlex-4k-text,
+    wiki10-31k-text). For a task of which you give none, synthetic data in the
+    shape of the paper's are made. Every section says which data were used.
+
+    OUTPUT/report.html is one page about all results made there so far, with a
+    CSV file a table and an SVG file a figure beside it, in OUTPUT/NAME.
+
+    Work is done in cells, kept in OUTPUT/cells by what they depend on: stop it
+    with Ctrl-C or any signal, and the same command goes on with what is
+    missing. Cells that several results need are done once.
+
+    Exit code 0: done; 2: something that was given is wrong; 130, 143: stopped,
+    to be gone on with.
+    """
+    from songrank.core.devices import choose_device
+    from songrank.io.files import alone, make_folder
+    from songrank_paper import EXPERIMENTS, load_all, load_experiment
+    from songrank_paper.cells import Store, run_cells
+    from songrank_paper.experiment import Plan
+    from songrank_paper.given_sets import DataSets, read_given
+    from songrank_paper.page import check_report, write_report
+    from songrank_paper.view import PaperView
+    from songrank_paper.workers import Workers, cores
+
+    if name is None:
+        _list(load_all())
+        return
+    chosen = list(load_all().values()) if name == "all" else [load_experiment(name)]
+    given = read_given(data or [])
+    on = choose_device(device).type
+    if find_spec("matplotlib") is None:
+        raise UserError('matplotlib draws the figures and is not installed; say pip install "songrank[paper]"')
+    check_report(output)
+    make_folder(output)
+    jobs = min(jobs, cores()) if jobs else _default_jobs(on)
+    view = PaperView(quiet=quiet, as_json=as_json)
+    sets = DataSets(given, output, quick=quick, report=view.note)
+    plan = Plan(quick, on, sets, tuple(range(seeds or (2 if quick else 3))))
+    options = _words(output, data or [], quick, device, seeds)
+    store = Store(output / "cells", view.warn)
+    with alone(output, "written"), stoppable(_stop) as received:
+        try:
+            with Workers(jobs) as workers, view.shown():
+                view.name = name
+
+                def show(experiment: "Experiment", done: "dict[str, Done]") -> None:
+                    _show(experiment, done, plan, view, output, options)
+                    write_report(output, list(EXPERIMENTS), view.warn)
+
+                run_cells(chosen, plan, store, workers, view, show)
+        except KeyboardInterrupt:
+            store.sweep()
+            typer.echo(f"stopped, {view.told()}; run the same command again to go on", err=True)
+            sys.exit(128 + (received[0] if received else 2))
+    place = output / "report.html"
+    if as_json:
+        typer.echo(json.dumps({"report": str(place), "results": [experiment.name for experiment in chosen]}))
+    elif not quiet:
+        typer.echo(str(place))
+
+
+def _stop() -> NoReturn:
+    """End what is under way; what is done is on disk."""
+    raise KeyboardInterrupt
+
+
+def _default_jobs(device: str) -> int:
+    from songrank_paper.workers import cores
+
+    return 1 if device == "cuda" else min(cores(), _MOST_JOBS)
+
+
+def _words(output: Path, data: Sequence[str], quick: bool, device: str, seeds: int | None) -> list[str]:
+    """The options that a result depends on, as they were given."""
+    words = [word for one in data for word in ("--data", one)]
+    words += ["--quick"] if quick else []
+    words += ["--device", device] if device != "auto" else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    return [*words, "-o", str(output)]
+
+
+def _show(
+    experiment: "Experiment",
+    done: "dict[str, Done]",
+    plan: "Plan",
+    view: "PaperView",
+    output: Path,
+    options: list[str],
+) -> None:
+    """Write the files of one result, whose cells are done."""
+    from songrank.data import open_dataset
+    from songrank_paper.cells import results
+    from songrank_paper.data_sets import describe_set
+    from songrank_paper.given_sets import DataSets
+    from songrank_paper.page import Section, write_findings
+
+    assert isinstance(plan.data, DataSets)
+    plan.data.used.clear()
+    experiment.cells(plan, results(done))  # it asks for its sets once more
+    findings = experiment.show(plan, results(done))
+    section = Section(
+        experiment.name,
+        experiment.title,
+        shlex.join(["songrank", "paper", experiment.name, *options]),
+        plan.quick,
+        [describe_set(name, open_dataset(plan.data[name])) for name in plan.data if name in plan.data.used],
+        sum(one.seconds for one in done.values()),
+        len(done),
+        sorted({one.machine for one in done.values()}),
+        sorted({one.versions for one in done.values()}),
+    )
+    write_findings(output, section, findings)
+    view.made(experiment, findings.remarks)
+
+
+def _list(experiments: "dict[str, Experiment]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "what it shows", box=None, pad_edge=False)
+    for name, experiment in experiments.items():
+        table.add_row(name, experiment.title)
+    table.add_row("all", "all of these, in one report")
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,241 @@
+"""What experiments came to, as files: a CSV a table, an SVG a figure, and one page about all of them.
+
+===========================  ===========================================================================================
+``NAME/TABLE.csv``           a table's numbers
+``NAME/FIGURE.svg``          a figure
+``NAME/findings.json``       all that the page says about this experiment
+``report.html``              all experiments that were made in this folder; one file that asks the network for nothing
+===========================  ===========================================================================================
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from songrank import __version__
+from songrank.analysis.report.formatting import duration, short
+from songrank.analysis.report.html import Html, escaped, facts, folded, table, tag
+from songrank.core.errors import DataError
+from songrank.io.files import plain, write_whole
+from songrank.io.storage import read_json
+from songrank_paper.experiment import Findings, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKER = '<meta name="generator" content="songrank paper">'
+_LONG = 20  # rows from which on a table is folded
+_STYLE = """
+.drawings { display: flex; flex-wrap: wrap; gap: 1.25rem; margin: 1.25rem 0; }
+.drawings figure { background: #ffffff; padding: 1rem; max-width: 100%; }
+.drawings svg { display: block; max-width: 100%; height: auto; }
+.scroll th, .scroll td { white-space: nowrap; }
+section > h3 { margin-top: 1.5rem; }
+ul.remarks { padding-left: 1.2rem; max-width: 48rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """How an experiment's findings came about.
+
+    Args:
+        name: as ``songrank paper NAME`` takes it.
+        title: one line: what is shown.
+        command: that makes it again.
+        quick: small, not the full protocol.
+        data: a line about each data set that was used.
+        seconds: of all its cells together.
+        cells: how many there are.
+        machines: what they ran on.
+        versions: of what they were made with.
+
+    """
+
+    name: str
+    title: str
+    command: str
+    quick: bool = False
+    data: Sequence[str] = field(default_factory=list)
+    seconds: float = 0.0
+    cells: int = 0
+    machines: Sequence[str] = field(default_factory=list)
+    versions: Sequence[str] = field(default_factory=list)
+
+
+def write_findings(output: Path, section: Section, findings: Findings) -> None:
+    """Write what an experiment came to into its folder; what an earlier run wrote there goes, and nothing else."""
+    folder = output / section.name
+    earlier = _written_before(folder)
+    written = {f"{name}.csv": _csv(shown) for name, shown in findings.tables.items()}
+    written |= {f"{name}.svg": _svg(figure, f"{section.name}/{name}") for name, figure in findings.figures.items()}
+    for file, content in written.items():
+        write_whole(folder / file, content)
+    for file in earlier - written.keys():
+        (folder / file).unlink(missing_ok=True)
+    tables = {
+        name: {"title": shown.title, "columns": list(shown.columns), "rows": [list(row) for row in shown.rows]}
+        for name, shown in findings.tables.items()
+    }
+    remarks, figures = list(findings.remarks), list(findings.figures)
+    told = {"section": asdict(section), "remarks": remarks, "tables": tables, "figures": figures}
+    write_whole(folder / "findings.json", json.dumps(plain(told), indent=1) + "\n")
+
+
+def _written_before(folder: Path) -> set[str]:
+    """Tables and figures that ``findings.json`` names; none where it is absent or damaged."""
+    try:
+        found = read_json(folder / "findings.json")
+        return {f"{name}.csv" for name in found["tables"]} | {f"{name}.svg" for name in found["figures"]}
+    except (DataError, KeyError, TypeError):
+        return set()
+
+
+def write_report(output: Path, order: Sequence[str], warn: Callable[[str], None] = lambda message: None) -> Path:
+    """Write the page about all experiments of a folder, in the order of these names; where it is.
+
+    One whose files are damaged or gone is left out, which is said.
+    """
+    sections: dict[str, Html] = {}
+    for name in order:
+        if (output / name / "findings.json").exists():
+            try:
+                sections[name] = _section(_read(output / name))
+            except DataError as error:
+                warn(str(error))
+            except (AttributeError, KeyError, TypeError, ValueError):
+                file = str(output / name / "findings.json")
+                warn(str(DataError("is not what was written there", _left_out(name), file=file)))
+    place = output / "report.html"
+    write_whole(place, _page(sections))
+    return place
+
+
+def check_report(output: Path) -> None:
+    """Raise if the page would replace a file that is none of ours."""
+    place = output / "report.html"
+    try:
+        with place.open("rb") as file:
+            ours = _MARKER.encode() in file.read(1000)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(f"cannot be opened ({error.strerror})", "choose another folder", file=str(place)) from None
+    if not ours:
+        raise DataError("exists and was not made by `songrank paper`", "choose another folder with -o", file=str(place))
+
+
+def _csv(shown: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(shown.columns)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in shown.rows)
+    return text.getvalue()
+
+
+def _svg(figure: "Figure", salt: str) -> str:
+    """A figure that is equal for equal content, with ids that no other figure of the page has."""
+    import matplotlib
+
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        silent = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", bbox_inches="tight", metadata=silent)
+    return text.getvalue()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """What was written about an experiment, with its figures as markup."""
+    again = _left_out(folder.name)
+    found, drawn = read_json(folder / "findings.json", again), {}
+    for name in found["figures"]:
+        file = folder / f"{name}.svg"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise DataError("cannot be read", again, file=str(file)) from None
+        drawn[name] = Html(re.sub(r"^.*?(?=<svg)", "", text, flags=re.DOTALL))  # without the head of an XML file
+    return {**found, "figures": drawn}
+
+
+def _left_out(name: str) -> str:
+    return f"left out of the page; say songrank paper {name} again"
+
+
+def _page(sections: Mapping[str, Html]) -> str:
+    title = "Results of the paper, made again"
+    lead = (
+        "Large-scale Stochastic Optimization of NDCG Surrogates for Deep Learning with Provable Convergence "
+        "(Qiu et al., ICML 2022), its numbers beside ours. Each section says which data were used."
+    )
+    links = [tag("a", name, href=f"#{name}") for name in sections]
+    style = files("songrank.analysis.report").joinpath("page.css").read_text(encoding="utf-8") + _STYLE
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+    body = [
+        tag("header", tag("h1", title), tag("p", lead, class_="lead"), tag("nav", *links, aria_label="Contents")),
+        tag("main", *sections.values()),
+        tag("footer", f"Made by songrank {__version__}."),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'{_MARKER}\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escaped(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _section(made: Mapping[str, Any]) -> Html:
+    about = Section(**made["section"])
+    protocol = "quick: small data or few epochs, not the full protocol" if about.quick else "full"
+    parts: list[object] = [
+        tag("h2", about.title),
+        tag("ul", *(tag("li", r) for r in made["remarks"]), class_="remarks"),
+    ]
+    if about.data:
+        parts += [tag("h3", "Data"), tag("ul", *(tag("li", line) for line in about.data), class_="plain")]
+    drawn = [
+        tag("figure", figure, role="img", aria_label=f"{about.title}: {name}")
+        for name, figure in made["figures"].items()
+    ]
+    if drawn:
+        parts.append(tag("div", *drawn, class_="drawings"))
+    for name, shown in made["tables"].items():
+        rows = [[_cell(cell) for cell in row] for row in shown["rows"]]
+        whole = table(shown["title"], shown["columns"], rows, words=_words(shown["rows"]))
+        parts += [tag("h3", shown["title"]), folded(f"{len(rows)} rows", whole) if len(rows) > _LONG else whole]
+        parts.append(tag("p", tag("a", f"{name}.csv", href=f"{about.name}/{name}.csv"), class_="note"))
+    how = [
+        ("Command", tag("code", about.command)),
+        ("Protocol", protocol if about.cells else ""),
+        ("Work", f"{about.cells:,} cells, {duration(about.seconds)}" if about.cells else ""),
+        ("Machine", "; ".join(about.machines)),
+        ("Versions", "; ".join(about.versions)),
+    ]
+    return tag("section", *parts, facts(how), id=about.name)
+
+
+def _words(rows: Sequence[Sequence[object]]) -> int:
+    """How many columns hold words: the first, and those after it up to the first with a number."""
+    kinds = [any(isinstance(cell, int | float) for cell in column) for column in zip(*rows, strict=True)]
+    return max(1, kinds.index(True) if True in kinds else len(kinds))
+
+
+def _cell(value: object) -> str:
+    """A value as a reader wants it.
+
+    >>> _cell(20000263), _cell(0.04219), _cell(None), _cell("not reached")
+    ('20,000,263', '0.04219', '–', 'not reached')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return short(value) if isinstance(value, float) else str(value)

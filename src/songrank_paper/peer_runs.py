@@ -1,0 +1,130 @@
+"""The work of ``fig-peers``: libauc's loss in our loop, and epochs by the clock."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank.core.slate import Slate
+from songrank.losses.base import RankingLoss
+from songrank.training.run import Run
+from songrank.training.trainer.loop import DivergedError
+from songrank_paper.runs import CURVE, also_watch, begin_after, diverged_before, open_run, results
+
+
+class LibaucSONG(RankingLoss):
+    """``libauc.losses.NDCGLoss`` under the common call. Its memory is on the host, and no part of a checkpoint.
+
+    Args:
+        num_pairs: relevant pairs of the task.
+        num_queries: queries of the task.
+        num_items: items of the catalogue.
+        relevant: relevant items of each row of a slate, which stand first; it knows no masks.
+        gamma: γ of u.
+
+    """
+
+    def __init__(self, num_pairs: int, num_queries: int, num_items: int, relevant: int, gamma: float) -> None:
+        from libauc.losses.ranking import NDCGLoss
+
+        super().__init__()
+        self.relevant = relevant
+        sizes = {"N": num_pairs, "num_user": num_queries, "num_item": num_items, "num_pos": relevant}
+        self.theirs = NDCGLoss(**sizes, gamma0=gamma, device=torch.device("cpu"))
+
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Its loss of the rows that are no padding."""
+        there = slate.rows_present if slate.row_weight is None else slate.rows_present & (slate.row_weight > 0)
+        assert slate.pair is not None
+        batch = {
+            "rating": slate.label[there],
+            "user_id": slate.query[there],
+            "num_pos_items": slate.num_relevant[there],
+            "ideal_dcg": slate.ideal_dcg[there],
+            "user_item_id": slate.pair[there],
+        }
+        value: Tensor = self.theirs(scores[there], batch)
+        return value
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Not a value that a person could follow: it has none."""
+        return scores.new_zeros(())
+
+
+def train_libauc(
+    folder: Path,
+    *,
+    recipe: Mapping[str, Any],
+    data: str,
+    splits: Sequence[str],
+    after: str | None,
+    path: str,
+    device: str,
+) -> dict[str, Any]:
+    """As :func:`songrank_paper.runs.train`, with libauc's loss; always from the beginning."""
+    if (lost := diverged_before(folder, after)) is not None:
+        return lost
+    run = _open(folder, recipe, data, splits, path, device)
+    _put_libauc(run)
+    run.observe = also_watch(run, CURVE)
+    begin_after(run, None if after is None else folder.parent / after / "run")
+    try:
+        run.finish()
+    except DivergedError as error:
+        return {"diverged": str(error)}
+    return results(run.directory, splits)
+
+
+def time_epochs(
+    folder: Path,
+    *,
+    recipe: Mapping[str, Any],
+    data: str,
+    splits: Sequence[str],
+    after: str | None,
+    path: str,
+    device: str,
+    prepare: Callable[[Run], None] = lambda run: None,
+) -> dict[str, Any]:
+    """Median seconds of an epoch after the first, in which much is done but once."""
+    assert after is None
+    run = _open(folder, recipe, data, splits, path, device)
+    prepare(run)
+    at: list[float] = []
+    run.observe = lambda line: at.append(time.monotonic())
+    try:
+        run.finish()
+    except DivergedError as error:
+        return {"diverged": str(error)}
+    return {"seconds": median(later - earlier for earlier, later in pairwise(at))}
+
+
+def time_libauc(folder: Path, **options: Any) -> dict[str, Any]:
+    """The same with libauc's loss."""
+    return time_epochs(folder, **options, prepare=_put_libauc)
+
+
+def _open(folder: Path, recipe: Mapping[str, Any], data: str, splits: Sequence[str], path: str, device: str) -> Run:
+    """A run from the beginning, whatever a killed cell left."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    return open_run(folder / "run", {**recipe, "data": path, "device": device}, data, tuple(splits))
+
+
+def _put_libauc(run: Run) -> None:
+    """Put libauc's loss in the place of the last stage's; its steps cannot be recorded."""
+    stage, relevance = run.trainer.stages[-1], run.trainer.feed.relevance
+    relevant = stage.sampler.relevant
+    assert isinstance(relevant, int)
+    sizes = (relevance.num_pairs, relevance.num_queries, relevance.num_items)
+    run.trainer.stages[-1] = replace(stage, loss=LibaucSONG(*sizes, relevant, run.recipe.loss["gamma"]))
+    run.trainer.speed = "plain"

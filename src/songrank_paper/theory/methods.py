@@ -1,0 +1,167 @@
+"""The algorithms of the theorems, as the package has them, each with two constants to tune: a learning rate and a."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from songrank.core.slate import Slate
+from songrank.losses.faster_ksong import FasterKSONG
+from songrank.losses.faster_song import FasterSONG, VarianceReduced
+from songrank.losses.ksong import KSONG
+from songrank.losses.schedules import Schedule
+from songrank.losses.song import SONG
+from songrank.training.optim.storm import Storm
+from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SELECTOR_SCALE, TAU1, TAU2, K
+from songrank_paper.theory.runs import Draws, Scorer
+
+THRESHOLD_RATE = 2.0
+"""η₀/γ of λ's step in K-SONG."""
+FASTER_THRESHOLD_RATE = 0.5
+"""τ of λ's step in Faster K-SONG, at most the theorem's 1/(2 L_L) = 0.6."""
+C0 = 100.0
+"""c₀ of the faster forms' schedule."""
+TOP_K: dict[str, Any] = {
+    "rank_offset": 0.0,
+    "margin": MARGIN,
+    "selector_scale": SELECTOR_SCALE,
+    "epsilon": EPSILON,
+    "tau1": TAU1,
+    "tau2": TAU2,
+    "centre": "zero",
+    "threshold_step": "gradient",
+    "implicit": "memory",
+    "dtype": torch.float64,
+}
+"""K-SONG as Algorithm 2 and eq. 5 have it, on this problem."""
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """A method on its way: ``step(slate)`` takes a step of all runs."""
+
+    step: Callable[[Slate], None]
+    optimiser: torch.optim.Optimizer
+
+    def momentum(self) -> Tensor:
+        """[R, d]: m of each run, where the method has a momentum (a < 1 for one point)."""
+        names = {"momentum", "momentum_buffer"}
+        states = [self.optimiser.state[group["params"][0]] for group in self.optimiser.param_groups]
+        return torch.cat([state[name] for state in states for name in names & set(state)])
+
+
+@dataclass(frozen=True)
+class Method:
+    """What an algorithm is called, which objective it minimises, and at how many points a step takes the gradient.
+
+    The faster forms as printed take G(w_t) with the u_t and s_t that the same slate has just changed, and G(w_{t−1})
+    with u_{t−1} and s_{t−1}. ``lagged`` takes those from a step earlier, which do not depend on the slate: u_{t−1} and
+    s_{t−1}, and u_{t−2} and s_{t−2}. ``memory`` is what tracks them: MSVR, as printed, or STORM.
+    ``shipped`` is the package's own form of it, with u_{t−1} and s_{t−1} in both gradients.
+    """
+
+    title: str
+    top_k: bool
+    points: int
+    lagged: bool = False
+    memory: str = "msvr"
+    shipped: bool = False
+
+
+METHODS = {
+    "biased": Method("biased SGD (γ = 1)", top_k=False, points=1),
+    "song": Method("SONG", top_k=False, points=1),
+    "faster-song": Method("Faster SONG", top_k=False, points=2),
+    "lagged-faster-song": Method("Faster SONG, lagged", top_k=False, points=2, lagged=True),
+    "lagged-storm-song": Method("Faster SONG, lagged, STORM", top_k=False, points=2, lagged=True, memory="storm"),
+    "shipped-song": Method("Faster SONG, as shipped", top_k=False, points=2, memory="storm", shipped=True),
+    "k-song": Method("K-SONG", top_k=True, points=1),
+    "faster-k-song": Method("Faster K-SONG", top_k=True, points=2),
+    "lagged-faster-k-song": Method("Faster K-SONG, lagged", top_k=True, points=2, lagged=True),
+    "lagged-storm-k-song": Method("Faster K-SONG, lagged, STORM", top_k=True, points=2, lagged=True, memory="storm"),
+    "shipped-k-song": Method("Faster K-SONG, as shipped", top_k=True, points=2, memory="storm", shipped=True),
+}
+
+
+def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[float]) -> Stepper:
+    """One step of a method on all runs of a scorer, whose copies have these learning rates.
+
+    a says how fast everything remembered is renewed, per step. With π = |B|/queries the chance that a row is drawn:
+    momentum β₁ = 1 − a, and for u and s γ = min(½, a/π), λ's step 2γ (biased SGD: γ = 1); the faster forms follow
+    ``Schedule(c0=100, a)``.
+
+    >>> from songrank_paper.theory.problem import make_problem
+    >>> problem = make_problem()
+    >>> draws, scorer = Draws(problem, 5, 8, seeds=(0,)), Scorer(problem, copies=1, seeds=1)
+    >>> song = stepper("song", scorer, draws, a=0.1, rates=[1.0])
+    >>> for slate in draws.steps(10):
+    ...     song.step(slate)
+    >>> problem.value(scorer.weights()) < problem.value(torch.zeros(1, 10, dtype=torch.float64))
+    tensor([True])
+    """
+    method, runs, base = METHODS[name], len(rates) * len(draws.seeds), draws.problem.relevance
+    rows = (runs * base.num_pairs, runs * base.num_queries)
+    groups = [{"params": [weight], "lr": rate} for weight, rate in zip(scorer.runs, rates, strict=True)]
+    if method.points == 1:
+        gamma = 1.0 if name == "biased" else min(0.5, a * base.num_queries / draws.batch)
+        optimiser = torch.optim.SGD(groups, momentum=1.0 - a, dampening=1.0 - a, weight_decay=DECAY)
+        return _one_point(scorer, _plain(rows, gamma, top_k=method.top_k), optimiser, runs)
+    schedule = Schedule(C0, a)
+    storm = Storm(groups, weight_decay=DECAY, schedule=schedule)
+    loss = _faster(rows, runs * draws.batch, schedule, method)
+    # It is asked for gradients alone, by the u and s that it is given: γ = 1e-12 leaves s as it is.
+    by_given = _plain(rows, 1e-12, top_k=method.top_k, lagged=True) if method.lagged else None
+    return _two_points(scorer, loss, storm, runs, by_given)
+
+
+def _plain(rows: tuple[int, int], gamma: float, *, top_k: bool, lagged: bool = False) -> SONG:
+    if not top_k:
+        return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, lagged=lagged, dtype=torch.float64)
+    rate = THRESHOLD_RATE * gamma
+    return KSONG(*rows, K, gamma, lagged=lagged, threshold_gamma=gamma, threshold_rate=rate, **TOP_K)
+
+
+def _faster(rows: tuple[int, int], batch: int, schedule: Schedule, method: Method) -> VarianceReduced:
+    if not method.top_k:
+        options: dict[str, Any] = {"margin": MARGIN, "rank_offset": 0.0, "dtype": torch.float64}
+        return FasterSONG(*rows, batch, schedule, method.memory, lagged=method.shipped, **options)
+    return FasterKSONG(
+        *rows, K, batch, schedule, method.memory, lagged=method.shipped, threshold_rate=FASTER_THRESHOLD_RATE, **TOP_K
+    )
+
+
+def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int) -> Stepper:
+    def step(slate: Slate) -> None:
+        optimiser.zero_grad()
+        value: Tensor = loss(scorer(slate.query, slate.item), slate)
+        torch.autograd.backward(runs * value)
+        optimiser.step()
+
+    return Stepper(step, optimiser)
+
+
+def _two_points(scorer: Scorer, loss: VarianceReduced, optimiser: Storm, runs: int, by_given: SONG | None) -> Stepper:
+    """As printed, or with ``by_given``, whose tables then hold what was remembered one step earlier."""
+    previous = optimiser.previous(scorer)
+
+    def step(slate: Slate) -> None:
+        optimiser.zero_grad()
+        where = slate.query, slate.item
+        now, before = scorer(*where), functional_call(scorer, previous, where)
+        if by_given is None:
+            value: Tensor = loss(now, slate, before=before)
+        else:
+            value = by_given.step(now, slate, loss.gather(slate))[0]
+            value = value + by_given.step(before, slate, by_given.gather(slate))[0]
+            for table in (*by_given.by_pair, *by_given.by_query):
+                getattr(by_given, table).values.copy_(getattr(loss, table).values)
+            loss(now.detach(), slate, before=before.detach())
+        torch.autograd.backward(runs * value)
+        optimiser.step()
+
+    return Stepper(step, optimiser)

@@ -1,0 +1,105 @@
+"""What a person sees of ``songrank paper`` at work: a bar with cells done and time left; or lines; or JSON."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
+
+from songrank.analysis.report.formatting import duration
+from songrank_paper.cells import Observer
+from songrank_paper.experiment import Cell, Experiment
+
+
+class PaperView(Observer):
+    """Shows how many cells are done, which are under way, and how long the rest may take."""
+
+    def __init__(self, *, quiet: bool, as_json: bool) -> None:
+        self.quiet, self.as_json = quiet, as_json
+        self.name = ""
+        """Of what is being made."""
+        self._done = self._total = self._fresh = 0
+        self._running: list[str] = []
+        self._begun: float | None = None
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the work while it lasts."""
+        console = Console(stderr=True)
+        if self.quiet or self.as_json or not console.is_terminal:
+            yield
+            return
+        with _progress(console) as self._bar:
+            try:
+                self._task = self._bar.add_task("", total=None, words="")
+                yield
+            finally:
+                self._bar = None
+
+    def known(self, done: int, total: int) -> None:
+        """So many cells are done of those that are known to be needed."""
+        self._done, self._total = done, total
+        self._begun = self._begun or time.monotonic()
+        self._draw()
+
+    def begun(self, cell: Cell) -> None:
+        """Work on a cell has begun."""
+        self._running.append(cell.name)
+        self._draw()
+
+    def finished(self, cell: Cell, seconds: float) -> None:
+        """A cell is done now."""
+        self._done += 1
+        self._running.remove(cell.name)
+        self._fresh += 1
+        self._draw()
+        if self.as_json:
+            figures = {"result": self.name, "cell": cell.name, "key": cell.key, "seconds": seconds}
+            typer.echo(json.dumps({**figures, "done": self._done, "known": self._total}))
+        elif self._bar is None and not self.quiet:
+            typer.echo(f"{self.told()}{self._left()}: {cell.name}, {seconds:.1f} s", err=True)
+
+    def told(self) -> str:
+        """Where the work stands."""
+        return f"{self.name}: {self._done:,} of {self._total:,} cells done"
+
+    def note(self, message: str) -> None:
+        """Something goes on that is no cell."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=self.name, words=message)
+        elif not self.quiet and not self.as_json:
+            typer.echo(f"{self.name}: {message}", err=True)
+
+    def warn(self, message: str) -> None:
+        """Something that a person should know."""
+        typer.echo(f"warning: {message}", err=True)
+
+    def made(self, experiment: Experiment, remarks: Sequence[str]) -> None:
+        """A result is there."""
+        if self.quiet or self.as_json:
+            return
+        typer.echo(f"{experiment.name}: {experiment.title}")
+        for remark in remarks:
+            typer.echo(f"  {remark}")
+
+    def _left(self) -> str:
+        missing = self._total - self._done
+        if not self._fresh or not missing or self._begun is None:
+            return ""
+        return f", about {duration((time.monotonic() - self._begun) / self._fresh * missing)} left"
+
+    def _draw(self) -> None:
+        if self._bar is not None:
+            words = f"{self._done:,} of {self._total:,} cells{self._left()}  {'; '.join(self._running)}"
+            self._bar.update(self._task, description=self.name, completed=self._done, total=self._total, words=words)
+
+
+def _progress(console: Console) -> Progress:
+    words = TextColumn("{task.fields[words]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    return Progress(TextColumn("{task.description}"), BarColumn(bar_width=20), words, console=console, transient=True)

@@ -1,0 +1,150 @@
+"""Processes that do pieces of work, some at a time, and that end with the one that started them, however it ends."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait as wait_for_any
+from typing import TypeVar
+
+import torch
+
+from songrank.core.allocator import keep_freed_memory
+from songrank.core.errors import UserError
+
+T = TypeVar("T")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+class Workers:
+    """Do pieces of work: several at a time, in processes of their own, or one after the other in this process.
+
+    Processes begin with the first piece that needs them and stay for the next ones, since a start takes seconds. Those
+    that are under way when the ``with`` is left by an exception are ended.
+
+    Args:
+        jobs: how many pieces are done at a time; 1 for this process alone.
+
+    >>> list(Workers(1).do([3, 1], lambda piece: None))
+    [3, 1]
+
+    """
+
+    def __init__(self, jobs: int = 1) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+        self._others = {child.pid for child in multiprocessing.active_children()}
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:
+            own = [child for child in multiprocessing.active_children() if child.pid not in self._others]
+            for child in own:
+                child.terminate()
+            for child in own:  # so that nothing is written any more when this returns
+                child.join(10)
+                child.kill()  # of one that has ended, nothing
+                child.join()
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def do(
+        self,
+        pieces: Sequence[T],
+        work: Callable[[T], None],
+        begun: Callable[[T], None] = lambda piece: None,
+        more: Callable[[], Sequence[T]] = lambda: (),
+    ) -> Iterator[T]:
+        """Do pieces of work, which are handed back as they end.
+
+        The first error is raised once all that is under way has ended; nothing is begun after it.
+
+        Args:
+            pieces: what is to be done, in this order.
+            work: how; it goes to other processes, and so do the pieces.
+            begun: told about each piece before it is done.
+            more: asked for pieces whenever none is waiting that could be begun, so that what depends on earlier ones
+                need not wait for all of them.
+
+        """
+        waiting = deque(pieces)
+        if self.jobs > 1:
+            yield from self._in_processes(waiting, work, begun, more)
+            return
+        while True:
+            if not waiting:
+                waiting.extend(more())
+            if not waiting:
+                return
+            piece = waiting.popleft()
+            begun(piece)
+            work(piece)
+            yield piece
+
+    def _in_processes(
+        self, waiting: deque[T], work: Callable[[T], None], begun: Callable[[T], None], more: Callable[[], Sequence[T]]
+    ) -> Iterator[T]:
+        running: dict[Future[None], T] = {}
+        failure: BaseException | None = None
+        while True:
+            while failure is None and len(running) < self.jobs:
+                if not waiting:
+                    waiting.extend(more())
+                if not waiting:
+                    break
+                piece = waiting.popleft()
+                begun(piece)
+                running[self._submit(work, piece)] = piece
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                piece, error = running.pop(future), future.exception()
+                if error is None:
+                    yield piece
+                failure = failure or error
+        if isinstance(failure, BrokenProcessPool):
+            raise UserError(
+                "a process ended abruptly, perhaps for lack of memory; run the same command again, with fewer --jobs"
+            )
+        if failure is not None:
+            raise failure
+
+    def _submit(self, work: Callable[[T], None], piece: T) -> "Future[None]":
+        if self._pool is None:
+            threads = max(1, cores() // self.jobs)
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (threads,))
+            resource_tracker.ensure_running()  # else it starts with the first process, and unblocks signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for the process that may start now, for good
+        try:
+            return self._pool.submit(work, piece)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _begin_worker(threads: int) -> None:
+    """Take this process's share of the cores, and end when the parent has ended; Ctrl-C is the parent's business."""
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for_any([sentinel])
+    os._exit(1)

@@ -1,0 +1,77 @@
+"""Which epoch was chosen, and what the curves of several seeds are."""
+
+import json
+import statistics
+
+import pytest
+
+from songrank.analysis.report.curves import chosen_epoch, make_panels, read_history
+from songrank.core.errors import DataError
+
+
+def history(*values, warm_up=0, name="validation ndcg@10"):
+    lines = []
+    for at, value in enumerate(values):
+        line = {"stage": "warm-up" if at < warm_up else "fine-tuning", "epoch": at + 1, "objective": at / 10}
+        lines.append(line if value is None else {**line, name: value})
+    return lines
+
+
+def test_the_chosen_epoch_is_the_one_whose_weights_training_kept(finished):
+    for run in finished.values():
+        lines = read_history(run.directory.path)
+        at = chosen_epoch(lines)
+        validation = [value for key, value in lines[at - 1].items() if key.startswith("validation ")]
+        assert lines[at - 1]["stage"] == "fine-tuning"
+        assert validation == [run.trainer.at.best]
+
+
+def test_a_better_warm_up_is_not_chosen_and_the_first_of_equals_is():
+    assert chosen_epoch(history(0.9, 0.8, None, 0.3, 0.5, 0.5, warm_up=2)) == 5
+    assert chosen_epoch(history(None, None, None)) == 3
+
+
+def test_curves_are_means_over_the_seeds_that_got_so_far():
+    config = {"loss": {"name": "song"}, "warm_up": {"loss": {"name": "listwise-ce"}}}
+    long, short = history(0.1, 0.2, 0.6, warm_up=1), history(0.3, 0.5, warm_up=1)
+    validation, warm_up, fine_tuning = make_panels([("song", [(config, long), (config, short)])])
+    (curve,) = validation.curves
+    assert [(point.epoch, point.stage, point.seeds) for point in curve.points] == [
+        (1, "warm-up", 2),
+        (2, "fine-tuning", 2),
+        (3, "fine-tuning", 1),
+    ]
+    assert [point.mean for point in curve.points] == pytest.approx([0.2, 0.35, 0.6])
+    assert curve.points[1].sd == pytest.approx(statistics.stdev([0.2, 0.5]))
+    assert (curve.chosen, validation.warm_up) == ((2, 3), 1)
+    assert warm_up.title == "Objective of listwise-ce in warm-up"
+    assert [point.epoch for point in fine_tuning.curves[0].points] == [2, 3]
+
+
+def test_objectives_of_different_losses_are_not_drawn_together():
+    runs = [
+        (loss, [({"loss": {"name": loss}, "warm_up": {"loss": {"name": "listwise-ce"}}}, history(0.1, 0.2, warm_up=1))])
+        for loss in ("song", "softmax")
+    ]
+    titles = {panel.title: len(panel.curves) for panel in make_panels(runs)}
+    assert titles == {
+        "Validation ndcg@10": 2,
+        "Objective of listwise-ce in warm-up": 2,
+        "Objective of song in fine-tuning": 1,
+        "Objective of softmax in fine-tuning": 1,
+    }
+
+
+def test_sampled_validation_says_so():
+    sampled = history(0.1, name="validation ndcg@5 among 50 sampled")
+    (panel, _) = make_panels([("song", [({"loss": {"name": "song"}}, sampled)])])
+    assert panel.title == "Validation ndcg@5 among 50 sampled"
+    assert "higher than among all items" in panel.about
+
+
+def test_a_line_that_was_not_finished_is_left_out_and_no_line_is_an_error(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(history(0.5)[0]) + '\n{"stage": "fine-tu')
+    assert read_history(tmp_path) == history(0.5)
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(DataError, match="holds no epoch"):
+        read_history(tmp_path)

@@ -1,0 +1,48 @@
+"""The best and worst queries: their values follow from the ranks that are shown for them."""
+
+import math
+
+import pytest
+import torch
+
+from songrank.analysis.report.contents import gather
+from songrank.analysis.report.queries import best_and_worst
+
+
+def test_order_ties_and_queries_that_do_not_count():
+    values = torch.tensor([0.5, math.nan, 1.0, 0.0, 0.0, 1.0, 0.2])
+    relevant = torch.tensor([1, 1, 1, 0, 1, 2, 1])  # the fourth is empty: its 0 is a policy's
+    assert best_and_worst(values, relevant, 2) == ([2, 5], [4, 6])
+    assert best_and_worst(values, relevant, 9) == ([2, 5, 0], [4, 6])
+    assert best_and_worst(values[:0], relevant[:0]) == ([], [])
+
+
+@pytest.mark.parametrize("task", ["recommendation", "search", "labelling"])
+def test_a_query_s_metric_is_that_of_the_ranks_shown(finished, task):
+    """NDCG@5 by hand from ranks and labels: every relevant item is shown, as each list has few."""
+    run = finished[task]
+    extremes = gather([run.directory.path]).groups[0].extremes
+    assert extremes.metric == "ndcg@5"
+    assert [len(extremes.best), len(extremes.worst)] == [5, 5]
+    for query in (*extremes.best, *extremes.worst):
+        assert len(query.relevant) == query.num_relevant
+        found = sum((2**item.label - 1) / math.log2(1 + item.rank) for item in query.relevant if item.rank <= 5)
+        best = sorted((2**item.label - 1 for item in query.relevant), reverse=True)[:5]
+        ideal = sum(gain / math.log2(2 + at) for at, gain in enumerate(best))
+        assert query.value == pytest.approx(found / ideal)
+        assert [item.rank for item in query.top] == list(range(1, len(query.top) + 1))
+        shown = {item.item: item for item in query.relevant}
+        assert all((item.label > 0) == (item.item in shown) for item in query.top)
+
+
+def test_ids_are_the_original_ones_and_what_was_seen_is_not_ranked(finished):
+    run = finished["recommendation"]
+    dataset = run.dataset
+    extremes = gather([run.directory.path]).groups[0].extremes
+    for query in (*extremes.best, *extremes.worst):
+        number = list(dataset.query_ids).index(int(query.query))
+        train = dataset["train"]
+        seen = train.item[int(train.offsets[number]) : int(train.offsets[number + 1])]
+        assert not {str(dataset.item_ids[int(item)]) for item in seen} & {item.item for item in query.top}
+        held = dataset["test"].item[int(dataset["test"].offsets[number])]
+        assert query.relevant[0].item == str(dataset.item_ids[int(held)])

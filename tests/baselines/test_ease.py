@@ -1,0 +1,89 @@
+"""EASE against its definition: a ridge regression of each item on all others, in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from songrank.baselines import Ease, ease, histories
+from songrank.baselines.ease import ease_weights, gram
+from songrank.core.errors import UserError
+from songrank.core.relevance import Relevance
+from songrank.data import CatalogueSplit
+
+
+def random_rows(queries=50, items=20, share=0.2):
+    return (np.random.default_rng(4).random((queries, items)) < share).astype(float)
+
+
+def relevance(rows):
+    query, item = rows.nonzero()
+    return Relevance.from_pairs(query, item, num_queries=rows.shape[0], num_items=rows.shape[1])
+
+
+def split(rows):
+    offsets = torch.tensor(np.concatenate([[0], rows.sum(1).cumsum()]), dtype=torch.int64)
+    item = torch.tensor(rows.nonzero()[1])
+    return CatalogueSplit("train", rows.shape[1], offsets, item, torch.ones(item.shape[0]))
+
+
+def regressions(rows, regularisation):
+    items = rows.shape[1]
+    weights = np.zeros((items, items))
+    for item in range(items):
+        others = [other for other in range(items) if other != item]
+        inputs = rows[:, others]
+        normal = inputs.T @ inputs + regularisation * np.eye(items - 1)
+        weights[others, item] = np.linalg.solve(normal, inputs.T @ rows[:, item])
+    return weights
+
+
+@pytest.mark.parametrize("regularisation", [0.5, 20.0, 3000.0])
+def test_each_column_is_the_ridge_regression_of_an_item_on_all_others(regularisation):
+    rows = random_rows()
+    found = ease_weights(gram(relevance(rows)), regularisation).numpy()
+    np.testing.assert_allclose(found, regressions(rows, regularisation), atol=1e-6)
+
+
+def test_the_diagonal_is_zero():
+    assert bool((ease_weights(gram(relevance(random_rows())), 1.0).diagonal() == 0).all())
+
+
+@pytest.mark.parametrize("items", [1, 255, 256, 600])
+def test_counts_are_exact_however_many_blocks_of_columns_there_are(items):
+    rows = random_rows(30, items, 0.1)
+    assert gram(relevance(rows)).tolist() == (rows.T @ rows).tolist()
+
+
+def test_scores_are_those_of_the_formula_for_other_histories_than_training_too():
+    rows = random_rows()
+    later = np.maximum(rows, random_rows()[::-1])
+    later[7] = 0
+    inverse = np.linalg.inv(rows.T @ rows + 5.0 * np.eye(20))
+    expected = later @ (np.eye(20) - inverse / np.diag(inverse))
+    query = torch.tensor([7, 3, 49, 3])
+    found = Ease(split(rows)).fit(regularisation=5.0)(histories(split(later)), query)
+    np.testing.assert_allclose(found.numpy(), expected[query], atol=1e-5)
+
+
+def test_items_that_are_nearly_the_same_keep_their_digits():
+    rows = np.repeat(random_rows(40, 8, 0.5), 500, axis=0)
+    twins = rows.copy()
+    for item in range(8):  # five of 20,000 queries tell an item from its twin
+        twins[40 * item :: 4000 + item, item] = 1 - twins[40 * item :: 4000 + item, item]
+    rows = np.concatenate([rows, twins], axis=1)
+    found = ease_weights(gram(relevance(rows)), 0.01).numpy()
+    np.testing.assert_allclose(found, regressions(rows, 0.01), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("free", "items", "message"),
+    [
+        (2**30, 20_000, "EASE on 20,000 items takes 9 GB of memory, and 1 GB are free; leave it out"),
+        (None, 25_001, "EASE on 25,001 items takes 14 GB of memory; leave it out"),
+    ],
+)
+def test_more_items_than_memory_holds_are_refused_in_one_line(monkeypatch, free, items, message):
+    monkeypatch.setattr(ease, "_free_memory", lambda: free)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    with pytest.raises(UserError, match=message):
+        Ease(CatalogueSplit("train", items, torch.zeros(2, dtype=torch.int64), nothing, nothing.float()))

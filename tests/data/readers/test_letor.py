@@ -1,0 +1,396 @@
+"""LETOR text in all its layouts gives the rows that are in it."""
+
+import gzip
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+from sklearn.preprocessing import StandardScaler
+
+from songrank.data import DataError
+from tests.data.folders import write_zip
+from tests.data.preparation.prepared import lists_of, prepare_in, written
+
+
+def rows(*queries, feature=1):
+    """Two documents of each query; the feature is the query's number, so that files can be told apart."""
+    return "".join(f"1 qid:{query} {feature}:{query}\n0 qid:{query} {feature}:0.5\n" for query in queries)
+
+
+def write(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def queries_of(dataset):
+    return {name: list(dataset.split_query_ids(name)) for name in dataset}
+
+
+def prepared(folder, files, **options):
+    """Of files in a folder of their own."""
+    source = folder / "source"
+    source.mkdir()
+    return prepare_in(folder, "letor", write(source, files), **options)
+
+
+# layouts
+
+GIVEN = {"train": [1, 2], "validation": [3], "test": [4]}
+FOLDS = {
+    f"{folder}/{name}.txt": rows(*(query + 10 * fold for query in queries))
+    for fold, folder in ((1, "Fold1"), (2, "Fold2"))
+    for name, queries in (("train", (1, 2)), ("vali", (3,)), ("test", (4,)))
+}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.txt": rows(1, 2), "vali.txt": rows(3), "test.txt": rows(4)},
+        {"deep/er/train.txt": rows(1, 2), "deep/er/valid.txt": rows(3), "deep/er/test.txt": rows(4)},
+        {"set1.train.txt": rows(1, 2), "set1.valid.txt": rows(3), "set1.test.txt": rows(4)},
+        {"TRAIN.TXT": rows(1, 2), "Dev.txt": rows(3), "Test.TXT": rows(4)},
+        {"x-train.svm": rows(1, 2), "x-validation.svm": rows(3), "x-test.svm": rows(4), "README.txt": "hello"},
+        {"web.train": rows(1, 2), "web.vali": rows(3), "web.test": rows(4)},
+        {"trainingset.txt": rows(1, 2), "validationset.txt": rows(3), "testset.txt": rows(4)},
+        {"train_1.txt": rows(1), "train_2.txt": rows(2), "dev.txt": rows(3), "test.txt": rows(4)},
+        {"a.train1": rows(1), "a.train2": rows(2), "a.valid": rows(3), "a.test": rows(4)},
+        {"train/part-0.txt": rows(1), "train/part-1.txt": rows(2), "val/part-0.txt": rows(3), "tst/0.txt": rows(4)},
+        {"train.txt": rows(1, 2), "vali.txt": rows(3), "test.txt": rows(4), "README.txt": "hello"},
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_named_after_splits(tmp_path, files, packed):
+    source = write_zip(tmp_path / "all.zip", files) if packed else write(tmp_path / "all", files)
+    dataset = prepare_in(tmp_path, "letor", source)
+    assert queries_of(dataset) == GIVEN
+    assert lists_of(dataset, "train") == {1: ([1, 0], [[1], [0.5]]), 2: ([1, 0], [[2], [0.5]])}
+
+
+def test_training_and_test_do(tmp_path):
+    assert queries_of(prepared(tmp_path, {"train.txt": rows(1, 2), "test.txt": rows(3)})) == {
+        "train": [1, 2],
+        "test": [3],
+    }
+
+
+@pytest.mark.parametrize(("fold", "first"), [(None, 10), (1, 10), (2, 20)])
+def test_folds(tmp_path, fold, first):
+    files = {f"MSLR-WEB10K/{name}": text for name, text in FOLDS.items()}
+    dataset = prepare_in(tmp_path, "letor", write_zip(tmp_path / "MSLR-WEB10K.zip", files), fold=fold)
+    assert queries_of(dataset) == {name: [first + query for query in queries] for name, queries in GIVEN.items()}
+
+
+@pytest.mark.parametrize("fold", [None, 2])
+def test_a_fold_itself(tmp_path, fold):
+    write(tmp_path, FOLDS)
+    dataset = prepare_in(tmp_path, "letor", tmp_path / "Fold2", fold=fold)
+    assert queries_of(dataset)["train"] == [21, 22]
+    assert dataset.info["source"] == {"fold": 2}
+
+
+def test_the_lowest_fold_that_is_there_is_taken_and_written_down(tmp_path):
+    files = {name.replace("Fold1", "Fold3"): text for name, text in FOLDS.items()}
+    dataset = prepared(tmp_path, files)
+    assert queries_of(dataset)["train"] == [21, 22]
+    assert dataset.info["source"] == {"fold": 2}
+
+
+@pytest.mark.parametrize(("number", "first"), [(None, 10), (1, 10), (2, 20)])
+def test_sets(tmp_path, number, first):
+    files = {
+        f"set{which}.{name}.txt": rows(*(query + 10 * which for query in queries))
+        for which in (1, 2)
+        for name, queries in (("train", (1, 2)), ("valid", (3,)), ("test", (4,)))
+    }
+    dataset = prepared(tmp_path, files, set=number)
+    assert dataset.info["source"] == {"set": number or 1}
+    assert queries_of(dataset) == {name: [first + query for query in queries] for name, queries in GIVEN.items()}
+
+
+@pytest.mark.parametrize("letter", ["S", "A", "s"])
+@pytest.mark.parametrize(
+    ("fold", "train", "validation", "test"), [(None, [1, 2, 3], 4, 5), (2, [2, 3, 4], 5, 1), (4, [1, 4, 5], 2, 3)]
+)
+def test_partitions(tmp_path, letter, fold, train, validation, test):
+    files = {f"MQ/{letter}{part}.txt": rows(part) for part in range(1, 6)} | {"MQ/README.txt": "hello"}
+    dataset = prepared(tmp_path, files, fold=fold)
+    assert queries_of(dataset) == {"train": train, "validation": [validation], "test": [test]}
+    assert dataset.info["source"] == {"fold": fold or 1}
+
+
+def test_a_fold_goes_before_a_partition(tmp_path):
+    files = FOLDS | {f"S{part}.txt": rows(part) for part in range(1, 6)}
+    assert queries_of(prepared(tmp_path, files, fold=2))["train"] == [21, 22]
+
+
+@pytest.mark.parametrize("name", ["data.txt", "train.txt", "test.txt", "data", "S1.txt"])
+def test_a_single_file_is_split_at_random(tmp_path, name):
+    (tmp_path / name).write_text(rows(*range(20)))
+    dataset = prepare_in(tmp_path, "letor", tmp_path / name)
+    assert {name: len(queries) for name, queries in queries_of(dataset).items()} == {
+        "train": 16,
+        "validation": 2,
+        "test": 2,
+    }
+
+
+def test_parts_are_read_in_the_order_of_their_numbers(tmp_path):
+    parts = {f"train_{part}.txt": f"1 qid:1 1:{part}\n" for part in (1, 2, 10)}
+    dataset = prepared(tmp_path, parts | {"test.txt": rows(3)})
+    assert dataset["train"].features.flatten().tolist() == [1, 2, 10]
+
+
+def test_compressed_files(tmp_path):
+    for name, queries in (("train", (1, 2)), ("vali", (3,)), ("test", (4,))):
+        (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress(rows(*queries).encode()))
+    assert queries_of(prepare_in(tmp_path, "letor", tmp_path)) == GIVEN
+
+
+# group sizes
+
+GROUPED = {
+    "rank.train": "2 1:1\n0 2:2\n1 1:3\n0 1:4 2:5\n",
+    "rank.train.query": "3\n1\n",
+    "rank.test": "1 1:6\n0 1:7\n",
+    "rank.test.query": "2\n",
+}
+GROUPED_LISTS = {0: ([2, 0, 1], [[1, 0], [0, 2], [3, 0]]), 1: ([0], [[4, 5]])}
+
+
+@pytest.mark.parametrize("ending", ["query", "group"])
+@pytest.mark.parametrize("block_bytes", [5, 1 << 20])
+def test_group_sizes(tmp_path, ending, block_bytes):
+    files = {name.replace("query", ending): text for name, text in GROUPED.items()}
+    dataset = prepared(tmp_path, files, block_bytes=block_bytes)
+    assert lists_of(dataset, "train") == GROUPED_LISTS
+    assert lists_of(dataset, "test") == {2: ([1, 0], [[6, 0], [7, 0]])}
+    assert dataset.info["features"] == {"count": 2, "dtype": "float32", "first_index": 1}
+
+
+def test_features_that_count_from_0_beside_group_sizes(tmp_path):
+    dataset = prepared(tmp_path, GROUPED | {"rank.test": "1 0:6\n0 1:7\n"})
+    assert dataset.info["features"] == {"count": 3, "dtype": "float32", "first_index": 0}
+    assert lists_of(dataset, "train")[1] == ([0], [[0, 4, 5]])
+    assert lists_of(dataset, "test") == {2: ([1, 0], [[6, 0, 0], [0, 7, 0]])}
+
+
+def test_features_that_are_said_to_count_from_0(tmp_path):
+    dataset = prepared(tmp_path, {"train.txt": "1 qid:1 0:1 1:2\n", "test.txt": "1 qid:2 1:3\n"}, first_index="0")
+    assert lists_of(dataset, "test") == {2: ([1], [[0, 3]])}
+
+
+def test_groups_of_a_single_file(tmp_path):
+    write(tmp_path, GROUPED)
+    alone = prepare_in(tmp_path, "letor", tmp_path / "rank.train", validation=0, test=0)
+    assert lists_of(alone, "train") == GROUPED_LISTS
+    write_zip(tmp_path / "rank.zip", GROUPED)
+    packed = prepare_in(tmp_path, "letor", tmp_path / "rank.zip" / "rank.train", validation=0, test=0)
+    assert written(packed) == written(alone)
+
+
+def test_groups_without_rows_are_left_out(tmp_path):
+    dataset = prepared(tmp_path, GROUPED | {"rank.train.query": "3\n0\n\n1\n0\n"})
+    assert queries_of(dataset) == {"train": [0, 2], "test": [4]}
+    assert dataset.info["made"]["left_out"] == {"groups without rows": 2}
+
+
+def test_training_groups_do_not_depend_on_test_groups(tmp_path):
+    dataset = prepared(tmp_path, GROUPED | {"rank.test.query": "1\n1\n"})
+    assert queries_of(dataset) == {"train": [0, 1], "test": [2, 3]}
+
+
+# mistakes
+
+LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({}, {}, "holds no LETOR files, e.g. train.txt and test.txt, or S1.txt to S5.txt; it is empty"),
+        ({"data.csv": "1"}, {}, "holds no LETOR files.*; found data.csv"),
+        (FOLDS, {"fold": 3}, "holds no fold 3; choose one that is there: 1, 2"),
+        (LINES, {"fold": 2}, "fold is 2, and there is only one here; leave the option out"),
+        (LINES, {"set": 2}, "set is 2, and there is only one here; leave the option out"),
+        (
+            {"set1.train.txt": rows(1), "set1.test.txt": rows(2)},
+            {"set": 2},
+            "holds no set 2; choose one that is there: 1",
+        ),
+        ({f"S{n}.txt": rows(n) for n in (1, 2, 4)}, {}, "lacks S3.txt, S5.txt; a partition has five parts"),
+        ({f"S{n}.txt": rows(n) for n in range(1, 6)}, {"fold": 6}, "fold is 6; expected 1 to 5"),
+        ({f"{a}/S{n}.txt": rows(n) for n in range(1, 6) for a in "ab"}, {}, "it is not clear which file is for what"),
+        ({"a.txt": rows(1), "b.txt": rows(2)}, {}, "it is not clear which file is for what: a.txt, b.txt; name one"),
+        (
+            LINES | {"old/train.txt": rows(9)},
+            {},
+            "holds two files for train: old/train.txt and train.txt; name a folder",
+        ),
+        (LINES | {"train_2.txt": rows(9)}, {}, "holds two files for train: train.txt and train_2.txt"),
+        (
+            {"train_fold1.txt": rows(1), "train_fold2.txt": rows(2), "test.txt": rows(3)},
+            {},
+            "holds two files for train: train_fold1.txt and train_fold2.txt",
+        ),
+        (
+            LINES | {"more.txt": rows(9)},
+            {},
+            "test.txt names a split, and more.txt beside it does not, .* ignored; call it after .* name one file, e.g.",
+        ),
+        ({"test.txt": rows(1, 2, 3)}, {}, "rows for test and none for training; add them, or choose split random"),
+        ({"vali.txt": rows(1, 2, 3)}, {}, "rows for validation and none for training"),
+        (LINES, {"max_index": 3_000_000_000}, "option max_index is 3000000000; expected less than or equal to 21474"),
+        ({"train.txt": rows(1, 2), "vali.txt": rows(3)}, {}, "rows for train and validation and none for test"),
+        ({"vali.txt": rows(1, 2), "test.txt": rows(3)}, {}, "rows for validation and test and none for training"),
+        (LINES | {"test.txt": rows(7, 2)}, {}, "query 2 has rows in train and in test; a query belongs to one split"),
+        (LINES | {"test.txt": ""}, {}, r"test.txt: is empty"),
+        (LINES | {"test.txt": "# nothing\n\n"}, {}, "test.txt: has no rows; expected at least one document"),
+        (LINES | {"test.txt": "1 qid:3 1:x\n"}, {}, r"test.txt, line 1: feature 1 is 'x'"),
+        (LINES | {"test.txt": "1 1:2\n"}, {}, "lines have no qid:, and there is no test.txt.query beside it; write"),
+        (LINES | {"test.txt": rows(3) + "1 1:2\n"}, {}, "test.txt, line 3: has no qid:, unlike the lines before it"),
+        (LINES | {"test.txt": "1 qid:3 0:1\n"}, {}, "feature index is '0' in '0:1'.*set first_index=0"),
+        (LINES | {"test.txt": "1 qid:3 10001:1\n"}, {}, "expected at most 10,000.*raise max_index"),
+        (
+            LINES | {"test.txt.query": "2\n"},
+            {},
+            "its lines have qid:, and test.txt.query gives group sizes too; remove",
+        ),
+        (GROUPED | {"rank.train.query": "3\n2\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 5"),
+        (GROUPED | {"rank.train.query": "3\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 3"),
+        (
+            GROUPED | {"rank.train.query": "999999999999\n"},
+            {},
+            "has 4 rows, and the groups in .* sum to 999,999,999,999",
+        ),
+        (GROUPED | {"rank.train.query": "\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 0"),
+        (GROUPED | {"rank.train.query": ""}, {}, "rank.train.query: is empty"),
+        (
+            GROUPED | {"rank.train.query": "3\n\n-1\n"},
+            {},
+            "rank.train.query, line 3: group size is '-1'; expected a whole",
+        ),
+        (GROUPED | {"rank.train.query": "3\none\n"}, {}, "rank.train.query, line 2: group size is 'one'"),
+        (GROUPED | {"rank.train.query": "3.0\n1\n"}, {}, "rank.train.query, line 1: group size is '3.0'"),
+        (GROUPED | {"rank.test.query": "1\n1\n", "rank.train": "0 1:1\n" * 4}, {}, "no label for training is above 0"),
+        (GROUPED | {"rank.train": "1\n" * 4, "rank.test": "1\n" * 2}, {}, "no row has a feature"),
+    ],
+)
+def test_mistakes(tmp_path, files, options, message):
+    with pytest.raises(DataError, match=message):
+        prepared(tmp_path, files, **options)
+
+
+def test_one_feature_with_a_number_that_is_far_too_high(tmp_path, monkeypatch):
+    files = {"train.txt": rows(*range(50)), "test.txt": "1 qid:99 9999:1\n"}
+    assert prepared(tmp_path, files).info["features"]["count"] == 9_999
+    monkeypatch.setattr("songrank.data.preparation.feature_store.MAX_BYTES_IF_EMPTY", 10**6)
+    with pytest.raises(DataError, match=r"feature 9,999 would make a table of 0.0 GB for 101 values; number .* from 1"):
+        prepare_in(tmp_path, "letor", tmp_path / "source")
+
+
+def test_qid_that_ends_between_blocks(tmp_path):
+    text = rows(1, 2) + "1 1:2\n"
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(DataError, match=r"a.txt, line 5: .*qid: and some from here on do not"):
+        prepare_in(tmp_path, "letor", tmp_path / "a.txt", block_bytes=1)
+
+
+WORDS = "0 1 -1 2.5 1e3 1e99 nan NULL qid: qid:1 qid:x qid:99999999999999999999 :: : 1: 1:1 2:NULL 1:2:3 3:-4 0:1 ä #"
+PIECES = st.sampled_from([*WORDS.split(" "), "100000:1", "999999999999:1", " ", "\t", "\n", "\n", "\r\n", "\x00"])
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    parts=st.lists(PIECES, max_size=30),
+    space=st.sampled_from([" ", ""]),
+    name=st.sampled_from(["test.txt", "test.txt.query"]),
+    block_bytes=st.sampled_from([3, 50, 1 << 20]),
+)
+def test_whatever_is_in_a_file_is_read_or_refused(parts, space, name, block_bytes, tmp_path_factory):
+    folder = write(tmp_path_factory.mktemp("odd"), LINES)
+    (folder / name).write_bytes(space.join(parts).encode("utf-8"))
+    try:
+        dataset = prepare_in(folder, "letor", folder, block_bytes=block_bytes, standardise=True, missing="mean")
+    except DataError as error:
+        assert "\n" not in str(error)  # most are refused, and each way of it is fine
+    else:
+        assert dataset["test"].features.isfinite().all()
+
+
+def test_an_archive_that_is_cut_off(tmp_path):
+    path = write_zip(tmp_path / "a.zip", LINES)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"a.zip: is truncated or damaged"):
+        prepare_in(tmp_path, "letor", path)
+
+
+# real data
+
+
+def counts(dataset):
+    return {name: (dataset[name].num_queries, dataset[name].label.shape[0]) for name in dataset}
+
+
+@pytest.mark.parametrize("fold", range(1, 6))
+def test_mq2008(real_data, tmp_path, fold):
+    dataset = prepare_in(tmp_path, "letor", real_data / "mq2008.zip", fold=fold)
+    assert (dataset.num_queries, dataset.num_items, dataset.info["features"]["count"]) == (784, 15_211, 46)
+    if fold == 1:  # as published
+        assert counts(dataset) == {"train": (471, 9_630), "validation": (157, 2_707), "test": (156, 2_874)}
+
+
+def test_mq2007_agg(real_data, tmp_path):
+    dataset = prepare_in(tmp_path, "letor", real_data / "mq2007-agg.zip", missing="min")
+    assert (dataset.num_queries, dataset.num_items, dataset.info["features"]["count"]) == (1_692, 69_623, 21)
+    with zipfile.ZipFile(real_data / "mq2007-agg.zip") as archive:
+        nulls = sum(archive.read(name).count(b":NULL") for name in archive.namelist())
+    assert dataset.info["made"]["left_out"] == {"missing values replaced": nulls}
+    train = dataset["train"].features
+    assert train.isfinite().all()
+    assert dataset.info["transform"]["missing"] == train.min(0).values.tolist()
+
+
+def test_mslr_sample(real_data, tmp_path):
+    dataset = prepare_in(tmp_path, "mslr-web10k", real_data / "mslr-web10k-sample.zip")
+    assert counts(dataset) == {"train": (43, 5_000), "test": (43, 5_000)}
+    assert dataset.info["features"]["count"] == 136
+    assert dataset.info["training"] == {"list_size": 100}
+
+
+def test_lightgbm_example(real_data, tmp_path):
+    dataset = prepare_in(tmp_path, "letor", real_data / "lightgbm-rank.zip")
+    assert counts(dataset) == {"train": (201, 3_005), "test": (50, 768)}
+    assert dataset.info["features"]["count"] == 300
+    with zipfile.ZipFile(real_data / "lightgbm-rank.zip") as archive:
+        for split in dataset:
+            sizes = [int(size) for size in archive.read(f"rank.{split}.query").split()]
+            matrix, label = load_svmlight_file(io.BytesIO(archive.read(f"rank.{split}")), n_features=300)
+            assert dataset[split].lengths.tolist() == sizes
+            assert dataset[split].label.tolist() == label.tolist()
+            assert np.array_equal(dataset[split].features.numpy(), matrix.toarray().astype(np.float32))
+
+
+def test_scikit_learn_agrees_on_real_rows(real_data, tmp_path):
+    dataset = prepare_in(tmp_path, "letor", real_data / "mslr-web10k-sample.zip", standardise=True)
+    read = {}
+    with zipfile.ZipFile(real_data / "mslr-web10k-sample.zip") as archive:
+        for split in ("train", "test"):
+            data = io.BytesIO(archive.read(f"MSLR-WEB10K-sample/{split}.txt"))
+            matrix, label, query = load_svmlight_file(data, n_features=136, query_id=True)
+            order = np.argsort(query, kind="stable")
+            read[split] = matrix.toarray()[order].astype(np.float32), label[order], query[order]
+    scaler = StandardScaler().fit(read["train"][0].astype(np.float64))
+    for split, (matrix, label, query) in read.items():
+        found = dataset[split]
+        assert list(dataset.split_query_ids(split)) == np.unique(query).tolist()
+        assert found.label.tolist() == label.tolist()
+        assert found.lengths.tolist() == np.unique(query, return_counts=True)[1].tolist()
+        expected = scaler.transform(matrix.astype(np.float64))
+        np.testing.assert_allclose(found.features.numpy(), expected, rtol=1e-6, atol=1e-7)

@@ -1,0 +1,323 @@
+"""A model in a file answers as the model does, for any sizes; and a file that would not is never there."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import songrank
+from songrank import models
+from songrank.core.errors import UserError
+from songrank.models.registry import INPUTS, MODELS
+from songrank.serving import export
+from songrank.serving.export import ExportError, export_model
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+QUERIES, ITEMS, FEATURES, WORDS = 7, 23, 6, 30
+SIZES = {"num_queries": QUERIES, "num_items": ITEMS, "num_labels": ITEMS, "num_features": FEATURES, "vocabulary": WORDS}
+NEEDED = {
+    "ids": "num_queries",
+    "histories": "num_items",
+    "documents": "num_features",
+    "features": "num_features",
+    "words": "vocabulary",
+}
+TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
+TASKS |= {"features": "labelling", "words": "labelling"}
+READS = {name: inputs for inputs, names in INPUTS.items() for name in names}
+OPTIONS = {
+    "neumf": {"dim": 5, "hidden": (4, 3)},
+    "matrix-factorisation": {"dim": 5},
+    "two-tower": {"dim": 5, "similarity": "cosine", "temperature": 0.2},
+    "sequence": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
+    "history": {"dim": 8, "length": 5},
+    "context-aware": {"dim": 8, "blocks": 1, "heads": 2, "feed_forward": 12},
+    "mlp": {"hidden": (8, 5), "dropout": 0.3},
+    "label-mlp": {"hidden": (8,), "dropout": 0.3},
+    "xml-cnn": {"dim": 6, "filters": 4, "windows": (1, 4), "pools": 3, "bottleneck": 9},
+    "text-transformer": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
+}
+
+
+def make(name):
+    """A model whose scores are far apart, as after training, so that a wrong one is seen."""
+    torch.manual_seed(3)
+    fitting = {key: size for key, size in SIZES.items() if key in MODELS[name].__init__.__annotations__}
+    model = models.create(name, **fitting, **OPTIONS[name])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.5)
+    return model
+
+
+def batch(inputs, rows, columns):
+    """Inputs by name, not those that the export itself draws."""
+    random = np.random.default_rng(rows * 100 + columns)
+    if inputs == "ids":
+        return {"query": random.integers(0, QUERIES, rows)}
+    if inputs == "features":
+        return {"features": random.normal(size=(rows, FEATURES)).astype(np.float32)}
+    inside = np.arange(columns) < random.integers(0, columns + 1, (rows, 1))
+    if inputs == "histories":
+        return {"history": np.where(inside, random.integers(0, ITEMS, (rows, columns)), -1)}
+    if inputs == "words":
+        return {"tokens": random.integers(1, WORDS, (rows, columns)) * inside}
+    return {"features": random.normal(size=(rows, columns, FEATURES)).astype(np.float32), "mask": inside}
+
+
+def scored(model, given):
+    """Scores one query at a time, by the call and not by ``score_all``."""
+    model = copy.deepcopy(model).eval()
+    parts = [torch.from_numpy(part) for part in given.values()]
+    with torch.no_grad():
+        if "mask" in given:
+            rows = [model(*(part[row : row + 1] for part in parts)) for row in range(len(parts[0]))]
+        else:
+            every = torch.arange(ITEMS).unsqueeze(0)
+            rows = [model(parts[0][row : row + 1], every) for row in range(len(parts[0]))]
+    return torch.cat(rows).numpy()
+
+
+def assert_close(scores, expected):
+    if expected.size > 20:
+        assert expected.std() > 0.1  # else anything would be close
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The file of a model, written once."""
+    written = {}
+
+    def write(name):
+        if name not in written:
+            folder, needed = tmp_path_factory.mktemp(name) / "new", NEEDED[READS[name]]
+            written[name] = export_model(make(name), READS[name], {needed: SIZES[needed]}, folder / "model.onnx")
+        return written[name]
+
+    return write
+
+
+def session(path):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+BATCHES = [(1, 1), (1, 12), (2, 1), (6, 3), (9, 31)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_onnx_file_gives_the_scores_of_its_model_for_any_sizes(name, exported):
+    model, inputs, path = make(name), READS[name], exported(name)
+    assert os.listdir(path.parent) == ["model.onnx"]  # weights inside, nothing beside it
+    loaded = session(path)
+    for rows, columns in BATCHES:
+        given = batch(inputs, rows, columns)
+        assert [each.name for each in loaded.get_inputs()] == list(given)
+        (scores,) = loaded.run(["scores"], given)
+        assert scores.dtype == np.float32
+        assert_close(scores, scored(model, given))
+    about = loaded.get_modelmeta().custom_metadata_map
+    assert about == {"songrank": songrank.__version__, "task": TASKS[inputs], "model": name}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_torch_file_gives_the_scores_of_its_model_for_any_sizes(name, tmp_path, capfd):
+    model, inputs = make(name), READS[name]
+    path = export_model(model, inputs, SIZES, tmp_path / "model.pt2", format="torch")
+    assert os.listdir(tmp_path) == ["model.pt2"]
+    assert capfd.readouterr() == ("", "")
+    about = {"songrank.json": ""}
+    loaded = torch.export.load(path, extra_files=about).module()
+    for rows, columns in BATCHES:
+        given = batch(inputs, rows, columns)
+        scores = loaded(*map(torch.from_numpy, given.values()))
+        assert_close(scores.numpy(), scored(model, given))
+    assert json.loads(about["songrank.json"])["model"] == name
+
+
+def test_padding_may_hold_anything(exported):
+    loaded = session(exported("context-aware"))
+    given = batch("documents", 6, 9)
+    clean = loaded.run(["scores"], given)[0]
+    given["features"][~given["mask"]] = np.nan
+    np.testing.assert_array_equal(loaded.run(["scores"], given)[0], clean)
+    assert (clean[~given["mask"]] == 0).all()
+
+
+def test_lists_without_padding_need_no_mask(tmp_path):
+    model = make("context-aware")
+    loaded = session(export_model(model, "documents", SIZES, tmp_path / "model.onnx", mask=False))
+    for rows, columns in BATCHES:
+        features = batch("documents", rows, columns)["features"]
+        expected = scored(model, {"features": features, "mask": np.ones((rows, columns), dtype=bool)})
+        assert_close(loaded.run(["scores"], {"features": features})[0], expected)
+
+
+def test_dense_features_in_the_file_are_what_sparse_ones_are_in_training(exported):
+    model, loaded = make("label-mlp"), session(exported("label-mlp"))
+    features = batch("features", 4, 1)["features"]
+    features[features < 0.3] = 0.0
+    with torch.no_grad():
+        expected = model.eval().score_all(torch.from_numpy(features).to_sparse_csr())
+    assert_close(loaded.run(["scores"], {"features": features})[0], expected.numpy())
+
+
+class OwnModel(nn.Module):
+    """A user's own, with the calls of a catalogue model."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(QUERIES, ITEMS)
+        self.odd = nn.Dropout(0.5)
+
+    def score_all(self, query):
+        return self.odd(self.table(query))
+
+
+def test_a_model_of_ones_own_keeps_its_mode_type_and_gradients(tmp_path, capfd):
+    model = OwnModel().to(torch.float64).train()
+    model.odd.eval()  # half of it in each mode
+    path = export_model(model, "ids", SIZES, tmp_path / "model.onnx")
+    assert capfd.readouterr() == ("", "")
+    assert model.training
+    assert not model.odd.training
+    assert model.table.weight.dtype == torch.float64
+    assert model.table.weight.requires_grad
+    assert session(path).get_modelmeta().custom_metadata_map["model"] == "OwnModel"
+
+
+class CountsRows(OwnModel):
+    def score_all(self, query):
+        return torch.cat([self.table(row) for row in query.split(1)])  # as many steps as there are rows
+
+
+class SaysOtherwise(OwnModel):
+    def score_all(self, query):
+        return super().score_all(query) if torch.compiler.is_compiling() else 1.001 * super().score_all(query)
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(CountsRows, "CountsRows cannot be exported as {}"), (SaysOtherwise, "SaysOtherwise as {} is off by 0.00")],
+)
+def test_a_model_that_cannot_be_recorded_leaves_what_was_there(kind, message, format, tmp_path):
+    path = tmp_path / f"model{export.SUFFIXES[format]}"
+    path.write_text("what was there")
+    with pytest.raises(ExportError, match=message.format(format)) as caught:
+        export_model(kind(), "ids", SIZES, path, format=format)
+    assert len(str(caught.value).splitlines()) == 1
+    assert caught.value.exit_code == 1
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_text() == "what was there"
+
+
+def test_a_file_that_is_written_wrongly_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "_write", lambda file, content: file.write_bytes(content[: len(content) // 2]))
+    with pytest.raises(ExportError, match="matrix-factorisation was exported as onnx and does not run"):
+        export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.onnx")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_is_full_is_one_line(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"model.pt2: cannot be written \(No space left on device\)"):
+        export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.pt2", format="torch")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_place_that_is_no_folder_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        export_model(make("mlp"), "documents", SIZES, tmp_path / "file" / "model.pt2", format="torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "sizes", "file", "options", "message"),
+    [
+        ("mlp", "lists", SIZES, "m.onnx", {}, "inputs is 'lists'; expected one of ids, histories, documents"),
+        ("mlp", "documents", SIZES, "m.onnx", {"format": "tflite"}, "format is 'tflite'; expected one of onnx, torch"),
+        ("mlp", "documents", SIZES, "m.onnx", {"format": "torch"}, "expected a name that ends in .pt2"),
+        ("neumf", "ids", {"num_items": 5}, "m.onnx", {}, "sizes has no num_queries"),
+        ("neumf", "ids", SIZES, "m.onnx", {"mask": False}, "mask is False, and ids have no mask"),
+        ("neumf", "ids", {"num_queries": 900}, "m.onnx", {}, "cannot be run with num_queries=900"),
+        ("neumf", "documents", SIZES, "m.onnx", {}, "neumf, read as a model of documents, cannot be run"),
+        ("xml-cnn", "ids", SIZES, "m.onnx", {}, "xml-cnn, read as a model of ids, cannot be run"),
+        ("mlp", "features", SIZES, "m.onnx", {}, "mlp, read as a model of features, cannot be run"),
+        (
+            "mlp",
+            "documents",
+            {"num_features": 9},
+            "m.onnx",
+            {},
+            "cannot be run with num_features=9 .features has shape",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(name, inputs, sizes, file, options, message, tmp_path):
+    with pytest.raises(UserError, match=message) as caught:
+        export_model(make(name), inputs, sizes, tmp_path / file, **options)
+    assert caught.value.exit_code == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    model = make("matrix-factorisation")
+    nn.init.constant_(model.bias, torch.nan)
+    with pytest.raises(UserError, match="scores of matrix-factorisation, read as a model of ids, are not finite"):
+        export_model(model, "ids", SIZES, tmp_path / "model.onnx")
+
+
+def test_weights_beyond_what_onnx_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "ONNX_BYTES", 4 * (QUERIES + ITEMS) * 5)  # both tables, and not the biases
+    with pytest.raises(UserError, match="weights of matrix-factorisation take .* GB.*; use format torch"):
+        export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.onnx")
+
+
+def test_missing_packages_are_named_with_the_extra_that_has_them(tmp_path, monkeypatch):
+    for package in ("onnx", "onnxscript"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=r"needs onnx, onnxscript; install with `pip install 'songrank\[export\]'`"):
+        export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.onnx")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_model_on_a_gpu_is_exported_from_there(tmp_path):
+    model = make("neumf").cuda()
+    path = export_model(model, "ids", SIZES, tmp_path / "model.pt2", format="torch")
+    assert model.head.weight.is_cuda
+    given = batch("ids", 5, 1)
+    scores = torch.export.load(path).module()(torch.from_numpy(given["query"]))
+    assert_close(scores.numpy(), scored(model.cpu(), given))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "start"),
+    [
+        ("neumf", {"query": np.array([4, 0])}, "user 4: item "),
+        ("sequence", {"history": np.array([[4, 0]])}, "after these: item "),
+    ],
+)
+def test_the_example_serves_the_best_items_without_torch_or_songrank(name, given, start, exported, tmp_path):
+    model, path = make(name), exported(name)
+    example = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code += "; assert not {'torch', 'songrank'} & set(sys.modules)"
+    command = [sys.executable, "-c", code, example, path, "4", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    best = scored(model, given).argsort(1)[:, ::-1][:, :5]
+    lines = [line.replace("(", "").split("item ")[1:] for line in done.stdout.splitlines()]
+    assert [[int(part.split()[0]) for part in line] for line in lines] == best.tolist()
+    assert done.stdout.startswith(start)

@@ -1,0 +1,182 @@
+"""A model of histories in use: what it reads of known users, and of anybody who brings a history."""
+
+import importlib
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from songrank.core.errors import DataError, UserError
+from songrank.core.ids import Ids
+from songrank.data import prepare
+from songrank.data.preparation.interaction_log import Interactions
+from songrank.models import NeuMF, SequenceModel
+from songrank.serving import open_model, recommend, recommend_after
+from songrank.serving.histories import ItemLists, table_histories
+from songrank.serving.items import score_users
+from songrank.serving.trained_on import write_model
+
+module = importlib.import_module("songrank.serving.items")
+LENGTH, FILMS = 4, 30
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Users 10, 13, …, their films in order; rows of all users are mixed, and each knows its time."""
+    rng = random.Random(3)
+    return {user: rng.sample(range(100, 100 + FILMS), rng.randint(1, 9)) for user in range(10, 70, 3)}
+
+
+def written(place, log, rows=None, **options):
+    if rows is None:
+        rows = [
+            {"time": time, "user": user, "item": film} for user, films in log.items() for time, film in enumerate(films)
+        ]
+        random.Random(4).shuffle(rows)
+    table = pl.DataFrame(rows)
+    dataset = prepare("interactions", table, place / "data", **options)
+    torch.manual_seed(2)
+    model = SequenceModel(dataset.num_items, dim=8, blocks=1, heads=2, length=LENGTH, dropout=0.2)
+    torch.nn.init.normal_(model.item.weight)
+    section = {"name": "sequence", "dim": 8, "blocks": 1, "heads": 2, "length": LENGTH, "dropout": 0.2}
+    write_model(place / "model", model, section, dataset)
+    return place / "model"
+
+
+@pytest.fixture(scope="module")
+def folder(log, tmp_path_factory):
+    return open_model(written(tmp_path_factory.mktemp("made"), log))
+
+
+def by_loops(folder, films, k, *, exclude=True):
+    """Ids of the best items after these films, one history at a time."""
+    known = [number for number in folder.item_ids.find(films).tolist() if number >= 0]
+    scores = folder.model.score_all(torch.tensor([known[-LENGTH:]], dtype=torch.int64).reshape(1, -1))[0]
+    order = [number for number in scores.argsort(descending=True).tolist() if not exclude or number not in known]
+    return folder.item_ids[order[:k]]
+
+
+def answers(folder, batches):
+    found = {}
+    for batch in batches:
+        for position, item in zip(batch.position.tolist(), batch.item.tolist(), strict=True):
+            found.setdefault(position, []).append(folder.item_ids[item])
+    return found
+
+
+@pytest.mark.parametrize("split", ["leave-last-out", "time", "random", "none"])
+def test_known_users_are_answered_by_all_they_turned_to_in_order(log, tmp_path, split):
+    folder = open_model(written(tmp_path, log, split=split))
+    users = [40, 13, 10, 40]
+    found = answers(folder, recommend(folder, users, 5))
+    assert [found[place] for place in range(4)] == [by_loops(folder, log[user], 5) for user in users]
+
+
+@pytest.mark.parametrize("split", ["leave-last-out", "random", "none"])
+@pytest.mark.parametrize("times", [{}, {"time": 5}])
+def test_rows_of_one_time_or_of_none_stay_in_the_order_of_the_file(log, tmp_path, split, times):
+    rows = [
+        {"user": user, "item": film, **times}
+        for place in range(9)
+        for user, films in log.items()
+        for film in films[place : place + 1]
+    ]
+    folder = open_model(written(tmp_path, log, rows=rows, split=split))
+    for user, number in zip(log, folder.query_ids.find(list(log)), strict=True):
+        read = [film for film in folder.queries(number[None])[0].tolist() if film >= 0]
+        assert folder.item_ids[read] == log[user][-LENGTH:]
+
+
+def test_users_who_were_never_seen_get_what_is_popular(folder):
+    (batch,) = recommend(folder, [40, 999], 3)
+    assert batch.known.tolist() == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 2**40])
+def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_once):
+    monkeypatch.setattr(module, "_BYTES", {"cpu": at_once * folder.model.query_bytes})
+    films = [*log.values(), [], [105], [999, 105, 998]]  # known users, who has none, and films that nobody knows
+    offsets = torch.tensor([0, *np.cumsum([len(row) for row in films])])
+    query = np.repeat(np.arange(len(films)), [len(row) for row in films])
+    ids = Ids.of([film for row in films for film in row])
+    item = ids.find([film for row in films for film in row]).numpy()
+    rows = Interactions(query, Ids.count(len(films)), item, ids)
+    lists, met = table_histories(rows, folder.item_ids)
+    assert torch.equal(met.item, lists.item)
+    assert len(lists) == len(offsets) - 1
+    batches = list(recommend_after(folder, lists, 6))
+    assert sum(batch.num_users for batch in batches) == len(films)
+    assert len(batches) == -(-len(films) // min(at_once, len(films)))
+    found = answers(folder, batches)
+    assert [found[place] for place in range(len(films))] == [by_loops(folder, row, 6) for row in films]
+    assert all(batch.known.all() for batch in batches)
+    everything = answers(folder, recommend_after(folder, lists, FILMS, exclude_seen=False))
+    assert everything[0] == by_loops(folder, films[0], FILMS, exclude=False)
+
+
+def test_items_that_may_be_and_may_not_be(folder):
+    lists = ItemLists(torch.tensor([0, 2]), torch.tensor([1, 2], dtype=torch.int32))
+    allowed = folder.item_ids[list(range(10))]
+    (batch,) = recommend_after(folder, lists, 20, allow=allowed, deny=folder.item_ids[[3, 4]])
+    assert sorted(batch.item.tolist()) == [0, 5, 6, 7, 8, 9]
+    with pytest.raises(UserError, match="k is 0"):
+        recommend_after(folder, lists, 0)
+
+
+@pytest.mark.parametrize(
+    ("kept", "wanted"),
+    [("keep", [[1, 0, 1, 2, 0], [2]]), ("last", [[1, 2, 0], [2]]), ("first", [[1, 0, 2], [2]])],
+)
+def test_a_table_is_read_in_order_of_time_and_repeats_count_as_in_the_data(kept, wanted):
+    time = np.array([5.0, 1.0, 9.0, 2.0, 3.0, 4.0, 1.0])
+    query, item = np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3, 1, 0, 0, 1, 2, 2])
+    log = Interactions(query, Ids.count(2), item, Ids.of([7, 8, 9, 50]), None, time)
+    lists, met = table_histories(log, Ids.of([7, 8, 9]), kept)
+    assert met.item.tolist() == [1, 0, 1, 2, 0, 2]
+    assert [lists.item[a:b].tolist() for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)] == wanted
+
+
+def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder):
+    known = folder.item_ids[[0, 1, 2, 3]]
+    log = Interactions(np.zeros(4, int), Ids.count(1), np.arange(4), Ids.of(known), np.array([5.0, 0.0, 2.0, 4.0]))
+    read, met = table_histories(log, folder.item_ids, "keep", 3.0)
+    assert (read.item.tolist(), met.item.tolist()) == ([0, 3], [0, 1, 2, 3])
+    (batch,) = recommend_after(folder, read, FILMS, met=met)
+    assert set(batch.item.tolist()) == set(range(FILMS)) - {0, 1, 2, 3}
+    (alone,) = recommend_after(folder, read, FILMS)
+    assert set(alone.item.tolist()) == set(range(FILMS)) - {0, 3}
+    (everything,) = recommend_after(folder, read, FILMS, met=met, exclude_seen=False)
+    assert everything.item.shape[0] == FILMS
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 9])
+def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
+    rows = [[4, 5, 6], [], [1], [9, 8, 7, 6, 5]]
+    lists = ItemLists(torch.tensor([0, 3, 3, 4, 9]), torch.tensor([i for row in rows for i in row], dtype=torch.int32))
+    asked = torch.tensor([3, 1, 0, 0, 2])
+    for found in (lists, lists.shortened(length)):
+        cut = [[item for item in row if item >= 0] for row in found.last(asked, length).tolist()]
+        assert cut == [rows[row][-length:] for row in asked]
+    owner, item = lists.entries(asked)
+    assert list(zip(owner.tolist(), item.tolist(), strict=True)) == [
+        (place, item) for place, row in enumerate(asked.tolist()) for item in rows[row]
+    ]
+    assert torch.equal(lists.shortened(length).offsets.diff(), lists.offsets.diff().clamp(max=length))
+
+
+def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeypatch):
+    users = torch.tensor([3, 0, 7, 7, 11])
+    whole = score_users(folder, users)
+    monkeypatch.setattr(module, "_BYTES", {"cpu": 1})
+    torch.testing.assert_close(score_users(folder, users), whole)
+
+
+def test_a_model_of_ids_says_that_it_reads_no_histories(log, tmp_path):
+    dataset = prepare("interactions", {"user": [1, 1, 1, 2], "item": [1, 2, 3, 1]}, tmp_path / "data")
+    write_model(tmp_path / "m", NeuMF(2, 3, dim=4), {"name": "neumf", "dim": 4}, dataset)
+    lists = ItemLists(torch.tensor([0, 1]), torch.tensor([0], dtype=torch.int32))
+    with pytest.raises(DataError, match="holds neumf, which knows users by their ids alone; train with model=sequence"):
+        recommend_after(open_model(tmp_path / "m"), lists)
+    assert not (tmp_path / "m" / "histories.safetensors").exists()

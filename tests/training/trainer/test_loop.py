@@ -1,0 +1,183 @@
+"""Training ends with the same bits however often it is stopped, and says when it cannot go on."""
+
+import copy
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from songrank.data import prepare
+from songrank.training.optim.ema import WeightMean
+from songrank.training.trainer.loop import DivergedError
+from songrank.training.trainer.stages import Stage
+from tests.training.small_run import trainer
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "set"
+    prepare("synthetic", None, folder, queries=120, items=60, pairs=1800)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(dataset):
+    run = trainer(dataset)
+    run.run()
+    return run
+
+
+def equal(state, other):
+    assert state.keys() == other.keys()
+    for name, value in state.items():
+        assert torch.equal(value, other[name]), name
+
+
+def weights(model):
+    return {name: weight.double().clone() for name, weight in model.state_dict().items()}
+
+
+def test_it_learns_something_that_popularity_does_not_know(whole):
+    history = whole.at.history
+    assert [line["stage"] for line in history] == ["warm-up"] * 4 + ["fine-tuning"] * 6
+    assert history[-1]["validation ndcg@10"] > 0.1
+    assert whole.at.step == 10 * len(whole.stages[0].sampler)
+
+
+@pytest.mark.parametrize("stop_at", [1, 8, 32, 33, 77, 80])
+def test_stopped_after_any_step_it_ends_with_the_same_bits(stop_at, whole, dataset, tmp_path):
+    first = trainer(dataset, tmp_path)
+    forward = first.feed.scores
+
+    def scores(model, slate):
+        if first.at.step == stop_at - 1:
+            first.stop()
+        return forward(model, slate)
+
+    first.feed.scores = scores
+    first.run()
+    assert first.at.step == stop_at
+    second = trainer(dataset, tmp_path)
+    second.run()
+    equal(whole.model.state_dict(), second.model.state_dict())
+    assert second.at.history == whole.at.history
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_for_real_at_random_moments_it_ends_with_the_same_bits(number, whole, dataset, tmp_path):
+    rng = random.Random(int(number))
+    command = [sys.executable, "-m", "tests.training.small_run", str(dataset), str(tmp_path / "c"), str(tmp_path / "w")]
+    for attempt in range(12):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for _ in range(rng.randint(1, 3)):
+            process.stdout.readline()
+        if attempt < 3:
+            process.send_signal(number)
+        process.communicate()
+        if process.returncode == 0:
+            break
+        assert process.returncode == (-9 if number == signal.SIGKILL else 143)
+    state, history = torch.load(tmp_path / "w")
+    equal(whole.model.state_dict(), state)
+    assert history == whole.at.history
+    assert not [name for name in os.listdir(tmp_path / "c") if name.startswith(".") and number == signal.SIGTERM]
+
+
+def test_a_damaged_checkpoint_costs_nothing_but_time(whole, dataset, tmp_path):
+    run = trainer(dataset, tmp_path, save_every=0.0)
+    run.run()
+    for name in sorted(os.listdir(tmp_path))[-1:]:
+        (tmp_path / name / "tensors.safetensors").write_bytes(b"")
+    again = trainer(dataset, tmp_path, save_every=0.0)
+    again.run()
+    equal(whole.model.state_dict(), again.model.state_dict())
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_last_good_checkpoint(dataset, tmp_path):
+    run = trainer(dataset, tmp_path, save_every=0.0)
+    forward = run.feed.scores
+    run.feed.scores = lambda model, slate: forward(model, slate) * (float("nan") if run.at.step == 20 else 1.0)
+    with pytest.raises(DivergedError, match="step 21, in warm-up: ListwiseCE is not finite; the last good"):
+        run.run()
+    assert run.checkpoints.latest()[1]["at"]["step"] <= 20
+
+
+def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(dataset):
+    def train(average):
+        seen = []
+        run = trainer(dataset, average=average, observe=lambda line: seen.append(weights(run.model)))
+        run.run()
+        return run, seen
+
+    run, seen = train(0.6)
+    for with_mean, with_none in zip(seen[:4], train(None)[1], strict=False):  # fine-tuning begins from the mean
+        equal(with_mean, with_none)
+    looks = [line["validation ndcg@10"] for line in run.at.history[4:] if "validation ndcg@10" in line]
+    last = 2 * looks.index(max(looks)) + 2  # there is a look after every second epoch
+    shares = [0.6 ** (last - epoch) for epoch in range(1, last + 1)]
+    best = {
+        name: sum(share * at[name] for share, at in zip(shares, seen[4:], strict=False)) / sum(shares)
+        for name in seen[-1]
+    }
+    for name, weight in weights(run.model).items():
+        torch.testing.assert_close(weight, best[name], rtol=0, atol=1e-6, msg=name)
+    assert run.evaluate("validation", metrics=["ndcg@10"]).values["ndcg@10"] == max(looks)
+
+
+def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset, tmp_path, monkeypatch):
+    begun, kept = [], []
+    make = Stage.make_optimiser
+
+    def making(stage, model, speed):
+        begun.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+        return make(stage, model, speed)
+
+    monkeypatch.setattr(Stage, "make_optimiser", making)
+    run = trainer(dataset, tmp_path, evaluate_every=0)
+    run.stages[1] = replace(run.stages[1], reset_head=False)
+    monkeypatch.setattr(run.checkpoints, "save", lambda step, state: kept.append(copy.deepcopy(state)))
+    run.run()
+    warm, last = kept
+    equal(begun[1], warm["mean"])
+    equal(dict(run.model.named_parameters()), last["mean"])
+    # the weights that the memory belongs to stay in the state
+    assert any(not torch.equal(last["model"][name], weight) for name, weight in last["mean"].items())
+
+
+def test_a_mean_that_was_saved_is_gone_on_with_and_not_written_to():
+    model, saved = torch.nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
+    torch.nn.init.ones_(model.weight)
+    mean = WeightMean(model)
+    mean.begin(saved)
+    mean.follow(0.5, 2)
+    assert (mean.weights["weight"].item(), saved["weight"].item()) == (pytest.approx(2 / 3), 0.0)
+
+
+def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):
+    run = trainer(dataset, patience=1)
+    values = iter([0.5, 0.4, 0.3, 0.9, 0.8])
+    kept = []
+
+    class Found:
+        def __init__(self):
+            self.values = {"ndcg@10": next(values)}
+            kept.append({name: value.clone() for name, value in run.model.state_dict().items()})
+
+    run.feed.evaluate = lambda model, split, **policies: Found()
+    run.run()
+    assert [line["validation ndcg@10"] for line in run.at.history if "validation ndcg@10" in line] == [
+        0.5,
+        0.4,
+        0.3,
+        0.9,
+        0.8,
+    ]
+    equal(run.model.state_dict(), kept[3])
