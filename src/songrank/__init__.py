@@ -29,7 +29,6 @@ from songrank.losses import (
     PointwiseBCE,
     RankNet,
     SoftmaxCE,
-    memory,
 )
 from songrank.sampling import SlateSampler
 
