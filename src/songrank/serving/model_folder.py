@@ -26,8 +26,9 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.io.files import write_whole
 from songrank.io.storage import read_arrays, read_json
+from songrank.models.base import history_length
 from songrank.models.ensemble import Ensemble
-from songrank.models.registry import INPUTS, MODELS, history_length
+from songrank.models.registry import INPUTS, MODELS
 from songrank.serving.folder_checks import check_tables
 from songrank.serving.histories import ItemLists
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from songrank.data import CatalogueSplit, Dataset
-from songrank.models.registry import history_length, inputs_of
+from songrank.models.base import history_length
+from songrank.models.registry import inputs_of
 from songrank.serving.histories import ItemLists, dataset_histories
 from songrank.serving.model_folder import READS, TASKS, ModelFolder, read_words, save_model
 

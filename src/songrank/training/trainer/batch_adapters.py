@@ -17,7 +17,7 @@ from songrank.data import CatalogueSplit, Dataset, ListSplit
 from songrank.data.dataset import SPLITS
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
-from songrank.models.registry import history_length
+from songrank.models.base import history_length
 from songrank.sampling import Histories, HistorySlate, next_items
 from songrank.serving.histories import dataset_histories
 
