@@ -16,7 +16,7 @@ from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import prepare
 from songrank.serving import label, open_model, score_labels
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 
 module = importlib.import_module("songrank.serving.labels")
 WORDS = ["Straße", "cat", "Dog", "été", "naïve", "x2", "tree", "house"]

@@ -8,12 +8,13 @@ import sys
 import pytest
 import torch
 
+from songrank.analysis.evaluate import evaluate_run
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import HistoryModel
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.run import Run, evaluate_run
+from songrank.training.run import Run
 from songrank.training.trainer.batch_adapters import make_feed
 
 ITEMS, KINDS = 30, 3

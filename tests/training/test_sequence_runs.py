@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from songrank.analysis.evaluate import evaluate_run
 from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
@@ -19,7 +20,7 @@ from songrank.training import build
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import YOUNGER, Recipe
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.run import Run, evaluate_run
+from songrank.training.run import Run
 from songrank.training.run_directory import fingerprint
 from songrank.training.trainer.batch_adapters import make_feed
 from songrank.training.trainer.loop import Trainer

@@ -14,10 +14,10 @@ from songrank.functional.hashing import derive_key
 from songrank.losses.base import RankingLoss
 from songrank.models.registry import INPUTS
 from songrank.sampling import SequenceSampler, SlateSampler
-from songrank.serving.trained_on import model_inputs, model_sizes
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.components import make_component
 from songrank.training.config.recipe import FineTuning, Recipe, WarmUp
+from songrank.training.trained_model import model_inputs, model_sizes
 from songrank.training.trainer.batch_adapters import Feed, SequenceFeed, make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage

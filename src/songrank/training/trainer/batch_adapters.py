@@ -15,11 +15,11 @@ from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
 from songrank.data.dataset import SPLITS
+from songrank.data.histories import dataset_histories
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.base import history_length
 from songrank.sampling import Histories, HistorySlate, next_items
-from songrank.serving.histories import dataset_histories
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
@@ -178,8 +178,8 @@ class HistoryFeed(CatalogueFeed):
 
     def _until(self, *names: str) -> Histories:
         """What users turned to in these splits."""
-        found, label = dataset_histories(self.dataset, names)
-        return Histories(*(part.to(self.device) for part in (found.offsets, found.item, label)))
+        found = dataset_histories(self.dataset, names).to(self.device)
+        return Histories(found.offsets, found["item"], found["label"])
 
 
 class SequenceFeed(HistoryFeed):
