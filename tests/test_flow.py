@@ -37,7 +37,7 @@ MAY_KNOW = {
         "serving",
         "training",
     },
-    "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "serving", "training"},
+    "estimators": {"analysis", "core", "data", "functional", "io", "losses", "metrics", "serving", "training"},
     "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
 }
 
