@@ -38,7 +38,18 @@ MAY_KNOW = {
         "serving",
         "training",
     },
-    "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "models", "serving", "training"},
+    "estimators": {
+        "analysis",
+        "core",
+        "data",
+        "functional",
+        "io",
+        "losses",
+        "metrics",
+        "models",
+        "serving",
+        "training",
+    },
     "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "models", "serving", "training"},
 }
 

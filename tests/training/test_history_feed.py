@@ -12,7 +12,7 @@ from songrank.models import SequenceModel
 from songrank.sampling import SequenceSampler
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.trainer import batch_adapters as feeds
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 

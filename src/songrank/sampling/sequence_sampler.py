@@ -83,6 +83,8 @@ class SequenceSampler(SlateSampler):
 
     """
 
+    one_shape = False
+
     def __init__(
         self,
         relevance: Relevance,

@@ -6,7 +6,9 @@ import torch
 from songrank import SlateSampler
 from songrank.data import CatalogueSplit, open_dataset, prepare
 from songrank.metrics import evaluate_lists
-from songrank.training.trainer.batch_adapters import ListFeed, _groups, make_feed
+from songrank.models.document_lists import list_groups
+from songrank.training.trainer.batch_adapters import ListFeed
+from songrank.training.trainer.history_adapters import make_feed
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +62,9 @@ def test_search_evaluation_ranks_every_list_whole_whatever_the_batch(folder, bud
 
 
 def test_groups_cover_all_lists_in_order():
-    assert _groups([], 3) == []
-    assert _groups([5, 1, 9], 1 << 30) == [(0, 1), (1, 2), (2, 3)]
-    assert _groups([5, 1, 9], 1) == [(0, 3)]
+    assert list(list_groups([], 3)) == []
+    assert list(list_groups([5, 1, 9], 1 << 30)) == [(0, 1), (1, 2), (2, 3)]
+    assert list(list_groups([5, 1, 9], 1)) == [(0, 3)]
 
 
 def test_labelling_feeds_the_features_of_the_split_that_is_asked_for(folder):

@@ -153,7 +153,7 @@ def test_from_each_of_200_states_one_step_with_rows_that_wait_is_a_plain_step(na
             groups = [{**group, "params": list(some)} for group, some in by_group(optimiser, model, twin)]
             waiting = RowAdam(groups, 1e-3, twin.row_tables(rows * 8))
             if done:  # before the first step there is no state
-                Stage.load_optimiser(waiting, copy.deepcopy(optimiser.state_dict()))
+                waiting.resume(copy.deepcopy(optimiser.state_dict()))
             step(slate)
             PlainStep(twin, feed, replace(stage, loss=memory), waiting, values, False)(slate)
             assert_same_step((model, optimiser), (twin, waiting), share=1e-6)

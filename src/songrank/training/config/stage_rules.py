@@ -11,7 +11,7 @@ def stage_conflicts(
     optimiser: str,
     loss: str,
     traits: Traits,
-    points: int | None,
+    points: int,
     *,
     clip: float | None = None,
     item_decay_power: float = 0.0,
@@ -20,7 +20,7 @@ def stage_conflicts(
 ) -> Iterator[tuple[str, Any, str]]:
     """What does not fit together in a stage: the key, its value, and what is expected of it.
 
-    >>> next(stage_conflicts("lazy-adam", "softmax", Traits(), None, clip=1.0))
+    >>> next(stage_conflicts("lazy-adam", "softmax", Traits(), 0, clip=1.0))
     ('clip', 1.0, 'none with lazy-adam, which never has the whole gradient')
     """
     if not OPTIMISERS[optimiser].whole_gradient:
@@ -31,9 +31,9 @@ def stage_conflicts(
             yield "item_decay_power", item_decay_power, f"0 {with_it}"
         if at_once is not None:
             yield "at_once", at_once, f"none {with_it}"
+    if correction is not None and points != 2:
+        yield "correction", correction, "none but with a loss of two points"
     if not traits.previous_point:
-        if correction is not None:
-            yield "correction", correction, "none without a loss of two points"
         return
     if not OPTIMISERS[optimiser].whole_gradient:
         able = " or ".join(name for name, kind in OPTIMISERS.items() if kind.whole_gradient)
@@ -42,7 +42,5 @@ def stage_conflicts(
         yield "item_decay_power", item_decay_power, f"0 with {loss}"
     if at_once is not None and traits.whole_batch:
         yield "at_once", at_once, f"none with {loss}, which takes a batch at once"
-    if correction is not None and points == 1:
-        yield "correction", correction, "none with points=1, which has one gradient alone"
     if clip is not None and points == 2:
-        yield "clip", clip, f"none with {loss} at two points, whose gradients belong together"
+        yield "clip", clip, "none with a loss of two points"

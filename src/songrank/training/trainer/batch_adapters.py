@@ -94,6 +94,11 @@ class _Adapter:
 class CatalogueFeed(_Adapter):
     """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
 
+    entry_queries = False
+    """Whether a loss's queries are entries of histories."""
+    one_row_per_key = True
+    """Whether each of ``memory_keys`` is a row of a loss's memory by itself."""
+
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         super().__init__(dataset, device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
@@ -111,6 +116,12 @@ class CatalogueFeed(_Adapter):
             assert isinstance(part, CatalogueSplit)
             self._queries[split] = self._describe(part)
         return self._queries[split](query)
+
+    def memory_keys(self) -> Tensor:
+        """Query · items + item of each row of a loss's memory by pair."""
+        part = self.dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        return part.unique_keys()[0]
 
     def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
         if part.tokens is not None:

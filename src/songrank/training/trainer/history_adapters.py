@@ -9,7 +9,7 @@ from torch import Tensor
 
 from songrank.core.errors import UserError
 from songrank.core.slate import Slate
-from songrank.data import Dataset
+from songrank.data import CatalogueSplit, Dataset
 from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
@@ -101,6 +101,8 @@ class SequenceFeed(HistoryFeed):
     ``SequenceSampler``.
     """
 
+    entry_queries = True
+
     def __init__(
         self,
         dataset: Dataset,
@@ -113,6 +115,13 @@ class SequenceFeed(HistoryFeed):
         super().__init__(dataset, device, length)
         self.users, self.following, self.windows = self.relevance, following, windows
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
+        self.one_row_per_key = following == 1
+
+    def memory_keys(self) -> Tensor:
+        """User · items + item of each entry, as they stand."""
+        part = self.dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        return part.keys()
 
     @property
     def rows(self) -> int:

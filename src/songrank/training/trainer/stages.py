@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from torch import nn
+
 from songrank.core.checks import check_choice, check_int, check_number, fail
 from songrank.losses.base import RankingLoss
 from songrank.sampling import SlateSampler
 from songrank.training.config.stage_rules import stage_conflicts
-from songrank.training.optim.registry import OPTIMISERS
+from songrank.training.optim.base import TrainingOptimiser
+from songrank.training.optim.registry import OPTIMISERS, make_optimiser
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,7 @@ class Stage:
         for start, factor in sorted(self.decay.items()):
             rate *= factor if epoch >= start else 1.0
         return rate
+
+    def make_optimiser(self, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
+        """A new optimiser for this stage, without weight decay for biases and norms."""
+        return make_optimiser(self, model, speed)
