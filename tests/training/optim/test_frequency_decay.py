@@ -9,6 +9,7 @@ from songrank.data import prepare
 from songrank.models import MatrixFactorisation
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
+from songrank.training.optim.registry import deferred_tables
 from songrank.training.optim.row_adam import RowAdam
 from songrank.training.trainer.stages import Stage
 from tests.training.small_run import trainer
@@ -96,8 +97,8 @@ def test_a_run_that_goes_on_from_a_checkpoint_decays_items_as_before(dataset, tm
 def test_rows_do_not_wait_where_items_decay_by_their_pairs(monkeypatch):
     model = MatrixFactorisation(3, 6, dim=4)
     monkeypatch.setattr("songrank.training.optim.registry._LARGE", 1)
-    assert stage(0.0)._row_tables(model, waiting=True)
-    assert stage(1.0)._row_tables(model, waiting=True) == {}
+    assert deferred_tables(stage(0.0), model)
+    assert deferred_tables(stage(1.0), model) == {}
     assert not isinstance(stage(1.0).make_optimiser(model), RowAdam)
 
 

@@ -51,7 +51,7 @@ def test_search_documents_meet_their_own_labels(folder):
 
 @pytest.mark.parametrize("budget", [1, 60, 1 << 24])
 def test_search_evaluation_ranks_every_list_whole_whatever_the_batch(folder, budget, monkeypatch):
-    monkeypatch.setattr("songrank.training.trainer.batch_adapters._LIST_VALUES", budget)
+    monkeypatch.setattr("songrank.models.document_lists._VALUES", budget)
     dataset = open_dataset(folder / "search")
     feed = ListFeed(dataset, "cpu")
     found = feed.evaluate(Recorder(lambda features, mask: features.sum(-1) * mask), "test", metrics=["ndcg@10", "mrr"])

@@ -48,13 +48,21 @@ def _sgd(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Training
 def _adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
     """Dense Adam; on a GPU, rows of large tables that a step does not read are updated later, to the same values."""
     options = _adam_options(groups)
-    whole = stage.clip is not None or stage.at_once is not None or stage.item_decay_power > 0
-    tables = {}
-    if speed != "plain" and options["capturable"] and kernels.installed() and not whole:
-        tables = _tables(stage, model, lambda weight: weight.numel() >= _LARGE and weight.dtype == torch.float32)
+    tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=options["capturable"]) else {}
     if not tables:
         return Adam(groups, stage.learning_rate, **options)
     return RowAdam(groups, stage.learning_rate, tables, missed="exact", **options)
+
+
+def _may_defer(speed: str, *, on_gpu: bool) -> bool:
+    return speed != "plain" and on_gpu and kernels.installed()
+
+
+def deferred_tables(stage: Stage, model: nn.Module) -> dict[str, list[nn.Embedding]]:
+    """Large tables whose rows can be updated later: not where a step needs the whole gradient."""
+    if stage.clip is not None or stage.at_once is not None or stage.item_decay_power > 0:
+        return {}
+    return _tables(stage, model, lambda weight: weight.numel() >= _LARGE and weight.dtype == torch.float32)
 
 
 def _lazy_adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
