@@ -140,6 +140,8 @@ class CSR:
             width = int(count.max()) if count.numel() else 0
         place = torch.arange(width, device=begin.device)
         there = place < count.unsqueeze(1)
+        if not self.columns[column].numel():
+            return torch.full_like(there, -1, dtype=torch.int64)
         at = torch.where(there, begin.unsqueeze(1) + place, 0)
         return torch.where(there, self.columns[column][at].long(), -1)
 

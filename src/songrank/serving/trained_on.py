@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank.core.csr import offsets
+from songrank.core.pairs import pack, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.models.registry import history_length, inputs_of
 from songrank.serving.histories import ItemLists, dataset_histories
@@ -70,7 +72,7 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
     if part.tokens is not None:
         return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
     if part.features is not None:
-        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+        return {"num_labels": dataset.num_items, "num_features": part.num_features}
     return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
 
 
@@ -82,18 +84,13 @@ def _seen(dataset: Dataset) -> dict[str, Tensor]:
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
     keys = [part.keys() for part in parts]
     for part in parts:
-        if part.met is not None:
-            offsets, items = part.met
-            keys.append(
-                torch.repeat_interleave(torch.arange(part.num_queries), offsets.diff()) * part.num_items + items
-            )
+        if part.seen is not None:
+            keys.append(pack(part.seen.row_of_entries(), part.seen["item"], part.num_items))
     key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
-    user, item = key // dataset.num_items, key % dataset.num_items
-    counts = torch.bincount(user, minlength=dataset.num_queries)
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    _, trained, _ = parts[0].pairs()
+    user, item = unpack(key, dataset.num_items)
+    _, trained, _ = parts[0].unique_pairs()
     return {
-        "offsets": offsets,
+        "offsets": offsets(torch.bincount(user, minlength=dataset.num_queries)),
         "item": item.to(torch.int32),
         "count": torch.bincount(trained, minlength=dataset.num_items),
     }

@@ -5,11 +5,13 @@ lists: the catalogue less what was seen, or each query's own documents.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
@@ -18,7 +20,7 @@ from songrank.data.dataset import SPLITS
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.registry import history_length
-from songrank.sampling import Histories, HistorySlate, next_items
+from songrank.sampling import HistorySlate, last_windows, next_items
 from songrank.serving.histories import dataset_histories
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
@@ -108,9 +110,9 @@ class CatalogueFeed:
         if part.features is not None:
             table = part.features.to(self.device)
             rows = part.num_queries
-            if self.device.type == "cpu" or rows * table.num_columns * 4 > _DENSE_BYTES:
-                return table.dense
-            everything = table.dense(torch.arange(rows, device=self.device))
+            if self.device.type == "cpu" or rows * part.num_features * 4 > _DENSE_BYTES:
+                return partial(table.dense, width=part.num_features)
+            everything = table.dense(torch.arange(rows, device=self.device), part.num_features)
             return lambda query: everything[query]
         return lambda query: query
 
@@ -142,7 +144,7 @@ class CatalogueFeed:
         assert isinstance(part, CatalogueSplit)
         if part.tokens is not None:
             return part.tokens.shape[1] * _WORD_BYTES
-        return part.features.num_columns * 4 if part.features is not None else 0
+        return part.num_features * 4
 
 
 class HistoryFeed(CatalogueFeed):
@@ -155,7 +157,7 @@ class HistoryFeed(CatalogueFeed):
         super().__init__(dataset, device)
         self.length = length
         self.histories = self._until("train")
-        self._known: dict[str, tuple[Histories, int]] = {}
+        self._known: dict[str, tuple[CSR, int]] = {}
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
@@ -168,7 +170,7 @@ class HistoryFeed(CatalogueFeed):
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
-            counts = known.offsets.diff()
+            counts = known.lengths
             self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
         known, width = self._known[split]
         return known.last(query, self.length, width)
@@ -176,10 +178,10 @@ class HistoryFeed(CatalogueFeed):
     def _bytes_a_query(self, model: Any, split: str) -> int:
         return int(getattr(model, "query_bytes", self.length * _STATE_BYTES))
 
-    def _until(self, *names: str) -> Histories:
+    def _until(self, *names: str) -> CSR:
         """What users turned to in these splits."""
         found, label = dataset_histories(self.dataset, names)
-        return Histories(*(part.to(self.device) for part in (found.offsets, found.item, label)))
+        return CSR(found.offsets, {"item": found.item, "label": label}).to(self.device)
 
 
 class SequenceFeed(HistoryFeed):
@@ -205,12 +207,12 @@ class SequenceFeed(HistoryFeed):
     @property
     def rows(self) -> int:
         """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).sum())
+        return int(self.histories.lengths.clamp(max=self.length).sum())
 
     @property
     def longest(self) -> int:
         """Most entries that one user has in a batch."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).max())
+        return int(self.histories.lengths.clamp(max=self.length).max())
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
@@ -228,11 +230,11 @@ class SequenceFeed(HistoryFeed):
     def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
         """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
         if isinstance(slate, HistorySlate):
-            return slate.row, slate.place, self.histories.before(slate.begin, slate.count, slate.width)
+            return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
         users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
         end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = self.histories.windows(users, self.length, end)
+        begin, history = last_windows(self.histories, users, self.length, end)
         return row, (slate.query - begin[row]).clamp_min(0), history
 
 
