@@ -74,11 +74,11 @@ def test_labelling_feeds_the_features_of_the_split_that_is_asked_for(folder):
         part = dataset[split]
         assert isinstance(part, CatalogueSplit)
         query = torch.tensor([part.num_queries - 1, 0])
-        torch.testing.assert_close(feed.queries(split, query), part.features.dense(query))
+        torch.testing.assert_close(feed.queries(split, query), part.features.dense(query, part.num_features))
     slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=4, relevant=2, irrelevant=3)))
     model = Recorder(lambda query, item: torch.zeros(item.shape))
     feed.scores(model, slate)
-    torch.testing.assert_close(model.seen[0][0], dataset["train"].features.dense(slate.query))
+    torch.testing.assert_close(model.seen[0][0], dataset["train"].features.dense(slate.query, part.num_features))
 
 
 def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
@@ -86,7 +86,7 @@ def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
     feed = make_feed(dataset)
     truth = torch.zeros(dataset.num_queries, dataset.num_items)
     for split, value in (("train", 3.0), ("validation", 2.0), ("test", 1.0)):
-        query, item, _ = dataset[split].pairs()
+        query, item, _ = dataset[split].unique_pairs()
         truth[query, item] = value
 
     class Oracle:

@@ -5,6 +5,7 @@ without seen items, or each query's own documents. An adapter also knows which s
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -130,9 +131,9 @@ class CatalogueFeed(_Adapter):
         if part.features is not None:
             table = part.features.to(self.device)
             rows = part.num_queries
-            if self.device.type == "cpu" or rows * table.num_columns * 4 > _DENSE_BYTES:
-                return table.dense
-            everything = table.dense(torch.arange(rows, device=self.device))
+            if self.device.type == "cpu" or rows * part.num_features * 4 > _DENSE_BYTES:
+                return partial(table.dense, width=part.num_features)
+            everything = table.dense(torch.arange(rows, device=self.device), part.num_features)
             return lambda query: everything[query]
         return lambda query: query
 
@@ -164,7 +165,7 @@ class CatalogueFeed(_Adapter):
         assert isinstance(part, CatalogueSplit)
         if part.tokens is not None:
             return part.tokens.shape[1] * _WORD_BYTES
-        return part.features.num_columns * 4 if part.features is not None else 0
+        return part.num_features * 4
 
 
 class ListFeed(_Adapter):

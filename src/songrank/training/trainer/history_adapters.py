@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset
@@ -15,7 +16,7 @@ from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel, capabilities_of, history_length
-from songrank.sampling import Histories, HistorySlate, SequenceSampler, next_items
+from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.config.recipe import Batch
 from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed, ListFeed
 
@@ -67,7 +68,7 @@ class HistoryFeed(CatalogueFeed):
         super().__init__(dataset, device)
         self.length = length
         self.histories = self._until("train")
-        self._known: dict[str, tuple[Histories, int]] = {}
+        self._known: dict[str, tuple[CSR, int]] = {}
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
@@ -80,7 +81,7 @@ class HistoryFeed(CatalogueFeed):
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
-            counts = known.offsets.diff()
+            counts = known.lengths
             self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
         known, width = self._known[split]
         return known.last(query, self.length, width)
@@ -88,10 +89,9 @@ class HistoryFeed(CatalogueFeed):
     def _bytes_a_query(self, model: Any, split: str) -> int:
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
-    def _until(self, *names: str) -> Histories:
-        """What users turned to in these splits."""
-        found = dataset_histories(self.dataset, names).to(self.device)
-        return Histories(found.offsets, found["item"], found["label"])
+    def _until(self, *names: str) -> CSR:
+        """The users' histories over these splits."""
+        return dataset_histories(self.dataset, names).to(self.device)
 
 
 class SequenceFeed(HistoryFeed):
@@ -126,12 +126,12 @@ class SequenceFeed(HistoryFeed):
     @property
     def rows(self) -> int:
         """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).sum())
+        return int(self.histories.lengths.clamp(max=self.length).sum())
 
     @property
     def longest(self) -> int:
         """Most entries that one user has in a batch."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).max())
+        return int(self.histories.lengths.clamp(max=self.length).max())
 
     def sampler(self, batch: Batch, **options: Any) -> SequenceSampler:
         """Slates of what comes next in histories."""
@@ -191,11 +191,11 @@ class SequenceFeed(HistoryFeed):
     def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
         """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
         if isinstance(slate, HistorySlate):
-            return slate.row, slate.place, self.histories.before(slate.begin, slate.count, slate.width)
+            return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
         users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
         end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = self.histories.windows(users, self.length, end)
+        begin, history = last_windows(self.histories, users, self.length, end)
         return row, (slate.query - begin[row]).clamp_min(0), history
 
 
