@@ -35,14 +35,15 @@ class Workers:
 
     Args:
         jobs: how many pieces are done at a time; 1 for this process alone.
+        threads: of each of several processes; an equal share of the cores if not given.
 
     >>> list(Workers(1).do([3, 1], lambda piece: piece + 1))
     [(3, 4), (1, 2)]
 
     """
 
-    def __init__(self, jobs: int = 1) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: int = 1, threads: int | None = None) -> None:
+        self.jobs, self.threads = jobs, threads or max(1, cores() // jobs)
         self._pool: ProcessPoolExecutor | None = None
         self._others = {child.pid for child in multiprocessing.active_children()}
 
@@ -124,9 +125,8 @@ class Workers:
 
     def _submit(self, work: Callable[[T], R], piece: T) -> "Future[R]":
         if self._pool is None:
-            threads = max(1, cores() // self.jobs)
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (threads,))
+            self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (self.threads,))
             resource_tracker.ensure_running()  # else it starts with the first process, and unblocks signals
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for the process that may start now, for good
         try:
