@@ -75,6 +75,15 @@ def test_no_room_knows_one_that_comes_after_it():
         assert rooms_known(room) <= allowed, room
 
 
+def test_songrank_does_not_know_the_paper_plug_in():
+    """One line says how to get it; nothing else under src/songrank names the package."""
+    lines = [
+        line for file in SOURCE.rglob("*.py") for line in file.read_text().splitlines() if "songrank_paper" in line
+    ]
+    assert len(lines) == 1
+    assert "pip install" in lines[0]
+
+
 def test_a_rating_is_followed_from_its_line_to_the_weights_it_moves(tmp_path):
     lines = [f"{user}::{10 * movie}::{1 + (user * movie) % 5}::{movie}" for user in (3, 8) for movie in range(1, 9)]
     (tmp_path / "ratings.dat").write_text("\n".join(lines) + "\n")

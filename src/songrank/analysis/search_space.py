@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from songrank.core.errors import UserError, shown
@@ -65,6 +66,23 @@ def read_search(words: Sequence[str]) -> list[Dimension]:
     return space
 
 
+def read_grid(text: str) -> list[list[str]]:
+    """All combinations of a grid, as changes of a recipe; alternatives are separated by commas.
+
+    >>> read_grid("loss=song loss.gamma=0.1,0.3")
+    [['loss=song', 'loss.gamma=0.1'], ['loss=song', 'loss.gamma=0.3']]
+    """
+    keys = [word.partition("=") for word in text.split()]
+    return [
+        list(one) for one in product(*([f"{key}={value}" for value in _choices(values)] for key, _, values in keys))
+    ]
+
+
+def _choices(words: str) -> list[str]:
+    """Words between commas, except the commas within brackets."""
+    return [word.strip() for word in re.split(r",(?![^\[{]*[\]}])", words)]
+
+
 def _read_dimension(text: str) -> Dimension:
     place = f"search {shown(text)}"
     key, equals, words = (part.strip() for part in text.partition("="))
@@ -75,7 +93,7 @@ def _read_dimension(text: str) -> Dimension:
         raise UserError(f"{place}: {root} is no matter of search, for trials are compared by it; search {_SECTIONS}")
     if key.removesuffix(".name") in ("model", "loss", "warm_up.loss"):
         raise UserError(f"{place}: each {key} has options of its own; give each a study of its own, and compare")
-    choices = [word.strip() for word in re.split(r",(?![^\[{]*[\]}])", words)]
+    choices = _choices(words)
     span = re.fullmatch(r"(.+?)\.\.(.+?)(?::(.*))?", words)
     if span is not None and len(choices) == 1:
         return _read_range(place, key, words, span[1].strip(), span[2].strip(), span[3])

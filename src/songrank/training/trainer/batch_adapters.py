@@ -4,6 +4,7 @@
 without seen items, or each query's own documents. An adapter also knows which sampler makes its slates.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -28,7 +29,7 @@ _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is fas
 
 
 class Feed(Protocol):
-    """How one kind of data reaches a model."""
+    """What the training loop asks of the data; bring your own to train on something else than a prepared data set."""
 
     relevance: Relevance
     """Of training, on the device."""
@@ -44,25 +45,21 @@ class Feed(Protocol):
         """
         ...
 
-    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
-        """Slates of these sizes."""
-        ...
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
-        """The sizes that losses take from the data."""
-        ...
-
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
-        """How many rows of a batch are scored at a time to bound memory; None for all of them."""
-        ...
-
-
-class _Adapter:
-    """What all adapters share."""
+class DatasetFeed(ABC):
+    """An adapter of a prepared data set: it also makes the slates that it reads."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
+
+    @abstractmethod
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores [B, L] for a slate of training."""
+
+    @abstractmethod
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Metrics over the full lists of a split."""
 
     def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
         """Slates of some relevant and some irrelevant items of each query."""
@@ -92,7 +89,7 @@ class _Adapter:
         return None
 
 
-class CatalogueFeed(_Adapter):
+class CatalogueFeed(DatasetFeed):
     """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
 
     entry_queries = False
@@ -168,7 +165,7 @@ class CatalogueFeed(_Adapter):
         return part.num_features * 4
 
 
-class ListFeed(_Adapter):
+class ListFeed(DatasetFeed):
     """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:

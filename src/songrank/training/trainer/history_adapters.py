@@ -18,7 +18,7 @@ from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel, capabilities_of, history_length
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.config.recipe import Batch
-from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed, ListFeed
+from songrank.training.trainer.batch_adapters import CatalogueFeed, DatasetFeed, ListFeed
 
 _STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
 _SLATE_BYTES = 2**28
@@ -32,7 +32,7 @@ def make_feed(
     following: int = 1,
     gain: str = "exp2",
     windows: str = "last",
-) -> Feed:
+) -> DatasetFeed:
     """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
     Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
