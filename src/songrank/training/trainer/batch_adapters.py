@@ -7,7 +7,7 @@ without seen items, or each query's own documents. An adapter also knows which s
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,7 +21,9 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.document_lists import score_lists
 from songrank.sampling import SlateSampler
-from songrank.training.config.recipe import Batch
+
+if TYPE_CHECKING:
+    from songrank.training.config.recipe import Batch
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
@@ -61,7 +63,7 @@ class DatasetFeed(ABC):
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Metrics over the full lists of a split."""
 
-    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
+    def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
         """Slates of some relevant and some irrelevant items of each query."""
         partial = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
         weight = self.dataset["train"].weight
@@ -69,13 +71,13 @@ class DatasetFeed(ABC):
             self.relevance, batch.queries, **self._columns(batch), **options, query_weight=weight, partial=partial
         )
 
-    def _columns(self, batch: Batch) -> dict[str, Any]:
+    def _columns(self, batch: "Batch") -> dict[str, Any]:
         """Which items a slate holds."""
         if batch.length == "all":
             return {"relevant": "all", "irrelevant": "all"}
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes that losses take from the data."""
         return {
             "num_pairs": self.relevance.num_pairs,
@@ -84,7 +86,7 @@ class DatasetFeed(ABC):
             "active_queries": int((self.relevance.num_relevant > 0).sum()),
         }
 
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+    def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """All of a batch."""
         return None
 
@@ -177,7 +179,7 @@ class ListFeed(DatasetFeed):
         assert isinstance(part, ListSplit)
         return part
 
-    def _columns(self, batch: Batch) -> dict[str, Any]:
+    def _columns(self, batch: "Batch") -> dict[str, Any]:
         """As the batch says, else as preparation recorded."""
         if batch.length is None:
             batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})

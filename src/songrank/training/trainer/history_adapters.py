@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,8 +17,10 @@ from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel, capabilities_of, history_length
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
-from songrank.training.config.recipe import Batch
 from songrank.training.trainer.batch_adapters import CatalogueFeed, DatasetFeed, ListFeed
+
+if TYPE_CHECKING:
+    from songrank.training.config.recipe import Batch
 
 _STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
 _SLATE_BYTES = 2**28
@@ -133,12 +135,12 @@ class SequenceFeed(HistoryFeed):
         """Most entries that one user has in a batch."""
         return int(self.histories.lengths.clamp(max=self.length).max())
 
-    def sampler(self, batch: Batch, **options: Any) -> SequenceSampler:
+    def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
         """Slates of what comes next in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
         return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes that losses take from the data: queries are entries of histories."""
         # A step has the entries of some users; the last windows hold the same in each epoch, random ones any.
         active = int((self.users.num_relevant > 0).sum()) * self.length
@@ -147,7 +149,7 @@ class SequenceFeed(HistoryFeed):
         sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+    def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
         users = min(batch.queries, self.users.num_queries)
         if batch.length is not None:
