@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import check_int, check_number, fail
+from songrank.core.options import WithOptions
 from songrank.core.slate import Slate
 from songrank.losses.memory import MemoryTable
 from songrank.losses.traits import Traits
@@ -18,7 +19,7 @@ Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
 
 
-class RankingLoss(nn.Module, ABC):
+class RankingLoss(nn.Module, WithOptions, ABC):
     """A loss of the common call: ``loss(scores[B, L], slate) -> scalar``.
 
     Args:

@@ -17,7 +17,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +46,13 @@ class RunDirectory:
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
         self.check_free(overwrite=overwrite)
+        text, data = _yaml(recipe.model_dump(mode="json")), fingerprint(dataset)
         make_folder(self.path)
-        with self.alone():
+        with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
                 self._clear()
-            self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
-            write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep other processes from training here for as long."""
-        return alone(self.path, "trained")
+            self.note(status="running", data_sha256=data, songrank=__version__, torch=torch.__version__)
+            write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
         """Raise if something is there that must not be replaced; True if there is a run that may be.

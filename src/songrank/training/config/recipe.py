@@ -128,7 +128,6 @@ def _metrics(value: Any) -> Any:
     several = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if not isinstance(value, str) and not several:
         raise ValueError(f"{shown(value)}; expected the name of a metric such as ndcg@10")
-    parse_metrics(value)
     return value
 
 
@@ -169,7 +168,7 @@ class Recipe(_Section):
     prepare: str = Field("", description="the command that makes this folder, for who has not made it yet")
     model: _component("model") = Field(...)  # type: ignore[valid-type]
     batch: Batch = Batch()
-    warm_up: WarmUp = WarmUp()
+    warm_up: WarmUp = Field(default_factory=WarmUp)
     loss: _component("loss", "song") = Field({}, validate_default=True)  # type: ignore[valid-type]
     fine_tuning: FineTuning
     validation: Validation = Validation()
@@ -204,8 +203,17 @@ class Recipe(_Section):
     def _something_to_do(self) -> Self:
         if self.warm_up.epochs + self.fine_tuning.epochs == 0:
             raise ValueError("at least one epoch in warm_up or fine_tuning")
-        for names in (self.validation.metric, self.evaluation.metrics):
-            check_policies(parse_metrics(names), self.evaluation.ties, self.evaluation.empty, self.gain)
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_fit(self) -> Self:
+        wanted = {"validation.metric": self.validation.metric, "evaluation.metrics": self.evaluation.metrics}
+        for key, names in wanted.items():
+            try:
+                metrics = parse_metrics(names)
+            except ValueError as error:
+                raise ValueError(f"{key} is {str(error).removeprefix('metric is ')}") from None
+            check_policies(metrics, self.evaluation.ties, self.evaluation.empty, self.gain)
         return self
 
     @classmethod
@@ -246,7 +254,7 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] == "model_type":
         return f"{key} is {shown(error['input'])}; expected keys and values: {', '.join(_keys(recipe, words))}"
     if isinstance(cause, ValueError):
-        return f"{key} is {str(cause).removeprefix('metric is ').removeprefix('metrics is ')}"
+        return f"{key} is {cause}"
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
