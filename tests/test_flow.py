@@ -39,7 +39,7 @@ MAY_KNOW = {
         "training",
     },
     "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "models", "serving", "training"},
-    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "models", "serving", "training"},
+    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
 }
 
 

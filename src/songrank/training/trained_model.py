@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from songrank.core.csr import CSR, segment_rows
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
-from songrank.models.base import history_length
+from songrank.models.base import RankingModel
 from songrank.models.model_folder import READS, TASKS, ModelFolder, read_words, save_model
 from songrank.models.registry import inputs_of
 
@@ -26,6 +26,7 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         dataset: gives the ids, what was seen, and how input is read.
 
     """
+    assert isinstance(model, RankingModel)
     inputs = inputs_of(section["name"])
     words = None
     reads = {key: dataset.info[key] for key in READS if key in dataset.info}
@@ -47,7 +48,7 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
     query_ids, seen, item_counts, histories = None, None, None, None
     if TASKS[inputs] == "recommendation":
         query_ids, (seen, item_counts) = dataset.query_ids, _seen(dataset)
-    if (length := history_length(model)) is not None:
+    if (length := model.history_length) is not None:
         known = dataset_histories(dataset, tuple(dataset)).tail(length)
         histories = CSR(known.offsets, {"item": known["item"].to(torch.int32)})
         made = dataset.info["made"]["options"]
