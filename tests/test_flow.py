@@ -38,7 +38,18 @@ MAY_KNOW = {
         "serving",
         "training",
     },
-    "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "models", "serving", "training"},
+    "estimators": {
+        "analysis",
+        "core",
+        "data",
+        "functional",
+        "io",
+        "losses",
+        "metrics",
+        "models",
+        "serving",
+        "training",
+    },
     "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
 }
 
@@ -62,6 +73,15 @@ def test_no_room_knows_one_that_comes_after_it():
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(MAY_KNOW)
     for room, allowed in MAY_KNOW.items():
         assert rooms_known(room) <= allowed, room
+
+
+def test_songrank_does_not_know_the_paper_plug_in():
+    """One line says how to get it; nothing else under src/songrank names the package."""
+    lines = [
+        line for file in SOURCE.rglob("*.py") for line in file.read_text().splitlines() if "songrank_paper" in line
+    ]
+    assert len(lines) == 1
+    assert "pip install" in lines[0]
 
 
 def test_a_rating_is_followed_from_its_line_to_the_weights_it_moves(tmp_path):

@@ -159,11 +159,11 @@ def run_cells(
     left = _Left(experiments, plan, store, observe, complete)
     work, alone = partial(_do_within, store.path), Workers(1)
     while left.experiments:
-        for cell in workers.do((), work, observe.begun, partial(left.cells, workers.jobs)):
+        for cell, _ in workers.do((), work, observe.begun, partial(left.cells, workers.jobs)):
             left.done[cell.key] = _kept(store, cell)
             observe.finished(cell, left.done[cell.key].seconds)
         timed, left.timed = left.timed, []
-        for cell in alone.do(timed, work, observe.begun):
+        for cell, _ in alone.do(timed, work, observe.begun):
             left.done[cell.key] = _kept(store, cell)
             observe.finished(cell, left.done[cell.key].seconds)
     return left.done

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from songrank.analysis.report.curves import read_history
 from songrank.training.run import Run
 from songrank.training.trainer.batch_adapters import CatalogueFeed
-from songrank.training.trainer.loop import DivergedError
 from songrank_paper.ablations import moving_gamma
 from songrank_paper.curve_figures import CurveFigure, Lines
 from songrank_paper.curves import curve_table, diverged_remarks, draw_curves
 from songrank_paper.experiment import Cell, Findings, Found, Plan
 from songrank_paper.methods import Method
 from songrank_paper.protocol import SetProtocol, Training, protocols, waiting
-from songrank_paper.runs import open_run
+from songrank_paper.runs import finish_run
 
 _ALL, _BIASED = "batch.irrelevant=all", "gamma=1.0"
 _QUERIES = 4096
@@ -115,20 +115,18 @@ def _curves(lines: Lines, found: Found) -> dict[str, list[list[list[float]]]]:
 
 def warm_up(folder: Path, *, recipe: Mapping[str, Any], data: str, path: str, device: str) -> dict[str, Any]:
     """Warm up, and measure the likelihood of training pairs among all items after each epoch."""
-    run = open_run(folder / "run", {**recipe, "data": path, "device": device}, data, ())
-    run.observe = _measure(run)
-    try:
-        run.finish()
-    except DivergedError as error:
-        return {"diverged": str(error)}
-    return {"curve": [[line["epoch"], line[_LIKELIHOOD]] for line in run.trainer.at.history]}
+    lost = finish_run(folder, {**recipe, "data": path, "device": device}, data, (), opened=_watch_likelihood)
+    if lost is not None:
+        return lost
+    return {"curve": [[line["epoch"], line[_LIKELIHOOD]] for line in read_history(folder / "run")]}
 
 
-def _measure(run: Run) -> Callable[[dict[str, Any]], None]:
+def _watch_likelihood(run: Run) -> None:
     def observe(line: dict[str, Any]) -> None:
         line[_LIKELIHOOD] = likelihood(run)
+        run.directory.rewrite_history(run.trainer.at.history)
 
-    return observe
+    run.observe = observe
 
 
 @torch.no_grad()

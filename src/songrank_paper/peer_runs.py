@@ -17,8 +17,8 @@ from torch import Tensor
 from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
 from songrank.training.run import Run
-from songrank.training.trainer.loop import DivergedError
-from songrank_paper.runs import CURVE, also_watch, begin_after, diverged_before, open_run, results
+from songrank.training.run_directory import RunDirectory
+from songrank_paper.runs import finish_run, results, watch_curve
 
 
 class LibaucSONG(RankingLoss):
@@ -72,17 +72,15 @@ def train_libauc(
     device: str,
 ) -> dict[str, Any]:
     """As :func:`songrank_paper.runs.train`, with libauc's loss; always from the beginning."""
-    if (lost := diverged_before(folder, after)) is not None:
-        return lost
-    run = _open(folder, recipe, data, splits, path, device)
-    _put_libauc(run)
-    run.observe = also_watch(run, CURVE)
-    begin_after(run, None if after is None else folder.parent / after / "run")
-    try:
-        run.finish()
-    except DivergedError as error:
-        return {"diverged": str(error)}
-    return results(run.directory, splits)
+    shutil.rmtree(folder / "run", ignore_errors=True)
+
+    def opened(run: Run) -> None:
+        _put_libauc(run)
+        watch_curve(run)
+
+    given = {**recipe, "data": path, "device": device}
+    lost = finish_run(folder, given, data, splits, after=after, opened=opened)
+    return results(RunDirectory(folder / "run"), splits) if lost is None else lost
 
 
 def time_epochs(
@@ -98,26 +96,20 @@ def time_epochs(
 ) -> dict[str, Any]:
     """Median seconds of an epoch after the first, in which much is done but once."""
     assert after is None
-    run = _open(folder, recipe, data, splits, path, device)
-    prepare(run)
+    shutil.rmtree(folder / "run", ignore_errors=True)
     at: list[float] = []
-    run.observe = lambda line: at.append(time.monotonic())
-    try:
-        run.finish()
-    except DivergedError as error:
-        return {"diverged": str(error)}
-    return {"seconds": median(later - earlier for earlier, later in pairwise(at))}
+
+    def opened(run: Run) -> None:
+        prepare(run)
+        run.observe = lambda line: at.append(time.monotonic())
+
+    lost = finish_run(folder, {**recipe, "data": path, "device": device}, data, splits, opened=opened)
+    return {"seconds": median(later - earlier for earlier, later in pairwise(at))} if lost is None else lost
 
 
 def time_libauc(folder: Path, **options: Any) -> dict[str, Any]:
     """The same with libauc's loss."""
     return time_epochs(folder, **options, prepare=_put_libauc)
-
-
-def _open(folder: Path, recipe: Mapping[str, Any], data: str, splits: Sequence[str], path: str, device: str) -> Run:
-    """A run from the beginning, whatever a killed cell left."""
-    shutil.rmtree(folder / "run", ignore_errors=True)
-    return open_run(folder / "run", {**recipe, "data": path, "device": device}, data, tuple(splits))
 
 
 def _put_libauc(run: Run) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from songrank.analysis.trials import best_first
 from songrank.core.errors import UserError
 from songrank.data import open_dataset
 from songrank.training.run_directory import fingerprint
@@ -162,7 +163,7 @@ class SetProtocol:
         tried = self.tried(method, found)
         if tried is None:
             return None
-        return max(tried, key=lambda setting: (tried[setting] is not None, tried[setting] or 0.0))
+        return [*best_first(tried), *tried][0]
 
     def reported(self, method: Method, found: Found, *changes: str) -> list[Training]:
         """The chosen setting with each of the reported seeds; nothing before it is chosen."""

@@ -5,7 +5,6 @@ Cells are neighbours: what another cell left lies beside a cell's own folder, un
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,15 +12,16 @@ from typing import Any
 
 from songrank.analysis.finished_runs import Method, read_run
 from songrank.analysis.method_comparison import compare_methods
+from songrank.analysis.report.curves import chosen_epoch, read_history
+from songrank.analysis.trials import run_trial
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
 from songrank.io.files import plain
 from songrank.io.storage import read_json
-from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory, fingerprint
-from songrank.training.trainer.loop import DivergedError, validation_name
+from songrank.training.trainer.loop import NoMemoryError, validation_name
 
 CURVE = "ndcg@5"
 """What the paper's figures show of validation."""
@@ -37,10 +37,10 @@ def train(
     path: str,
     device: str,
 ) -> dict[str, Any]:
-    """Train by a recipe, or go on where a killed cell ended.
+    """Train by a recipe, or resume where a killed cell ended.
 
     Args:
-        folder: of the cell; the run lies in ``run``.
+        folder: of the cell; the run directory is ``run``.
         recipe: as plain values, without data and device.
         data: fingerprint of the data set.
         splits: what is evaluated at the end; no other figure is ever computed.
@@ -53,62 +53,42 @@ def train(
         stage before it), ``epoch`` (that of the model kept) and ``seconds``; or ``diverged``, why there is no model.
 
     """
-    if (lost := diverged_before(folder, after)) is not None:
+    given = {**recipe, "data": path, "device": device}
+    if (lost := finish_run(folder, given, data, splits, after=after, opened=watch_curve)) is not None:
         return lost
-    directory = RunDirectory(folder / "run")
-    if directory.notes().get("status") != "finished":
-        run = open_run(directory.path, {**recipe, "data": path, "device": device}, data, tuple(splits))
-        run.observe = also_watch(run, CURVE)
-        begin_after(run, None if after is None else folder.parent / after / "run")
-        try:
-            run.finish()
-        except DivergedError as error:
-            return {"diverged": str(error)}
     if after is not None:
-        shutil.rmtree(directory.checkpoints, ignore_errors=True)  # nobody begins with this one
-    return results(directory, splits)
+        shutil.rmtree(RunDirectory(folder / "run").checkpoints, ignore_errors=True)  # nobody begins with this one
+    return results(RunDirectory(folder / "run"), splits)
 
 
-def open_run(path: Path, recipe: Mapping[str, Any], data: str, splits: tuple[str, ...]) -> Run:
-    """A new run, or the one that a killed cell left."""
+def finish_run(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    data: str,
+    splits: Sequence[str],
+    *,
+    after: str | None = None,
+    opened: Callable[[Run], None] = lambda run: None,
+) -> dict[str, Any] | None:
+    """Run the trial of a cell to its end; ``diverged``, why there is no model, or None if there is one."""
     given = Recipe.read(dict(recipe))
-    dataset = open_dataset(given.data)
-    if fingerprint(dataset) != data:
+    if after is not None and (file := folder.parent / after / "result.json").exists():
+        why = read_json(file, "delete it: it is done again")["result"].get("diverged")
+        if why is not None:
+            return {"diverged": f"its warm-up diverged: {why}"}
+    if fingerprint(open_dataset(given.data)) != data:
         raise DataError("was prepared anew since this was planned", "run the command again", file=given.data)
-    if (path / "config.yaml").exists():
-        return Run(RunDirectory(path), given, dataset, splits=splits)
-    return Run.begin(given, path, splits=splits)
+    earlier = None if after is None else folder.parent / after / "run"
+    found = run_trial(given, folder / "run", splits, after=earlier, opened=opened)
+    assert found is not None  # nothing here stops a run
+    if isinstance(found.error, NoMemoryError):  # which is not the setting's fault, but the machine's
+        raise found.error
+    return None if found.error is None else {"diverged": str(found.error)}
 
 
-def diverged_before(folder: Path, after: str | None) -> dict[str, Any] | None:
-    """The result of a run whose warm-up diverged; None if it did not."""
-    file = folder.parent / str(after) / "result.json"
-    if after is None or not file.exists():
-        return None
-    why = read_json(file, "delete it: it is done again")["result"].get("diverged")
-    return None if why is None else {"diverged": f"its warm-up diverged: {why}"}
-
-
-def begin_after(run: Run, earlier: Path | None) -> None:
-    """Put a run that has not begun to where a run of its warm-up alone ended: weights, generators, history.
-
-    The rest then comes out as if the run had made the warm-up itself.
-    """
-    kept = run.trainer.checkpoints
-    assert kept is not None
-    if earlier is None or kept.steps():
-        return
-    found = RunDirectory(earlier).checkpoints
-    last = max(found.glob("step-*"), default=None)
-    if last is None:
-        raise DataError("holds no warm-up", "delete the cell that it belongs to, and run again", file=str(found))
-    past = Checkpoints(found, owner=read_json(last / "state.json")["owner"]).latest()
-    assert past is not None
-    step, state = past
-    fresh = run.trainer.state_dict()
-    for part in ("losses", "samplers"):
-        state[part] = [*state[part][:1], *fresh[part][1:]]
-    kept.save(step, state)
+def watch_curve(run: Run) -> None:
+    """Have a run keep what the paper's figures show."""
+    run.observe = also_watch(run, CURVE)
 
 
 def also_watch(run: Run, metric: str) -> Callable[[dict[str, Any]], None]:
@@ -126,18 +106,15 @@ def also_watch(run: Run, metric: str) -> Callable[[dict[str, Any]], None]:
 
 def results(directory: RunDirectory, splits: Sequence[str]) -> dict[str, Any]:
     """What a finished run came to, from its files."""
-    watch = directory.recipe().validation
-    lines = [json.loads(line) for line in directory.history.read_text(encoding="utf-8").splitlines()]
+    lines = read_history(directory.path)
     by_stage = {stage: [line for line in lines if line["stage"] == stage] for stage in ("warm-up", "fine-tuning")}
-    last = by_stage["fine-tuning"] or by_stage["warm-up"]
-    chosen, curve = (validation_name(metric, watch.candidates) for metric in (watch.metric, CURVE))
-    best = max((line for line in last if chosen in line), key=lambda line: line[chosen], default=last[-1])
+    curve = validation_name(CURVE, directory.recipe().validation.candidates)
     evaluations = {split: read_json(directory.path / "evaluation" / f"{split}.json") for split in splits}
     return {
         "metrics": {split: found["metrics"] for split, found in evaluations.items()},
-        "curve": _points(last, curve),
+        "curve": _points(by_stage["fine-tuning"] or by_stage["warm-up"], curve),
         "warm_up": _points(by_stage["warm-up"], curve),
-        "epoch": best["epoch"],
+        "epoch": lines[chosen_epoch(lines) - 1]["epoch"],
         "seconds": directory.notes()["seconds"],
     }
 

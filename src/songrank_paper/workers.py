@@ -19,6 +19,7 @@ from songrank.core.allocator import keep_freed_memory
 from songrank.core.errors import UserError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def cores() -> int:
@@ -34,14 +35,15 @@ class Workers:
 
     Args:
         jobs: how many pieces are done at a time; 1 for this process alone.
+        threads: of each of several processes; an equal share of the cores if not given.
 
-    >>> list(Workers(1).do([3, 1], lambda piece: None))
-    [3, 1]
+    >>> list(Workers(1).do([3, 1], lambda piece: piece + 1))
+    [(3, 4), (1, 2)]
 
     """
 
-    def __init__(self, jobs: int = 1) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: int = 1, threads: int | None = None) -> None:
+        self.jobs, self.threads = jobs, threads or max(1, cores() // jobs)
         self._pool: ProcessPoolExecutor | None = None
         self._others = {child.pid for child in multiprocessing.active_children()}
 
@@ -64,11 +66,11 @@ class Workers:
     def do(
         self,
         pieces: Sequence[T],
-        work: Callable[[T], None],
+        work: Callable[[T], R],
         begun: Callable[[T], None] = lambda piece: None,
         more: Callable[[], Sequence[T]] = lambda: (),
-    ) -> Iterator[T]:
-        """Do pieces of work, which are handed back as they end.
+    ) -> Iterator[tuple[T, R]]:
+        """Do pieces of work, which are returned with their results as they end.
 
         The first error is raised once all that is under way has ended; nothing is begun after it.
 
@@ -91,13 +93,12 @@ class Workers:
                 return
             piece = waiting.popleft()
             begun(piece)
-            work(piece)
-            yield piece
+            yield piece, work(piece)
 
     def _in_processes(
-        self, waiting: deque[T], work: Callable[[T], None], begun: Callable[[T], None], more: Callable[[], Sequence[T]]
-    ) -> Iterator[T]:
-        running: dict[Future[None], T] = {}
+        self, waiting: deque[T], work: Callable[[T], R], begun: Callable[[T], None], more: Callable[[], Sequence[T]]
+    ) -> Iterator[tuple[T, R]]:
+        running: dict[Future[R], T] = {}
         failure: BaseException | None = None
         while True:
             while failure is None and len(running) < self.jobs:
@@ -113,7 +114,7 @@ class Workers:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 piece, error = running.pop(future), future.exception()
                 if error is None:
-                    yield piece
+                    yield piece, future.result()
                 failure = failure or error
         if isinstance(failure, BrokenProcessPool):
             raise UserError(
@@ -122,11 +123,10 @@ class Workers:
         if failure is not None:
             raise failure
 
-    def _submit(self, work: Callable[[T], None], piece: T) -> "Future[None]":
+    def _submit(self, work: Callable[[T], R], piece: T) -> "Future[R]":
         if self._pool is None:
-            threads = max(1, cores() // self.jobs)
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (threads,))
+            self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (self.threads,))
             resource_tracker.ensure_running()  # else it starts with the first process, and unblocks signals
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for the process that may start now, for good
         try:

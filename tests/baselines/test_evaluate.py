@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from songrank.baselines import YARDSTICKS, Ease, measure
+from songrank.baselines import BASELINES, Ease, measure
 from songrank.core.errors import UserError
 from songrank.data import prepare
 from songrank.metrics import evaluate_catalogue
@@ -36,7 +36,7 @@ class Echo:
 
 @pytest.fixture
 def echo(monkeypatch):
-    monkeypatch.setitem(YARDSTICKS, "echo", Echo)
+    monkeypatch.setitem(BASELINES, "echo", Echo)
     monkeypatch.setattr(Echo, "asked", [])
 
 

@@ -81,7 +81,7 @@ def test_features_as_the_prepared_data_set_has_them(of_features):
     folder, dataset, dense = of_features
     stored, rows = dataset["train"].features, np.zeros_like(dense)
     for row, (start, end) in enumerate(zip(stored.offsets[:-1].tolist(), stored.offsets[1:].tolist(), strict=True)):
-        rows[row, stored.index[start:end].numpy()] = stored.value[start:end].numpy()
+        rows[row, stored["index"][start:end].numpy()] = stored["value"][start:end].numpy()
     with torch.no_grad():
         expected = folder.model.score_all(torch.from_numpy(rows))
     torch.testing.assert_close(all_scores(folder, dense), expected)

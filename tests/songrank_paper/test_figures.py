@@ -8,13 +8,14 @@ import torch
 from safetensors.torch import load_file
 
 from songrank import Relevance, SlateSampler
+from songrank.training.config.recipe import Recipe
+from songrank.training.run import Run
 from songrank_paper.ablations import GAMMAS, FigAblation, FigBilevel, FigGamma, FigTheoPrac
 from songrank_paper.convergence import FigConvergence
 from songrank_paper.faster import FigFaster
 from songrank_paper.full_items import FigFullItems, likelihood
 from songrank_paper.peers import FigPeers
 from songrank_paper.protocol import SetProtocol, waiting
-from songrank_paper.runs import open_run
 from songrank_paper.tables import TableLtr, TableRs
 from tests.songrank_paper.small_training import TINY, do, lists, plan, users
 
@@ -210,10 +211,9 @@ def test_the_likelihood_is_that_of_each_training_pair_among_all_items(small, tmp
     settings, _ = small
     each = SetProtocol(settings, "movielens-1m", TINY)
     cell = each.warm_up(0).cell
-    run = open_run(
-        tmp_path / "run", {**cell.options["recipe"], "data": cell.where["path"], "device": "cpu"}, each.data, ()
-    )
-    query, item, _ = each.dataset["train"].pairs()
+    recipe = Recipe.read({**cell.options["recipe"], "data": cell.where["path"], "device": "cpu"})
+    run = Run.begin(recipe, tmp_path / "run", splits=())
+    query, item, _ = each.dataset["train"].unique_pairs()
     scores = run.trainer.model.eval().score_all(torch.arange(40)).detach().double()
     by_query = []
     for user in query.unique().tolist():

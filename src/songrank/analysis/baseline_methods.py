@@ -1,21 +1,20 @@
-"""Yardsticks as methods beside finished runs: on the runs' own data, evaluated as they were."""
+"""Baselines as methods beside finished runs: on the runs' own data, evaluated as the runs were."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from songrank.analysis.finished_runs import FinishedRun, Method
-from songrank.baselines.evaluate import YARDSTICKS, Measured, check_yardstick, measure
+from songrank.analysis.finished_runs import FinishedRun, Method, check_lists
+from songrank.baselines.evaluate import BASELINES, Measured, check_baseline, measure
 from songrank.core.errors import DataError
 from songrank.data import Dataset, open_dataset
 from songrank.io.source import Progress
-from songrank.training.run_directory import lists_fingerprint
 
 
 @dataclass(frozen=True, eq=False)
-class YardstickMethod(Method):
-    """A yardstick on each data set of the runs that it stands beside; it has no folder."""
+class BaselineMethod(Method):
+    """A baseline on each data set of the runs that it is compared with; it has no run directory."""
 
     measured: tuple[Measured, ...]
     """In the order of ``runs``."""
@@ -28,10 +27,10 @@ class YardstickMethod(Method):
     @property
     def deterministic(self) -> bool:
         """Whether another seed would change nothing."""
-        return YARDSTICKS[self.measured[0].name].deterministic
+        return BASELINES[self.measured[0].name].deterministic
 
     def as_dict(self) -> dict[str, Any]:
-        """What was chosen on each data set, and what histories were read from, in plain values."""
+        """The options chosen on each data set, and the splits that histories were read from."""
         return {
             "inputs": list(self.measured[0].inputs),
             "chosen": [
@@ -41,7 +40,7 @@ class YardstickMethod(Method):
         }
 
 
-def yardstick_methods(
+def baseline_methods(
     names: Sequence[str],
     methods: Sequence[Method],
     split: str,
@@ -49,23 +48,23 @@ def yardstick_methods(
     *,
     data: Path | None = None,
     progress: Progress | None = None,
-) -> list[YardstickMethod]:
-    """Measure these yardsticks on every data set of the methods.
+) -> list[BaselineMethod]:
+    """Measure these baselines on every data set of the methods.
 
-    Options are chosen by the validation metric of the first run on a data set, where its recipe names one, else by
-    the first of ``metrics``.
+    Options are chosen by the validation metric of the first run on a data set if its recipe names one, else by the
+    first of ``metrics``.
 
     Args:
-        names: of yardsticks; one that is named twice counts once.
+        names: of baselines; duplicates count once.
         methods: from :func:`~songrank.analysis.finished_runs.group_runs`.
         split: that the runs were evaluated on.
         metrics: to measure.
-        data: where the data set is now, if it is not where the runs say.
-        progress: told what is done, how far it is, and how far it goes.
+        data: where the data set is now, if it was moved.
+        progress: called with what is being done, how far it is, and how far it goes.
 
     """
     for name in names:
-        check_yardstick(name)
+        check_baseline(name)
     first: dict[str, FinishedRun] = {}
     for method in methods:
         for run in method.runs:
@@ -74,9 +73,9 @@ def yardstick_methods(
     labels = [method.label for method in methods]
     found = []
     for name in dict.fromkeys(names):
-        pairs = [_measure(name, run, dataset, split, metrics, progress) for run, dataset in sets]
-        label = name if name not in labels else f"{name} (yardstick)"
-        found.append(YardstickMethod(label, tuple(run for run, _ in pairs), tuple(one for _, one in pairs)))
+        measured = tuple(_measure(name, run, dataset, split, metrics, progress) for run, dataset in sets)
+        runs = tuple(_as_run(run, dataset, own) for (run, dataset), own in zip(sets, measured, strict=True))
+        found.append(BaselineMethod(name if name not in labels else f"{name} (yardstick)", runs, measured))
     return found
 
 
@@ -86,24 +85,21 @@ def _open_lists(run: FinishedRun, split: str, data: Path | None) -> Dataset:
         fix = f"say with --data where the data set of {run.path} is now, or leave yardsticks out"
         raise DataError("is no prepared data set", fix, file=str(place))
     dataset = open_dataset(place)
-    if split not in dataset or lists_fingerprint(dataset, split) != run.lists_sha256:
-        fix = "name the data set that it was evaluated on with --data"
-        raise DataError(f"holds other lists than {run.path} was evaluated on", fix, file=str(place))
+    check_lists(run, dataset, split)
     return dataset
 
 
 def _measure(
     name: str, run: FinishedRun, dataset: Dataset, split: str, metrics: Sequence[str], progress: Progress | None
-) -> tuple[FinishedRun, Measured]:
-    validation = run.config.get("validation")
+) -> Measured:
+    validation, policies = run.config.get("validation"), run.policies
     select = validation.get("metric") if isinstance(validation, dict) else None
-    policies = {"ties": run.policies["ties"], "empty": run.policies["empty_policy"], "gain": run.policies["gain"]}
-    among = run.policies["candidates"]
+    among = policies["candidates"]
     if among != "all" and not isinstance(among, int):
         raise DataError(
             f"was evaluated among {among}", "yardsticks rank among all items, or a number", file=str(run.path)
         )
-    measured = measure(
+    return measure(
         name,
         dataset,
         split,
@@ -111,17 +107,16 @@ def _measure(
         metrics=metrics,
         candidates=among,
         progress=progress,
-        **policies,
+        ties=policies["ties"],
+        empty=policies["empty_policy"],
+        gain=policies["gain"],
     )
-    result = measured.evaluation
-    own = FinishedRun(
-        path=dataset.path,
-        config={"model": {"name": name}, "loss": {"name": name}, "data": str(dataset.path), "seed": 0},
-        metrics=result.values,
-        per_query=result.per_query,
-        queries=run.queries,
-        empty=result.num_empty,
-        policies=run.policies,
-        lists_sha256=run.lists_sha256,
+
+
+def _as_run(run: FinishedRun, dataset: Dataset, own: Measured) -> FinishedRun:
+    """A baseline's figures in place of those of a run on the same lists."""
+    config = {"model": {"name": own.name}, "loss": {"name": own.name}, "data": str(dataset.path), "seed": 0}
+    found = own.evaluation
+    return replace(
+        run, path=dataset.path, config=config, metrics=found.values, per_query=found.per_query, empty=found.num_empty
     )
-    return own, measured

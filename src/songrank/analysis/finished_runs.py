@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.errors import DataError, shown
+from songrank.data import Dataset
 from songrank.io.storage import read_arrays, read_json
 from songrank.metrics.comparison import Fold
 
@@ -129,6 +130,15 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
     )
 
 
+def check_lists(run: FinishedRun, dataset: Dataset, split: str) -> None:
+    """Raise if a data set does not hold the lists that a run was evaluated on."""
+    from songrank.training.run_directory import lists_fingerprint  # not needed, and slow, where runs are only read
+
+    if split not in dataset or lists_fingerprint(dataset, split) != run.lists_sha256:
+        fix = "name the data set that it was evaluated on with --data"
+        raise DataError(f"holds other lists than {run.path} was evaluated on", fix, file=str(dataset.path))
+
+
 def group_runs(runs: Sequence[FinishedRun]) -> list[Method]:
     """Put runs of the same method together, in the order in which the methods first appear.
 
@@ -141,8 +151,6 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Method]:
     labels = _labels([group[0] for group in groups.values()])
     methods = [Method(label, tuple(group)) for label, group in zip(labels, groups.values(), strict=True)]
     _check_policies(runs)
-    for method in methods:
-        _check_twice(method)
     _check_data(methods)
     _check_queries(runs)
     return methods
@@ -155,11 +163,12 @@ def _read_config(file: Path) -> dict[str, Any]:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(file)) from None
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise DataError(f"is not YAML ({error.problem})", _DAMAGED, file=str(file), line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        why = getattr(error, "problem", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        line = None if mark is None else mark.line + 1
-        raise DataError(f"is not YAML ({why})", _DAMAGED, file=str(file), line=line) from None
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"is not YAML ({why})", _DAMAGED, file=str(file)) from None
     if not isinstance(config, dict):
         raise DataError("holds no mapping", "expected keys such as model, loss, data and seed", file=str(file))
     for key in ("model", "loss"):
@@ -191,17 +200,20 @@ def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) 
 def _method(run: FinishedRun) -> dict[str, str]:
     """The configuration by dotted keys, values as JSON, without what says nothing about the method."""
     kept = {key: value for key, value in run.config.items() if key not in _NOT_THE_METHOD}
-    return {key: value for key, value in _flat(kept).items() if key.rpartition(".")[2] != "seed"}
+    told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
+    whole = {key: int(value) for key, value in told.items() if isinstance(value, float) and value.is_integer()}
+    return {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in {**told, **whole}.items()}
 
 
-def _flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, str]:
-    leaves: dict[str, str] = {}
+def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings by dotted keys.
+
+    >>> flat({"loss": {"name": "song", "gamma": 0.1}, "seed": 0})
+    {'loss.name': 'song', 'loss.gamma': 0.1, 'seed': 0}
+    """
+    leaves: dict[str, Any] = {}
     for key, value in content.items():
-        if isinstance(value, dict) and value:
-            leaves |= _flat(value, f"{prefix}{key}.")
-        elif value is not None:  # an option that is none is an option that is not there
-            whole = isinstance(value, float) and value.is_integer()
-            leaves[f"{prefix}{key}"] = json.dumps(int(value) if whole else value, ensure_ascii=False, default=str)
+        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
     return leaves
 
 
@@ -232,31 +244,25 @@ def _check_policies(runs: Sequence[FinishedRun]) -> None:
         for key in POLICIES:
             first, own = runs[0].policies[key], run.policies[key]
             if first != own:
-                raise DataError(
-                    f"was evaluated with {key} {shown(own)}, and {runs[0].path} with {shown(first)}",
-                    "compare runs that were evaluated alike",
-                    file=str(run.path),
-                )
-
-
-def _check_twice(method: Method) -> None:
-    seen: dict[tuple[str, int], FinishedRun] = {}
-    for run in method.runs:
-        other = seen.setdefault((run.lists_sha256, run.seed), run)
-        if other is not run:
-            alike = f"are both {method.label} with seed {run.seed} on the same data"
-            raise DataError(f"{other.path} and {run.path} {alike}", "leave one out")
+                found = f"was evaluated with {key} {shown(own)}, and {runs[0].path} with {shown(first)}"
+                raise DataError(found, "compare runs that were evaluated alike", file=str(run.path))
 
 
 def _check_data(methods: Sequence[Method]) -> None:
-    everywhere = [run for method in methods for run in method.runs]
+    """Every method needs runs on the same data sets, and on each of them one run per seed."""
+    for method in methods:
+        seen: dict[tuple[str, int], FinishedRun] = {}
+        for run in method.runs:
+            other = seen.setdefault((run.lists_sha256, run.seed), run)
+            if other is not run:
+                alike = f"are both {method.label} with seed {run.seed} on the same data"
+                raise DataError(f"{other.path} and {run.path} {alike}", "leave one out")
     for method in methods:
         own = {run.lists_sha256 for run in method.runs}
-        for run in everywhere:
-            if run.lists_sha256 not in own:
-                data = f"{shown(run.config.get('data'))}, sha256 {run.lists_sha256[:12]}…"
-                found = f"{method.label} has no run on the data of {run.path} ({data})"
-                raise DataError(found, "compare methods on the same data")
+        for run in (run for other in methods for run in other.runs if run.lists_sha256 not in own):
+            data = f"{shown(run.config.get('data'))}, sha256 {run.lists_sha256[:12]}…"
+            found = f"{method.label} has no run on the data of {run.path} ({data})"
+            raise DataError(found, "compare methods on the same data")
 
 
 def _check_queries(runs: Sequence[FinishedRun]) -> None:
@@ -265,7 +271,6 @@ def _check_queries(runs: Sequence[FinishedRun]) -> None:
     for run in runs:
         other = first.setdefault(run.lists_sha256, run)
         for metric in run.per_query.keys() & other.per_query.keys():
-            own, theirs = run.per_query[metric].isnan(), other.per_query[metric].isnan()
-            if own.shape != theirs.shape or bool((own != theirs).any()):
+            if not torch.equal(run.per_query[metric].isnan(), other.per_query[metric].isnan()):
                 found = f"{run.path} and {other.path} have values of {metric} for different queries"
                 raise DataError(found, "evaluate both again")

@@ -25,7 +25,9 @@ from typing import Any
 import torch
 
 from songrank import __version__
+from songrank.analysis.finished_runs import flat
 from songrank.analysis.search_space import default_search, read_search
+from songrank.analysis.trials import best_first, run_trial
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
 from songrank.functional.hashing import derive_key
@@ -36,7 +38,6 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe, resolve
 from songrank.training.run import Run, open_recipe_data
 from songrank.training.run_directory import RunDirectory, fingerprint
-from songrank.training.trainer.loop import DivergedError, NoMemoryError
 
 _NAME = "songrank"  # of the study within its file
 
@@ -172,8 +173,8 @@ class Study:
 
     def best(self, count: int = 1) -> list[Trial]:
         """The best trials, best first; of equal ones the earlier."""
-        good = [trial for trial in self.trials() if trial.value is not None]
-        return sorted(good, key=lambda trial: (-(trial.value or 0.0), trial.number))[:count]
+        every = self.trials()
+        return [every[at] for at in best_first({at: trial.value for at, trial in enumerate(every)})[:count]]
 
     def search(self, trials: int) -> Iterator[Trial]:
         """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
@@ -228,17 +229,16 @@ class Study:
 
     def _train(self, trial: Trial) -> Trial | None:
         """Run a trial to its end, from where it was left if it was begun before; None if it was stopped."""
-        path, reason, value = self.path(trial.number), "", math.nan
+        path, reason, value = self.path(trial.number), "", None
         try:
-            self.run = self._open(self.recipe(trial.parameters), path)
-            if self.stopped:
-                self.run.trainer.stop()
-            if RunDirectory(path).notes().get("status") != "finished" and not self.run.finish():
+            found = run_trial(self.recipe(trial.parameters), path, ("validation",), opened=self._opened, **self.more)
+            if found is None:
                 return None
-            value = read_json(path / "evaluation" / "validation.json")["metrics"][self.metric]
-            reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
-        except (DivergedError, NoMemoryError) as error:
-            reason = str(error)
+            if found.error is None:
+                value = found.metrics["validation"][self.metric]
+                reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
+            else:
+                reason = str(found.error)
         except UserError as error:  # each value was checked before, but not each combination, nor with this data
             if isinstance(error, DataError) or self.run is not None or not self._can_be_built():
                 raise
@@ -249,6 +249,11 @@ class Study:
             RunDirectory(path).note(status="failed", error=reason)
         return Trial(trial.number, None if reason else value, trial.parameters, reason)
 
+    def _opened(self, run: Run) -> None:
+        self.run = run
+        if self.stopped:
+            run.trainer.stop()
+
     def _can_be_built(self) -> bool:
         """Whether the recipe with its own values can: what is wrong with a trial is then wrong with its values."""
         try:
@@ -257,14 +262,6 @@ class Study:
         except UserError:
             return False
         return True
-
-    def _open(self, recipe: Recipe, path: Path) -> Run:
-        directory, more = RunDirectory(path), {**self.more, "splits": ("validation",)}
-        if not directory.config.exists():
-            return Run.begin(recipe, path, **more)
-        if directory.recipe().model_copy(update={"data": recipe.data}) != recipe:
-            raise DataError("follows another recipe than its trial", "move it away: it is run again", file=str(path))
-        return Run.resume(path, **more)
 
     def _write_best(self) -> None:
         import yaml
@@ -306,23 +303,18 @@ def _entry(recipe: Recipe, key: str) -> Any:
     return found
 
 
-def _flat(values: Any, key: str = "") -> dict[str, Any]:
-    if not isinstance(values, dict):
-        return {key: values}
-    pairs = (_flat(value, f"{key}.{name}" if key else name) for name, value in values.items())
-    return {name: value for pair in pairs for name, value in pair.items()}
-
-
 def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Raise if a study was begun with something else, naming what."""
     with suppress(UserError):  # with what keys that are younger than the study meant then: their defaults
         old = old | {"resolved": Recipe.read(old["resolved"], str(place)).model_dump(mode="json")}
     either, both = {*old["search"], *new["search"]}, {*old["search"]} & {*new["search"]}
-    before, now = ({k: v for k, v in _flat(one["resolved"]).items() if k not in either} for one in (old, new))
-    for one, flat in ((old, before), (new, now)):
-        flat |= {f"search {key}": words for key, words in one["search"].items()}
-        flat |= {key: value for key, value in (one.get("first") or {}).items() if key in both}
-        flat["data_sha256"] = one.get("data_sha256")
+    before, now = (
+        {k: v for k, v in flat(one["resolved"]).items() if k not in either and v != {}} for one in (old, new)
+    )
+    for one, told in ((old, before), (new, now)):
+        told |= {f"search {key}": words for key, words in one["search"].items()}
+        told |= {key: value for key, value in (one.get("first") or {}).items() if key in both}
+        told["data_sha256"] = one.get("data_sha256")
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if names:
         what = ", ".join(f"{name} ({_told(before, name)}, now {_told(now, name)})" for name in names[:3])

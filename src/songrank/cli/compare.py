@@ -15,7 +15,7 @@ from songrank.io.files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
 
 if TYPE_CHECKING:
-    from songrank.analysis.baseline_methods import YardstickMethod
+    from songrank.analysis.baseline_methods import BaselineMethod
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
@@ -51,8 +51,8 @@ def compare(
     A yardstick is a recommender without a deep model, fitted here and now to the runs' data, its options chosen on
     validation, so that you see whether the deep model pays.
     """
-    from songrank.analysis.baseline_methods import yardstick_methods
-    from songrank.baselines.evaluate import check_yardstick
+    from songrank.analysis.baseline_methods import baseline_methods
+    from songrank.baselines.evaluate import check_baseline
     from songrank.cli.progress import progress_bar
     from songrank.cli.run_folders import runs_to_compare
 
@@ -61,14 +61,14 @@ def compare(
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
     for name in yardstick or []:
-        check_yardstick(name)
+        check_baseline(name)
     methods = group_runs([read_run(path, split) for path in runs_to_compare(runs)])
     if baseline is not None and baseline not in (yardstick or []):
         find_method(methods, baseline)
     if yardstick:
         metric = common_metrics([run for method in methods for run in method.runs], metric)
         with progress_bar(quiet or as_json) as report:
-            methods += yardstick_methods(yardstick, methods, split, metric, data=data, progress=report)
+            methods += baseline_methods(yardstick, methods, split, metric, data=data, progress=report)
     result = compare_methods(methods, metrics=metric, baseline=baseline, level=level)
     if as_json:
         typer.echo(json.dumps(plain(_as_dict(result, split)), indent=2, ensure_ascii=False, allow_nan=False))
@@ -79,7 +79,7 @@ def compare(
 
 
 def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
-    from songrank.analysis.baseline_methods import YardstickMethod
+    from songrank.analysis.baseline_methods import BaselineMethod
 
     queries, empty, folds = _sizes(result)
     return {
@@ -99,7 +99,7 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
                 "differences": {
                     name: asdict(found) for name, found in result.differences.get(method.label, {}).items()
                 },
-                **({"yardstick": method.as_dict()} if isinstance(method, YardstickMethod) else {}),
+                **({"yardstick": method.as_dict()} if isinstance(method, BaselineMethod) else {}),
             }
             for method in result.methods
         ],
@@ -165,13 +165,13 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
     ]
 
 
-def _yardsticks(result: MethodComparison) -> "list[YardstickMethod]":
-    from songrank.analysis.baseline_methods import YardstickMethod
+def _yardsticks(result: MethodComparison) -> "list[BaselineMethod]":
+    from songrank.analysis.baseline_methods import BaselineMethod
 
-    return [method for method in result.methods if isinstance(method, YardstickMethod)]
+    return [method for method in result.methods if isinstance(method, BaselineMethod)]
 
 
-def _yardstick_note(beside: "list[YardstickMethod]") -> str:
+def _yardstick_note(beside: "list[BaselineMethod]") -> str:
     items = " and ".join(beside[0].measured[0].inputs).replace("train", "training")
     note = f"yardsticks: fitted to training; what they know of a user are the items of {items}"
     for method in beside:
@@ -182,7 +182,7 @@ def _yardstick_note(beside: "list[YardstickMethod]") -> str:
     return note
 
 
-def _interval_note(result: MethodComparison, beside: "list[YardstickMethod]") -> str:
+def _interval_note(result: MethodComparison, beside: "list[BaselineMethod]") -> str:
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
     certain = [method.label for method in beside if method.deterministic]
     single = [label for label, seeds in fewest.items() if seeds == 1 and label not in certain]

@@ -17,6 +17,7 @@ from songrank.cli.ensemble import ensemble
 from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
 from songrank.cli.label import label
+from songrank.cli.plugins import PluginGroup
 from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
@@ -25,19 +26,19 @@ from songrank.cli.train import train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
 from songrank.core.errors import UserError
-from songrank_paper.command import paper
 
 _INTERRUPTED = 130
 
 app = typer.Typer(
     name="songrank",
+    cls=PluginGroup,
     help="Train ranking models by optimising NDCG itself.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export, paper):
+for command in (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export):
     app.command()(command)
 
 

@@ -15,11 +15,11 @@ from songrank.data import Dataset, open_dataset
 from songrank.metrics import Evaluation
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.config.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe import Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
-from songrank.training.trainer.batch_adapters import make_feed
 from songrank.training.trainer.determinism import NotDeterministicError
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
 
@@ -68,11 +68,6 @@ class Run:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
         elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        younger = [(values, "members"), (values["batch"], "following"), (values["batch"], "windows")]
-        younger += [(values[stage], key) for stage in ("warm_up", "fine_tuning") for key in YOUNGER]
-        for section, key in younger:  # than some runs
-            if not section[key]:  # none, or 0: as it was before
-                del section[key]
         told = json.dumps(values, sort_keys=True)
         return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from songrank.core.csr import CSR, segment_rows
+from songrank.core.csr import CSR
+from songrank.core.pairs import pack, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
 from songrank.models.base import RankingModel
@@ -75,7 +76,7 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
     if part.tokens is not None:
         return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
     if part.features is not None:
-        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+        return {"num_labels": dataset.num_items, "num_features": part.num_features}
     return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
 
 
@@ -84,11 +85,10 @@ def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
     keys = [part.keys() for part in parts]
     for part in parts:
-        if part.met is not None:
-            offsets, items = part.met
-            keys.append(segment_rows(offsets.diff()) * part.num_items + items)
+        if part.seen is not None:
+            keys.append(pack(part.seen.row_of_entries(), part.seen["item"], part.num_items))
     key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
-    counts = torch.bincount(key // dataset.num_items, minlength=dataset.num_queries)
-    _, trained, _ = parts[0].pairs()
-    seen = CSR.from_lengths(counts, item=(key % dataset.num_items).to(torch.int32))
+    user, item = unpack(key, dataset.num_items)
+    _, trained, _ = parts[0].unique_pairs()
+    seen = CSR.from_lengths(torch.bincount(user, minlength=dataset.num_queries), item=item.to(torch.int32))
     return seen, torch.bincount(trained, minlength=dataset.num_items)
