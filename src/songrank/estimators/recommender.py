@@ -27,11 +27,11 @@ from songrank.estimators.interactions import (
 )
 from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.models.model_folder import column_names
-from songrank.serving.items import (
+from songrank.serving.batches import queries_at_once
+from songrank.serving.recommendations import (
     Recommendations,
+    column_names,
     need_histories,
-    queries_at_once,
     recommend,
     recommend_after,
     score_users,

@@ -127,10 +127,13 @@ def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str],
     return next((plain[name.replace("_", "")] for name in usual if name.replace("_", "") in plain), None)
 
 
-def need_column(given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str:
-    """Like :func:`find_column`, where there must be one."""
+def need_column(
+    given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str, option: str | None = None
+) -> str:
+    """Like :func:`find_column`, where there must be one; ``option`` is what names it, ``--{what}-column`` if None."""
     found = find_column(given, usual, columns, what, file)
     if found is None:
         names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
-        raise DataError(f"no column is clearly the {what} among {names}", f"name it: --{what}-column", file=file)
+        fix = f"name it: {option or f'--{what}-column'}"
+        raise DataError(f"no column is clearly the {what} among {names}", fix, file=file)
     return found

@@ -74,6 +74,7 @@ def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, 
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
     kind = KINDS[section][values["name"]]
     known = inspect.signature(kind).parameters
-    checked = option_class(kind).model_validate({key: value for key, value in values.items() if key != "name"})
+    given = {key: value for key, value in values.items() if key != "name"}
+    checked = option_class(kind).model_validate(given)  # type: ignore[arg-type]
     options = {key: getattr(checked, key) for key in checked.model_fields_set}
     return kind(**{key: value for key, value in sizes.items() if key in known}, **options)
