@@ -45,6 +45,13 @@ def _length(value: Any) -> Any:
     return value
 
 
+def _optimiser(value: Any) -> Any:
+    if value not in tuple(OPTIMISERS):
+        *some, last = map(repr, OPTIMISERS)
+        raise ValueError(f"{shown(value)}; expected {', '.join(some)} or {last}")
+    return value
+
+
 Count = Annotated[int | str, BeforeValidator(_count)]
 
 
@@ -85,7 +92,7 @@ class _Stage(_Section):
     item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
         0.0, description="an item's weight decay grows with this power of its relevant pairs; 0: all alike"
     )
-    optimiser: Literal[*OPTIMISERS] = Field(  # type: ignore[valid-type]
+    optimiser: Annotated[str, BeforeValidator(_optimiser)] = Field(
         "adam",
         description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
     )
