@@ -48,6 +48,14 @@ def _rebuild(what: str, fix: str, file: str | None, line: int | None) -> DataErr
     return DataError(what, fix, file=file, line=line)
 
 
+class NotFiniteError(ValueError):
+    """A score is NaN where a number is needed, so that nothing can be ranked by it.
+
+    >>> issubclass(NotFiniteError, ValueError)
+    True
+    """
+
+
 def memory_shortage(error: BaseException) -> str | None:
     r"""One line if memory was not enough, a machine's or a GPU's; None for any other error.
 

@@ -13,7 +13,6 @@ from songrank.core.gains import Gain
 from songrank.functional.ranks import ranks
 from songrank.functional.threshold import exact_threshold
 from songrank.losses.base import MemoryLoss
-from songrank.losses.ksong import KSONG
 from songrank.sampling import SlateSampler
 from songrank.training.checkpoints import Checkpoints, read_checkpoint
 from songrank.training.run import Run
@@ -96,7 +95,7 @@ def compare_memory(
     """
     model.eval()
     sampler = SlateSampler(feed.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
-    names = [*loss.by_pair, *(["threshold"] if isinstance(loss, KSONG) and loss.form == "bilevel" else [])]
+    names = loss.estimates
     blank = copy.deepcopy(loss)
     blank.reset()
     held: dict[str, list[Tensor]] = {name: [] for name in names}

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from torch import Tensor, nn
 
 from songrank.core.options import WithOptions, check_options
+from songrank.losses.paper_form import read_former_options
 from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
 
@@ -57,6 +58,7 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
         raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
+    options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
             near = difflib.get_close_matches(key, known.model_fields, n=1)

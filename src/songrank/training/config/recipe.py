@@ -4,6 +4,7 @@ The sections are those of the paper's experiments: a model, slates, a warm-up, a
 watched. ``losses`` says what else changes when another loss is chosen, so that one recipe serves all losses.
 """
 
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -21,6 +22,8 @@ from pydantic import (
 
 from songrank.core.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
@@ -245,10 +248,12 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     words = [str(part) for part in error["loc"] if part not in _NO_KEYS]
     key = ".".join(words)
     cause = error.get("ctx", {}).get("error")
-    if (error["loc"] or [""])[-1] in ("model", "loss", "Schedule") and isinstance(cause, ValueError):
+    if (error["loc"] or [""])[-1] in ("model", "loss", "threshold", *_VALUES) and isinstance(cause, ValueError):
         return f"{key}.{cause}"
     if error["type"] == "unexpected_keyword_argument":
-        return f"{key} is no key of a schedule; expected one of {', '.join(Schedule.__dataclass_fields__)}"
+        kind = next((_VALUES[part] for part in error["loc"] if part in _VALUES), ThresholdOptions)
+        what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
+        return f"{key} is no key of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
     if error["type"] in ("extra_forbidden", "invalid_key"):
         return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
@@ -265,7 +270,9 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
-_NO_KEYS = ("constrained-int", "int", "float", "Schedule", "none", "[key]")  # what pydantic adds to the path of a value
+_VALUES: dict[Any, Any] = {kind.__name__: kind for kind in (Schedule, PaperForm, FasterForm, ThresholdOptions)}
+# What pydantic adds to the path of a value.
+_NO_KEYS = ("constrained-int", "int", "float", "none", "[key]", "literal['paper']", *_VALUES)
 
 
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
