@@ -15,8 +15,7 @@ from songrank.analysis.finished_runs import Method, read_run
 from songrank.analysis.method_comparison import compare_methods
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
-from songrank.io.files import plain
-from songrank.io.storage import read_json
+from songrank.io.json_files import plain, read_json
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run

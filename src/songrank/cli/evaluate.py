@@ -28,7 +28,7 @@ def evaluate(
 
     Nothing is written: the run's own evaluation, which `songrank compare` reads, stays as it was.
     """
-    from songrank.io.files import plain
+    from songrank.io.json_files import plain
     from songrank.training.run import evaluate_run
 
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}

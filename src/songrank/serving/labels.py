@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.preparation.sparse_features import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
-from songrank.io.storage import Array
 from songrank.serving.items import check_k, top
 from songrank.serving.model_folder import ModelFolder
 

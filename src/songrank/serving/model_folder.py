@@ -24,8 +24,9 @@ from torch.overrides import TorchFunctionMode
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
+from songrank.io.arrays import read_arrays
 from songrank.io.files import write_whole
-from songrank.io.storage import read_arrays, read_json
+from songrank.io.json_files import read_json
 from songrank.models.ensemble import Ensemble
 from songrank.models.registry import INPUTS, MODELS, history_length
 from songrank.serving.folder_checks import check_tables

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import unmasked
-from songrank.io.storage import Array
 
 _OF_RANKS = ("song", "k-song", "faster-song", "faster-k-song")
 WEIGHTED_LOSSES = (*_OF_RANKS, "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
