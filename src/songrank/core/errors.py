@@ -68,6 +68,15 @@ def memory_shortage(error: BaseException) -> str | None:
     return f"memory is not enough ({text})" if text else "memory is not enough"
 
 
+def first_line(error: BaseException) -> str:
+    r"""What an exception says, on one line; its type where it says nothing.
+
+    >>> first_line(OSError("disk full\nmore about it")), first_line(KeyError())
+    ('disk full', 'KeyError')
+    """
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def shown(value: object, limit: int = 60) -> str:
     r"""Quote what was found, on one line and no longer than a reader wants.
 

@@ -21,12 +21,14 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.core.pairs import last_of_equal, pack, unpack, without
 from songrank.core.relevance import Relevance
-from songrank.io.storage import read_arrays, read_json
+from songrank.io.arrays import read_arrays
+from songrank.io.json_files import read_json
 
 FORMAT = "songrank-dataset"
 VERSION = 1
 SPLITS = ("train", "validation", "test")
 _MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
+_AGAIN, _MADE_BY = "prepare the data set again", "expected a folder made by `songrank data prepare`"
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
 
 
@@ -171,14 +173,14 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.info: dict[str, Any] = read_json(self.path / "dataset.json")
+        self.info: dict[str, Any] = self._read_info()
         found = None
         while found != self.info:  # again if it was replaced while its files were opened
             found = self.info
             self._check()
-            self._ids = read_arrays(self.path / "ids.safetensors")
+            self._ids = read_arrays(self.path / "ids.safetensors", _AGAIN)
             self._splits = {name: self._open_split(name) for name in self}
-            self.info = read_json(self.path / "dataset.json")
+            self.info = self._read_info()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Go to another process as a path: what is mapped here is mapped there."""
@@ -187,10 +189,13 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    def _read_info(self) -> dict[str, Any]:
+        return read_json(self.path / "dataset.json", _AGAIN, missing=_MADE_BY)
+
     def _check(self) -> None:
         file = str(self.path / "dataset.json")
         if self.info.get("format") != FORMAT:
-            raise DataError("is not one of ours", "expected a folder made by `songrank data prepare`", file=file)
+            raise DataError("is not one of ours", _MADE_BY, file=file)
         if self.info.get("version") != VERSION:
             found = self.info.get("version")
             raise DataError(
@@ -208,7 +213,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         except (KeyError, TypeError):
             well_formed = False
         if not well_formed:
-            raise DataError("was changed by hand or is of another kind", "prepare the data set again", file=file)
+            raise DataError("was changed by hand or is of another kind", _AGAIN, file=file)
 
     @property
     def name(self) -> str:
@@ -272,11 +277,11 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
 
     def _open_split(self, name: str) -> CatalogueSplit | ListSplit:
         file = self.path / f"{name}.safetensors"
-        arrays = read_arrays(file)
+        arrays = read_arrays(file, _AGAIN)
         written = self.info["splits"][name].get("arrays")
         found = {key: [str(value.dtype).removeprefix("torch."), list(value.shape)] for key, value in arrays.items()}
         if written != found:
-            raise DataError("does not fit its dataset.json", "prepare the data set again", file=str(file))
+            raise DataError("does not fit its dataset.json", _AGAIN, file=str(file))
         if self.form == "list":
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.csr import length_groups
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
-from songrank.io.storage import Array
 from songrank.models.model_folder import ModelFolder
 
 _VALUES = 2**24  # features of padded lists that are held at once

@@ -13,8 +13,10 @@ from typing import Any
 from torch import Tensor
 
 from songrank.core.errors import DataError, UserError
+from songrank.io.arrays import read_arrays
 from songrank.io.files import not_written
-from songrank.io.storage import read_arrays, read_json, staged_directory, write_json
+from songrank.io.json_files import read_json, write_json
+from songrank.io.staging import staged_directory
 from songrank.training.state_tree import flatten, unflatten
 
 VERSION = 3

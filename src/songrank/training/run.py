@@ -12,7 +12,7 @@ from torch import nn
 
 from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.data import Dataset, open_dataset
-from songrank.io.files import alone
+from songrank.io.locks import alone
 from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel
 from songrank.training.build import make_trainer, policies

@@ -25,8 +25,9 @@ import torch
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.data import Dataset, ListSplit
-from songrank.io.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import NEW, make_folder, not_written, write_whole
+from songrank.io.json_files import plain, read_json
+from songrank.io.locks import LOCK, alone
 from songrank.metrics import Evaluation
 from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe

@@ -15,7 +15,7 @@ from songrank.analysis.report.result_sections import memory_section, metrics_sec
 from songrank.analysis.report.runs import Missing
 from songrank.analysis.report.training_section import curves_section, training_section
 from songrank.data import Dataset
-from songrank.io.files import plain
+from songrank.io.json_files import plain
 
 MARKER = '<meta name="generator" content="songrank report">'
 """Stands at the beginning of every report, and tells one from other files."""

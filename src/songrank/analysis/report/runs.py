@@ -9,7 +9,7 @@ import torch
 from songrank.analysis.finished_runs import FinishedRun, read_run
 from songrank.core.errors import DataError, UserError
 from songrank.data import Dataset, open_dataset
-from songrank.io.storage import read_json
+from songrank.io.json_files import read_json
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory, lists_fingerprint
 
