@@ -20,9 +20,10 @@ import polars as pl
 import torch
 
 from songrank import models
+from songrank.core.csr import CSR
 from songrank.core.ids import Ids
 from songrank.data.preparation.feature_transform import FeatureTransform
-from songrank.serving.model_folder import ModelFolder, save_model
+from songrank.models.model_folder import ModelFolder, save_model
 
 NEUMF: dict[str, Any] = {"name": "neumf", "dim": 8, "hidden": [64]}
 MLP: dict[str, Any] = {"name": "mlp", "hidden": [64, 32]}
@@ -34,10 +35,10 @@ def make_recommender(folder: Path, users: int, items: int, pairs: int) -> None:
     rng, step = np.random.default_rng(0), users * items // pairs
     cell = np.arange(pairs) * step + rng.integers(0, step, pairs)  # ascending and distinct: user × items + item
     item = torch.from_numpy(cell % items)
-    seen = {
-        "offsets": torch.from_numpy(np.searchsorted(cell, np.arange(users + 1) * items)),
-        "item": item.to(torch.int32),
-        "count": torch.bincount(item, minlength=items),
+    first = torch.from_numpy(np.searchsorted(cell, np.arange(users + 1) * items))
+    seen: dict[str, Any] = {
+        "seen": CSR(first, {"item": item.to(torch.int32)}),
+        "item_counts": torch.bincount(item, minlength=items),
     }
     info = {
         "task": "recommendation",
@@ -48,7 +49,7 @@ def make_recommender(folder: Path, users: int, items: int, pairs: int) -> None:
     torch.manual_seed(0)
     known = Ids.from_texts([f"user-{number:09}" for number in range(users)])
     model = models.create(**NEUMF, num_queries=users, num_items=items)
-    save_model(ModelFolder(folder, info, model, item_ids=Ids.count(items), query_ids=known, seen=seen), folder)
+    save_model(ModelFolder(folder, info, model, item_ids=Ids.count(items), query_ids=known, **seen), folder)
 
 
 def make_ranker(folder: Path, table: Path, documents: int, queries: int) -> None:

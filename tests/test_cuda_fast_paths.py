@@ -15,10 +15,11 @@ from songrank.sampling.drawing import Drawing
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
+from songrank.training.optim import registry
+from songrank.training.optim.base import Adam
 from songrank.training.optim.row_adam import RowAdam
 from songrank.training.state_tree import flatten, unflatten
 from songrank.training.trainer import captured_step as steps
-from songrank.training.trainer import stages
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import Values
@@ -40,7 +41,7 @@ def dataset(tmp_path_factory):
 @pytest.fixture
 def small_tables_wait(monkeypatch):
     """Rows of tables of any size wait, as those of large ones do."""
-    monkeypatch.setattr(stages, "_LARGE", 1)
+    monkeypatch.setattr(registry, "_LARGE", 1)
 
 
 def recipe(stage=None, loss=None, dropout=0.0, every=0, queries=64, seed=0):
@@ -122,7 +123,7 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
     fast, plain = ways["auto"], ways["plain"]
     assert isinstance(fast.optimiser, RowAdam)
     assert len(model.row_tables(rows * 35)) == (2 if rows == 8 else 1)
-    assert type(plain.optimiser) is torch.optim.Adam
+    assert type(plain.optimiser) is Adam
     done = 0
     while done < 200:
         recorded = fast.step.epoch()
@@ -130,7 +131,7 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
             plain.model.load_state_dict(fast.model.state_dict())
             plain.stage.loss.load_state_dict(fast.stage.loss.state_dict())
             plain.stage.sampler.load_state_dict(fast.stage.sampler.state_dict())
-            Stage.load_optimiser(plain.optimiser, unflatten(*flatten(fast.optimiser.state_dict())))
+            plain.optimiser.resume(unflatten(*flatten(fast.optimiser.state_dict())))
             with kernels.plain():
                 plain.step(next(iter(plain.stage.sampler)))
             next(recorded)

@@ -33,12 +33,24 @@ MAY_KNOW = {
         "io",
         "losses",
         "metrics",
+        "models",
         "sampling",
         "serving",
         "training",
     },
-    "estimators": {"analysis", "core", "data", "functional", "io", "metrics", "serving", "training"},
-    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
+    "estimators": {
+        "analysis",
+        "core",
+        "data",
+        "functional",
+        "io",
+        "losses",
+        "metrics",
+        "models",
+        "serving",
+        "training",
+    },
+    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "models", "serving", "training"},
 }
 
 

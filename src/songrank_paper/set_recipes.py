@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from songrank.data import CatalogueSplit, Dataset
-from songrank.training.config.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import read_yaml, resolve, shipped_recipes
 from songrank_paper.methods import Setting, find_method
 
@@ -104,12 +104,7 @@ def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
     """A shipped recipe with changes, checked, as plain values; not to be changed."""
     values = read_yaml(shipped_recipes()[source], source)
     values.pop("losses", None)
-    found = Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
-    for stage in ("warm_up", "fine_tuning"):
-        for key in YOUNGER:  # than some cells
-            if not found[stage][key]:
-                del found[stage][key]
-    return found
+    return Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
 
 
 def paper_schedule(source: str) -> list[str]:

@@ -21,7 +21,7 @@ from songrank.training import build
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 
 BASE = {

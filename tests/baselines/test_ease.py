@@ -6,6 +6,7 @@ import torch
 
 from songrank.baselines import Ease, ease, histories
 from songrank.baselines.ease import ease_weights, gram
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit
@@ -21,9 +22,8 @@ def relevance(rows):
 
 
 def split(rows):
-    offsets = torch.tensor(np.concatenate([[0], rows.sum(1).cumsum()]), dtype=torch.int64)
-    item = torch.tensor(rows.nonzero()[1])
-    return CatalogueSplit("train", rows.shape[1], offsets, item, torch.ones(item.shape[0]))
+    query, item = rows.nonzero()
+    return CatalogueSplit("train", rows.shape[1], CSR.from_rows(query, rows.shape[0], item=item))
 
 
 def regressions(rows, regularisation):
@@ -84,6 +84,5 @@ def test_items_that_are_nearly_the_same_keep_their_digits():
 )
 def test_more_items_than_memory_holds_are_refused_in_one_line(monkeypatch, free, items, message):
     monkeypatch.setattr(ease, "_free_memory", lambda: free)
-    nothing = torch.zeros(0, dtype=torch.int64)
     with pytest.raises(UserError, match=message):
-        Ease(CatalogueSplit("train", items, torch.zeros(2, dtype=torch.int64), nothing, nothing.float()))
+        Ease(CatalogueSplit("train", items, CSR.from_lengths([0], item=torch.zeros(0, dtype=torch.int64))))

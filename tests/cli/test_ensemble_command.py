@@ -11,7 +11,7 @@ from songrank.io.files import alone
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 from songrank.models import Ensemble, NeuMF, SequenceModel
 from songrank.serving import open_model
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from tests.cli.small_sets import recipe
 
 SEEDS = (0, 1, 5)

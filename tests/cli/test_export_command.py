@@ -7,7 +7,7 @@ import torch
 from songrank import models
 from songrank.data import prepare
 from songrank.serving import open_model
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 
 SECTION = {"name": "matrix-factorisation", "dim": 4}
 

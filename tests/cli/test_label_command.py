@@ -13,7 +13,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.serving import open_model
 from songrank.serving.labels import label
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 NEW = ["A cat sat, été!", "dog", "", 'trees; "quoted", and\tmore', "unknown words"]

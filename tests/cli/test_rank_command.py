@@ -12,7 +12,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.serving import open_model
 from songrank.serving.documents import score_documents
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 FEATURES = ["price", "clicks", "age"]

@@ -14,7 +14,7 @@ from songrank import models
 from songrank.data import prepare
 from songrank.serving import open_model
 from songrank.serving.items import recommend
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
 TITLES = [f'Film {number}, "The" — été' if number % 3 else f"Film {number}" for number in range(30)]

@@ -23,7 +23,6 @@ from songrank import Slate
 from songrank.core.errors import UserError
 from songrank.core.gains import weighted_labels
 from songrank.data import prepare
-from songrank.data.adapters.sample_weights import WEIGHTED_LOSSES
 from songrank.estimators import DocumentRanker
 from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
@@ -193,8 +192,8 @@ def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(
     weighted = gradient(weighted_labels(label, weight), "exp2")
     by_gain = torch.allclose(weighted, gradient(gain, "linear"), atol=1e-5)
     heard = not torch.allclose(weighted, gradient(label, "exp2"), atol=1e-4)
-    assert (by_gain and heard) == (name in WEIGHTED_LOSSES)
-    if name not in WEIGHTED_LOSSES:
+    assert (by_gain and heard) == LOSSES[name].traits.gains
+    if not LOSSES[name].traits.gains:
         with pytest.raises(
             UserError, match=f"^sample_weight multiplies gains, and the loss {name} has none; leave it "
         ):

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from songrank import SONG, Relevance
-from songrank.sampling import Histories, SequenceSampler, next_items
+from songrank.core.csr import CSR
+from songrank.sampling import SequenceSampler, last_windows, next_items
 
 ITEMS = 12
 ROWS = [[3, 1, 4, 1, 5], [], [2], [7, 1, 8, 2, 9, 6, 0, 11], [5, 6]]
@@ -19,7 +20,7 @@ def build(length=4, label=None, following=1, **options):
     query = torch.repeat_interleave(torch.arange(len(ROWS)), offsets.diff())
     pairs = torch.stack([query, item]).unique(dim=1)
     relevance = Relevance.from_pairs(*pairs, num_queries=len(ROWS), num_items=ITEMS)
-    histories = Histories(offsets, item, labels)
+    histories = CSR(offsets, {"item": item, "label": labels})
     if following > 1:
         options["targets"] = next_items(histories, ITEMS, following, options.get("gain", "exp2"))
     return SequenceSampler(relevance, histories, length, **options)
@@ -46,7 +47,7 @@ def test_rows_and_windows_are_those_of_plain_loops(length):
     assert slate.query.tolist() == slate.pair.squeeze(1).tolist() == [number for number, _, _ in wanted]
     assert slate.column.squeeze(1).tolist() == [item for _, item, _ in wanted]
     assert torch.equal(slate.label, torch.nn.functional.one_hot(slate.column.squeeze(1), ITEMS).float())
-    begin, history = sampler.histories.windows(torch.tensor(users), length)
+    begin, history = last_windows(sampler.histories, torch.tensor(users), length)
     at = {user: place for place, user in enumerate(users)}
     owner = [user for user in users for _ in entries([user], length)]
     for (number, _, window), user in zip(wanted, owner, strict=True):
@@ -68,7 +69,7 @@ def test_random_windows_are_as_long_anywhere_and_each_place_is_as_likely():
             own = [entry - first for entry in held if first <= entry < first + len(ROWS[user])]
             assert own == list(range(own[0], own[0] + min(3, len(ROWS[user]))))
             begins[user].append(own[0])
-        assert slate.column.squeeze(1).tolist() == [sampler.histories.item[entry] for entry in held]
+        assert slate.column.squeeze(1).tolist() == [sampler.histories["item"][entry] for entry in held]
     for user, places in ((0, 3), (2, 1), (3, 6)):
         for place in range(places):
             chance = 1 / places
@@ -82,9 +83,9 @@ def test_a_shard_draws_what_the_whole_draws():
     first, last = part.query_range
     begin = whole.histories.offsets[first]
     entry = slice(int(begin), int(whole.histories.offsets[last]))
-    own = Histories(
+    own = CSR(
         whole.histories.offsets[first : last + 1] - begin,
-        *(x[entry] for x in (whole.histories.item, whole.histories.label)),
+        {name: column[entry] for name, column in whole.histories.columns.items()},
     )
     sharded = SequenceSampler(part, own, 2, windows="random", irrelevant=4, seed=3)
     for epoch in range(20):
@@ -227,7 +228,7 @@ def test_what_is_not_relevant_is_no_row_but_is_read():
     labels[1] = 0.0
     sampler = build(label=labels)
     assert 1 not in sampler.draw([0]).query.tolist()
-    assert sampler.histories.windows(torch.tensor([0]), 4)[1].tolist() == [[3, 1, 4, 1]]
+    assert last_windows(sampler.histories, torch.tensor([0]), 4)[1].tolist() == [[3, 1, 4, 1]]
 
 
 def test_weights_of_users_are_those_of_their_rows():
@@ -245,7 +246,7 @@ def test_losses_remember_one_row_an_entry():
 
 def test_what_does_not_fit_is_refused():
     sampler = build()
-    short = Histories(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1))
+    short = CSR.from_lengths([1], item=[1], label=[1.0])
     with pytest.raises(ValueError, match="histories is 'of 1 users'"):
         SequenceSampler(sampler.relevance, short, 4)
     with pytest.raises(ValueError, match="expected 16 entries and 12 items"):

@@ -11,7 +11,7 @@ from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import prepare
 from songrank.serving import open_model, score_documents
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 
 module = importlib.import_module("songrank.serving.documents")
 OPTIONS = {

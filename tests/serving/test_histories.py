@@ -8,15 +8,16 @@ import polars as pl
 import pytest
 import torch
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError
 from songrank.core.ids import Ids
 from songrank.data import prepare
+from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_log import Interactions
 from songrank.models import NeuMF, SequenceModel
 from songrank.serving import open_model, recommend, recommend_after
-from songrank.serving.histories import ItemLists, table_histories
 from songrank.serving.items import score_users
-from songrank.serving.trained_on import write_model
+from songrank.training.trained_model import write_model
 
 module = importlib.import_module("songrank.serving.items")
 LENGTH, FILMS = 4, 30
@@ -104,7 +105,7 @@ def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_onc
     item = ids.find([film for row in films for film in row]).numpy()
     rows = Interactions(query, Ids.count(len(films)), item, ids)
     lists, met = table_histories(rows, folder.item_ids)
-    assert torch.equal(met.item, lists.item)
+    assert torch.equal(met["item"], lists["item"])
     assert len(lists) == len(offsets) - 1
     batches = list(recommend_after(folder, lists, 6))
     assert sum(batch.num_users for batch in batches) == len(films)
@@ -117,7 +118,7 @@ def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_onc
 
 
 def test_items_that_may_be_and_may_not_be(folder):
-    lists = ItemLists(torch.tensor([0, 2]), torch.tensor([1, 2], dtype=torch.int32))
+    lists = CSR.from_lengths([2], item=[1, 2])
     allowed = folder.item_ids[list(range(10))]
     (batch,) = recommend_after(folder, lists, 20, allow=allowed, deny=folder.item_ids[[3, 4]])
     assert sorted(batch.item.tolist()) == [0, 5, 6, 7, 8, 9]
@@ -134,15 +135,15 @@ def test_a_table_is_read_in_order_of_time_and_repeats_count_as_in_the_data(kept,
     query, item = np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3, 1, 0, 0, 1, 2, 2])
     log = Interactions(query, Ids.count(2), item, Ids.of([7, 8, 9, 50]), None, time)
     lists, met = table_histories(log, Ids.of([7, 8, 9]), kept)
-    assert met.item.tolist() == [1, 0, 1, 2, 0, 2]
-    assert [lists.item[a:b].tolist() for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)] == wanted
+    assert met["item"].tolist() == [1, 0, 1, 2, 0, 2]
+    assert [lists["item"][a:b].tolist() for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)] == wanted
 
 
 def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder):
     known = folder.item_ids[[0, 1, 2, 3]]
     log = Interactions(np.zeros(4, int), Ids.count(1), np.arange(4), Ids.of(known), np.array([5.0, 0.0, 2.0, 4.0]))
     read, met = table_histories(log, folder.item_ids, "keep", 3.0)
-    assert (read.item.tolist(), met.item.tolist()) == ([0, 3], [0, 1, 2, 3])
+    assert (read["item"].tolist(), met["item"].tolist()) == ([0, 3], [0, 1, 2, 3])
     (batch,) = recommend_after(folder, read, FILMS, met=met)
     assert set(batch.item.tolist()) == set(range(FILMS)) - {0, 1, 2, 3}
     (alone,) = recommend_after(folder, read, FILMS)
@@ -154,16 +155,16 @@ def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder
 @pytest.mark.parametrize("length", [1, 2, 3, 9])
 def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
     rows = [[4, 5, 6], [], [1], [9, 8, 7, 6, 5]]
-    lists = ItemLists(torch.tensor([0, 3, 3, 4, 9]), torch.tensor([i for row in rows for i in row], dtype=torch.int32))
+    lists = CSR.from_lengths([len(row) for row in rows], item=[i for row in rows for i in row])
     asked = torch.tensor([3, 1, 0, 0, 2])
-    for found in (lists, lists.shortened(length)):
+    for found in (lists, lists.tail(length)):
         cut = [[item for item in row if item >= 0] for row in found.last(asked, length).tolist()]
         assert cut == [rows[row][-length:] for row in asked]
-    owner, item = lists.entries(asked)
-    assert list(zip(owner.tolist(), item.tolist(), strict=True)) == [
+    owner, at = lists.entries(asked)
+    assert list(zip(owner.tolist(), lists["item"][at].tolist(), strict=True)) == [
         (place, item) for place, row in enumerate(asked.tolist()) for item in rows[row]
     ]
-    assert torch.equal(lists.shortened(length).offsets.diff(), lists.offsets.diff().clamp(max=length))
+    assert torch.equal(lists.tail(length).offsets.diff(), lists.offsets.diff().clamp(max=length))
 
 
 def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeypatch):
@@ -176,7 +177,7 @@ def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeyp
 def test_a_model_of_ids_says_that_it_reads_no_histories(log, tmp_path):
     dataset = prepare("interactions", {"user": [1, 1, 1, 2], "item": [1, 2, 3, 1]}, tmp_path / "data")
     write_model(tmp_path / "m", NeuMF(2, 3, dim=4), {"name": "neumf", "dim": 4}, dataset)
-    lists = ItemLists(torch.tensor([0, 1]), torch.tensor([0], dtype=torch.int32))
+    lists = CSR.from_lengths([1], item=[0])
     with pytest.raises(DataError, match="holds neumf, which knows users by their ids alone; train with model=sequence"):
         recommend_after(open_model(tmp_path / "m"), lists)
     assert not (tmp_path / "m" / "histories.safetensors").exists()

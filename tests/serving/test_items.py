@@ -15,7 +15,7 @@ from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
 from songrank.serving import open_model
 from songrank.serving.items import recommend
-from songrank.serving.trained_on import write_model
+from songrank.training.trained_model import write_model
 
 module = importlib.import_module("songrank.serving.items")  # the package calls its function by the same name
 USERS, TITLES = 25, [f"Film {number}, The ({1950 + number})" for number in range(1, 41)]

@@ -16,7 +16,7 @@ from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import prepare
 from songrank.serving import label, open_model, score_labels
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.training.trained_model import model_sizes, write_model
 
 module = importlib.import_module("songrank.serving.labels")
 WORDS = ["Straße", "cat", "Dog", "été", "naïve", "x2", "tree", "house"]
@@ -83,7 +83,7 @@ def test_features_as_the_prepared_data_set_has_them(of_features):
     folder, dataset, dense = of_features
     stored, rows = dataset["train"].features, np.zeros_like(dense)
     for row, (start, end) in enumerate(zip(stored.offsets[:-1].tolist(), stored.offsets[1:].tolist(), strict=True)):
-        rows[row, stored.index[start:end].numpy()] = stored.value[start:end].numpy()
+        rows[row, stored["index"][start:end].numpy()] = stored["value"][start:end].numpy()
     with torch.no_grad():
         expected = folder.model.score_all(torch.from_numpy(rows))
     torch.testing.assert_close(all_scores(folder, dense), expected)

@@ -17,9 +17,10 @@ from safetensors.torch import load_file, save_file
 from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import open_dataset, prepare
+from songrank.models.model_folder import MODEL_FILES
 from songrank.models.registry import MODELS
-from songrank.serving.model_folder import MODEL_FILES, open_model
-from songrank.serving.trained_on import model_sizes, write_model
+from songrank.serving.open import open_model
+from songrank.training.trained_model import model_sizes, write_model
 
 SECTIONS = {
     "ids": {"name": "neumf", "dim": 4, "hidden": [4]},
@@ -122,7 +123,7 @@ def test_what_users_met_is_that_of_all_splits(models_written):
         user: sorted(int(line.split(",")[1]) for line in lines if line.startswith(f"{user},"))
         for user in opened.query_ids
     }
-    offsets = opened.seen["offsets"].tolist()
+    offsets = opened.seen.offsets.tolist()
     for number, user in enumerate(opened.query_ids):
         items = opened.seen["item"][offsets[number] : offsets[number + 1]].tolist()
         assert sorted(opened.item_ids[items]) == met[user]

@@ -213,7 +213,7 @@ def test_the_likelihood_is_that_of_each_training_pair_among_all_items(small, tmp
     cell = each.warm_up(0).cell
     recipe = Recipe.read({**cell.options["recipe"], "data": cell.where["path"], "device": "cpu"})
     run = Run.begin(recipe, tmp_path / "run", splits=())
-    query, item, _ = each.dataset["train"].pairs()
+    query, item, _ = each.dataset["train"].unique_pairs()
     scores = run.trainer.model.eval().score_all(torch.arange(40)).detach().double()
     by_query = []
     for user in query.unique().tolist():

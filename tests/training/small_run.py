@@ -9,7 +9,7 @@ import torch
 from songrank import SONG, ListwiseCE, SlateSampler, models
 from songrank.data import open_dataset
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 

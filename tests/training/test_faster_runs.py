@@ -12,7 +12,7 @@ from songrank.losses.schedules import Schedule
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
@@ -59,7 +59,7 @@ def test_a_run_of_two_points_learns_and_ends_with_the_same_bits_when_stopped(nam
 def test_what_cannot_go_with_two_points_is_refused(folder):
     stage = trainer(folder, "song").stages[0]
     for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}, {"item_decay_power": 1.0}):
-        with pytest.raises(ValueError, match="FasterSONG|faster-song"):
+        with pytest.raises(ValueError, match="FasterSONG|a loss of two points"):
             Stage("fine-tuning", stage.loss, stage.sampler, 1, 1e-3, **wrong)
 
 
@@ -153,7 +153,7 @@ def test_a_schedule_reaches_both_memory_and_steps(folder):
         (
             "faster-song",
             {"item_decay_power": 1},
-            "fine_tuning.item_decay_power is 1; expected 0 with faster-song",
+            "fine_tuning.item_decay_power is 1.0; expected 0 with faster-song",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from songrank.models import SequenceModel
 from songrank.sampling import SequenceSampler
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.trainer import batch_adapters as feeds
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
@@ -59,7 +59,7 @@ def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
     for row, entry in enumerate(slate.query.tolist()):
         user = int((offsets <= entry).sum()) - 1
         begin = max(int(offsets[user]), int(offsets[user + 1]) - 1 - LENGTH)
-        history = feed.histories.item[begin:entry].long().unsqueeze(0)
+        history = feed.histories["item"][begin:entry].long().unsqueeze(0)
         wanted = model(history, slate.item[[row if irrelevant != "all" else 0]])
         torch.testing.assert_close(scores[[row]], wanted)
 
@@ -89,7 +89,7 @@ def test_a_row_of_a_random_window_is_scored_after_what_is_in_it(folder):
         for row, (owner, entry) in enumerate(zip(user.tolist(), slate.query.tolist(), strict=True)):
             last = int(slate.query[user == owner].max())
             begin = max(int(feed.histories.offsets[owner]), last - 3)
-            history = feed.histories.item[begin:entry].long().unsqueeze(0)
+            history = feed.histories["item"][begin:entry].long().unsqueeze(0)
             torch.testing.assert_close(scores[[row]], model(history, slate.item))
             moved += last < int(feed.histories.offsets[owner + 1]) - 1
     assert moved > 100
@@ -109,7 +109,7 @@ def test_validation_reads_training_and_test_reads_validation_too(folder):
 
 def trainer(folder, checkpoints=None):
     feed, model = build(folder)
-    entries = feed.histories.item.shape[0]
+    entries = feed.histories["item"].shape[0]
 
     def sampler(seed):
         return SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)

@@ -8,13 +8,14 @@ import sys
 import pytest
 import torch
 
+from songrank.analysis.evaluate import evaluate_run
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import HistoryModel
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.run import Run, evaluate_run
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.run import Run
+from songrank.training.trainer.history_adapters import make_feed
 
 ITEMS, KINDS = 30, 3
 SMALL = ["model.dim=8", "batch.queries=16", "batch.relevant=3", "batch.irrelevant=10", "device=cpu"]

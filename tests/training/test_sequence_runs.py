@@ -1,6 +1,5 @@
 """Recipes with a model of histories: what losses are told, what a step may take, and a run that is killed."""
 
-import hashlib
 import json
 import os
 import signal
@@ -11,18 +10,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from songrank.analysis.evaluate import evaluate_run
 from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import SequenceModel
-from songrank.training import build
 from songrank.training.build import make_trainer
-from songrank.training.config.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.run import Run, evaluate_run
-from songrank.training.run_directory import fingerprint
-from songrank.training.trainer.batch_adapters import make_feed
-from songrank.training.trainer.loop import Trainer
+from songrank.training.run import Run
+from songrank.training.trainer import history_adapters
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.warm_start import Past
 
 MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
@@ -125,28 +123,6 @@ def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
     assert make_trainer(told, open_dataset(data)).model is not None
 
 
-def test_a_run_from_before_a_key_is_gone_on_with(data, tmp_path, monkeypatch):
-    """Checkpoints name their recipe; one without a word for keys that are younger is the same recipe."""
-    plain, dataset = recipe(data, warm_up={"epochs": 1, "loss": "softmax"}), open_dataset(data)
-    elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "members"}
-    parts = {"batch": {"following", "windows"}, "warm_up": {*YOUNGER}, "fine_tuning": {*YOUNGER}}
-    before = plain.model_dump(mode="json", exclude=dict.fromkeys(elsewhere, True) | parts)
-    owner = hashlib.sha256((json.dumps(before, sort_keys=True) + fingerprint(dataset)).encode()).hexdigest()
-    with monkeypatch.context() as older:
-        state_dict = Trainer.state_dict
-        older.setattr(Trainer, "state_dict", lambda run: {k: v for k, v in state_dict(run).items() if k != "mean"})
-        older.setattr(Run, "_owner", lambda run: owner)
-        run = Run.begin(plain, tmp_path / "run")
-        run.trainer.tick = run.trainer.stop
-        assert not run.finish()
-    warned = []
-    again = Run.resume(tmp_path / "run", warn=warned.append)
-    assert again.finish()
-    assert warned == []
-    more = recipe(data, batch={"queries": 16, "irrelevant": "all", "following": 2})
-    assert Run.begin(more, tmp_path / "more")._owner() != Run.begin(recipe(data), tmp_path / "one")._owner()
-
-
 @pytest.mark.parametrize("following", [1, 3])
 def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
@@ -189,7 +165,7 @@ def test_a_step_in_parts_is_the_step(data, monkeypatch, loss, irrelevant):
     whole = make_trainer(told, dataset)
     columns = ITEMS if irrelevant == "all" else 9
     most = 6 * 4 * MODEL["length"] * columns * (columns if loss in ("neural-ndcg", "pirank") else 1) - 1  # 35 rows
-    monkeypatch.setattr(build, "_SLATE_BYTES", most)
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", most)
     parts = make_trainer(told, dataset)
     stage = parts.stages[0]
     assert (whole.stages[0].at_once, stage.at_once) == (None, 35)
@@ -218,7 +194,7 @@ def test_queries_weigh_in_parts_as_in_the_whole(tmp_path, monkeypatch):
     weight = torch.linspace(0.0, 3.0, 12)
     found = []
     for most in (10**9, 5 * A_USER):
-        monkeypatch.setattr(build, "_SLATE_BYTES", most)
+        monkeypatch.setattr(history_adapters, "_SLATE_BYTES", most)
         trainer = make_trainer(told, open_dataset(tmp_path / "set"))
         trainer.stages[0].sampler.query_weight = weight
         trainer.run()
@@ -229,7 +205,7 @@ def test_queries_weigh_in_parts_as_in_the_whole(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("irrelevant", ["all", 7])
 def test_a_step_in_parts_is_stopped_and_gone_on_with(data, tmp_path, monkeypatch, irrelevant):
-    monkeypatch.setattr(build, "_SLATE_BYTES", 3 * A_USER // (1 if irrelevant == "all" else 2))
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", 3 * A_USER // (1 if irrelevant == "all" else 2))
     told = recipe(data, batch={"queries": 16, "irrelevant": irrelevant}, warm_up={"epochs": 3, "loss": "softmax"})
     straight = Run.begin(told, tmp_path / "straight")
     assert straight.trainer.stages[0].at_once is not None
@@ -247,15 +223,15 @@ def test_a_step_in_parts_is_stopped_and_gone_on_with(data, tmp_path, monkeypatch
 
 def test_a_step_that_would_not_fit_is_refused_in_one_line(data, monkeypatch):
     dataset = open_dataset(data)
-    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER)
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER)
     assert make_trainer(recipe(data), dataset).stages[0].at_once == MODEL["length"]
-    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER - 1)
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER - 1)
     with pytest.raises(
         UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say batch.irrelevant=13$"
     ):
         make_trainer(recipe(data), dataset)
     make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 13}), dataset)
-    monkeypatch.setattr(build, "_SLATE_BYTES", 4 * MODEL["length"])
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", 4 * MODEL["length"])
     with pytest.raises(UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say a smaller model.len"):
         make_trainer(recipe(data), dataset)
 
@@ -367,7 +343,7 @@ def test_memory_goes_with_the_entries_when_there_are_more(tmp_path, loss):
 @pytest.mark.parametrize("loss", ["neural-ndcg", "pirank"])
 def test_losses_that_compare_each_item_with_each_are_bounded_by_that(data, monkeypatch, loss):
     told = recipe(data, warm_up={"epochs": 0}, loss={"name": loss})
-    monkeypatch.setattr(build, "_SLATE_BYTES", A_USER * ITEMS - 1)
+    monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER * ITEMS - 1)
     with pytest.raises(
         UserError, match=f"{ITEMS} items squared, as {loss} has them, are more than .* GB: say batch"
     ) as raised:

@@ -29,7 +29,7 @@ def by_id(trainer, dataset):
         rows = enumerate(names) if names is not None else [(slice(None), "")]
         found |= {(name, key): tensor[row].tolist() for row, key in rows}
     loss = trainer.stages[-1].loss
-    query, item, _ = dataset["train"].pairs()
+    query, item, _ = dataset["train"].unique_pairs()
     pairs = [(users[q], items[x]) for q, x in zip(query.tolist(), item.tolist(), strict=True)]
     for name in loss.by_pair:
         found |= {(name, pair): value for pair, value in zip(pairs, loss.table(name).read().tolist(), strict=True)}

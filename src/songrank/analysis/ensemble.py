@@ -7,7 +7,8 @@ from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data import open_dataset
 from songrank.metrics import Evaluation
-from songrank.serving.model_folder import join_models, open_model, save_model
+from songrank.models.model_folder import join_models, save_model
+from songrank.serving.open import open_model
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import evaluate_model, open_recipe_data
 from songrank.training.run_directory import RunDirectory, lists_fingerprint

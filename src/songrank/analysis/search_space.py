@@ -9,7 +9,6 @@ from typing import Any
 
 from songrank.core.errors import UserError, shown
 from songrank.losses.registry import LOSSES
-from songrank.training.config.components import option_class
 from songrank.training.config.recipe import Recipe
 
 _SEARCHED = ("model", "batch", "warm_up", "loss", "fine_tuning", "precision")  # the rest is what trials are compared by
@@ -127,18 +126,16 @@ def _around(value: float, factor: float) -> str:
     return f"{low!r}..{high!r}:log"
 
 
-_USUAL: dict[str, Callable[[Any], str]] = {  # for losses that have the option; from the recipe's own value
-    "gamma": lambda own: f"{min(own, 0.1)!r}..1.0",
-    "margin": lambda own: _around(own, 4),
-    "rank_offset": lambda own: "null,4,16,64,256" + (f",{own:g}" if own not in (None, 4, 16, 64, 256) else ""),
-    "k": lambda own: ",".join(str(k) for k in sorted({max(1, own // 4), max(1, own // 2), own, 2 * own})),
-    "temperature": lambda own: _around(own, 4),
-    "sigma": lambda own: _around(own, 4),
+_RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search``, from the recipe's own value
+    "weight": lambda own: f"{min(own, 0.1)!r}..1.0",
+    "scale": lambda own: _around(own, 4),
+    "offset": lambda own: "null,4,16,64,256" + (f",{own:g}" if own not in (None, 4, 16, 64, 256) else ""),
+    "cutoff": lambda own: ",".join(str(k) for k in sorted({max(1, own // 4), max(1, own // 2), own, 2 * own})),
 }
 
 
 def default_search(recipe: Recipe) -> list[str]:
-    """What is usually worth a search: the learning rate, and what the constructor of the loss takes.
+    """What is usually worth a search: the learning rate, and what the loss declares.
 
     >>> values = {"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 9}, "loss": "lambdarank"}
     >>> default_search(Recipe.read(values))
@@ -147,7 +144,6 @@ def default_search(recipe: Recipe) -> list[str]:
     stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
     if stage.epochs == 0:
         stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]
-    options = option_class(LOSSES[loss["name"]]).model_fields
-    names = [name for name in _USUAL if name in options and (name != "k" or options["k"].is_required())]
+    searched = LOSSES[loss["name"]].traits.search
     rate = f"{'fine_tuning' if key == 'loss' else 'warm_up'}.learning_rate={_around(stage.learning_rate, 10**0.5)}"
-    return [rate, *(f"{key}.{name}={_USUAL[name](loss[name])}" for name in names)]
+    return [rate, *(f"{key}.{name}={_RANGES[kind](loss[name])}" for name, kind in searched.items())]

@@ -26,7 +26,8 @@ class Ease:
 
     B has a zero diagonal, so that no item speaks for itself. It is worked out in float64 and kept in float32.
 
-    >>> train = CatalogueSplit("train", 3, torch.tensor([0, 2, 4]), torch.tensor([0, 1, 1, 2]), torch.ones(4))
+    >>> from songrank.core.csr import CSR
+    >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
     >>> scores = Ease(train).fit(regularisation=1.0)
     >>> scores(histories(train), torch.tensor([0]))  # of the query that has items 0 and 1
     tensor([[0.4000, 0.5000, 0.2000]])

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank.core.csr import offsets, segment_rows
+from songrank.core.csr import CSR
 from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit
 
@@ -11,9 +11,8 @@ from songrank.data import CatalogueSplit
 def histories(*splits: CatalogueSplit) -> Relevance:
     """The items of each query over these splits, each item once: the rows x_u of the binary matrix X.
 
-    >>> offsets, ones = torch.tensor([0, 2, 3]), torch.ones(3)
-    >>> train = CatalogueSplit("train", 5, offsets, item=torch.tensor([4, 1, 4]), label=ones)
-    >>> later = CatalogueSplit("validation", 5, offsets, item=torch.tensor([0, 1, 2]), label=ones)
+    >>> train = CatalogueSplit("train", 5, CSR.from_lengths([2, 1], item=[4, 1, 4]))
+    >>> later = CatalogueSplit("validation", 5, CSR.from_lengths([2, 1], item=[0, 1, 2]))
     >>> histories(train, later).item.tolist()
     [0, 1, 4, 2, 4]
     """
@@ -28,7 +27,5 @@ def items_of(rows: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
     >>> items_of(rows, torch.tensor([2, 1, 0]))
     (tensor([2, 1, 3]), tensor([0, 1, 1, 3]))
     """
-    first, length = rows.indptr[query], rows.indptr[query + 1] - rows.indptr[query]
-    start = offsets(length)
-    at = torch.arange(int(start[-1])) + (first - start[:-1])[segment_rows(length)]
-    return rows.item[at].long(), start
+    found = CSR(rows.indptr, {"item": rows.item}).take(query)
+    return found["item"].long(), found.offsets

@@ -12,7 +12,8 @@ from songrank.data import CatalogueSplit
 class Popularity:
     """An item's score is the number of its interactions in training, whoever asks.
 
-    >>> train = CatalogueSplit("train", 3, torch.tensor([0, 1, 3]), torch.tensor([1, 1, 2]), torch.ones(3))
+    >>> from songrank.core.csr import CSR
+    >>> train = CatalogueSplit("train", 3, CSR.from_lengths([1, 2], item=[1, 1, 2]))
     >>> Popularity(train).fit()(None, torch.tensor([0, 1]))
     tensor([[0., 2., 1.],
             [0., 2., 1.]])

@@ -39,7 +39,7 @@ def export(
     """
     from songrank.io.tables.table_writer import check_output
     from songrank.serving.export import SUFFIXES, TOLERANCE, export_model
-    from songrank.serving.model_folder import open_model
+    from songrank.serving.open import open_model
 
     if format is not None and format not in SUFFIXES:
         raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")

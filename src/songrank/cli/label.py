@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from songrank.io.source import Job, Source
-    from songrank.serving.model_folder import ModelFolder
+    from songrank.models.model_folder import ModelFolder
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -49,7 +49,7 @@ def label(
     from songrank.io.tables.input_table import id_column
     from songrank.io.tables.table_writer import check_output, table_writer
     from songrank.serving.labels import label as best_labels
-    from songrank.serving.model_folder import open_model
+    from songrank.serving.open import open_model
 
     check_output(output, overwrite=overwrite)
     folder = open_model(run, choose_device(device))

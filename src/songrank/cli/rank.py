@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from songrank.io.source import Job
     from songrank.io.tables.table_writer import TableWriter
-    from songrank.serving.model_folder import ModelFolder
+    from songrank.models.model_folder import ModelFolder
 
 _TABLES = (".parquet", ".csv", ".tsv")
 _READ_ROWS = 2**18
@@ -40,7 +40,7 @@ def rank(
     from songrank.core.devices import choose_device
     from songrank.io.source import Job
     from songrank.io.tables.table_writer import check_output, table_writer, writing
-    from songrank.serving.model_folder import open_model
+    from songrank.serving.open import open_model
 
     check_output(output, overwrite=overwrite)
     folder = open_model(run, choose_device(device))

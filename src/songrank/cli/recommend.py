@@ -10,11 +10,11 @@ from songrank.core.errors import UserError
 if TYPE_CHECKING:
     import polars as pl
 
+    from songrank.core.csr import CSR
     from songrank.core.ids import Ids
     from songrank.io.source import Job
-    from songrank.serving.histories import ItemLists
+    from songrank.models.model_folder import ModelFolder
     from songrank.serving.items import Recommendations
-    from songrank.serving.model_folder import ModelFolder
 
 _GOT = {"popular": "got the most popular items", "none": "got nothing"}
 
@@ -57,9 +57,10 @@ def recommend(
     from songrank.io.source import Job
     from songrank.io.tables.input_table import id_column
     from songrank.io.tables.table_writer import check_output, table_writer
+    from songrank.models.model_folder import column_names
     from songrank.serving.items import FALLBACKS, recommend_after
     from songrank.serving.items import recommend as best_items
-    from songrank.serving.model_folder import column_names, open_model
+    from songrank.serving.open import open_model
 
     if fallback not in FALLBACKS:
         raise UserError(f"fallback is {fallback!r}; expected one of {', '.join(FALLBACKS)}")
@@ -123,13 +124,13 @@ def _users(users: str, column: str | None, usual: str, known: "Ids", job: "Job")
 
 def _histories(
     file: Path, given: tuple[str | None, str | None, str | None], folder: "ModelFolder", job: "Job"
-) -> tuple[str, "pl.Series", tuple["ItemLists", "ItemLists"]]:
+) -> tuple[str, "pl.Series", tuple["CSR", "CSR"]]:
     """What the column of users is called, whom it holds, and what each of them turned to, and met."""
     from songrank.core.errors import DataError
+    from songrank.data.histories import table_histories
     from songrank.data.preparation.interaction_options import ColumnOptions
     from songrank.data.readers.interactions import Collector, Names
     from songrank.io.tables.input_table import InputTable, id_column
-    from songrank.serving.histories import table_histories
     from songrank.serving.items import need_histories
 
     need_histories(folder)

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from songrank.core.checks import fail
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +29,34 @@ class CSR:
     ([0, 1, 3], [9, 7, 8])
     >>> table.last([0, 2, 1], length=1).tolist()
     [[8], [9], [-1]]
+    >>> [piece["item"].tolist() for piece in table.pieces([2, 0], entries=2)]
+    [[9], [7, 8]]
 
     """
 
     offsets: Tensor
     columns: Mapping[str, Tensor]
 
+    def __post_init__(self) -> None:
+        if self.offsets.dim() != 1 or self.offsets.shape[0] < 1:
+            fail("offsets", list(self.offsets.shape), "one entry more than there are rows")
+        for name, column in self.columns.items():
+            if column.shape[0] != next(iter(self.columns.values())).shape[0]:
+                fail(f"column {name!r}", f"of length {column.shape[0]}", "columns of one length")
+
     @classmethod
     def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
         """A table from the number of entries in each row, and the entries of all rows in order."""
         return cls(
-            offsets(torch.as_tensor(lengths)), {name: torch.as_tensor(entries) for name, entries in columns.items()}
+            offsets(torch.as_tensor(lengths, dtype=torch.int64)),
+            {name: torch.as_tensor(entries) for name, entries in columns.items()},
         )
+
+    @classmethod
+    def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> CSR:
+        """A table from the row of each entry, in ascending order."""
+        lengths = torch.bincount(torch.as_tensor(row), minlength=num_rows)
+        return cls.from_lengths(lengths, **columns)
 
     def __len__(self) -> int:
         return self.offsets.shape[0] - 1
@@ -75,6 +94,29 @@ class CSR:
         count = self.offsets[rows + 1] - self.offsets[rows]
         return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
 
+    def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator[CSR]:
+        """These rows in tables of about ``entries`` entries and at most ``most_rows`` rows, at least one row each."""
+        rows = torch.as_tensor(rows)
+        ends = offsets(self.offsets[rows + 1] - self.offsets[rows])
+        first = 0
+        while first < rows.shape[0]:
+            last = int(torch.searchsorted(ends, ends[first] + entries, right=True)) - 1
+            last = min(max(first + 1, last), first + most_rows)
+            yield self.take(rows[first:last])
+            first = last
+
+    def dense(self, rows: Any, width: int, index: str = "index", value: str = "value") -> Tensor:
+        """[R, width] float32: these rows as a matrix, with ``value`` in the columns that ``index`` names.
+
+        >>> CSR.from_lengths([1, 0], index=[2], value=[0.5]).dense([1, 0], width=3).tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+        """
+        rows = torch.as_tensor(rows, device=self.offsets.device)
+        owner, at = self.entries(rows)
+        matrix = torch.zeros(rows.shape[0], width, device=self.offsets.device)
+        matrix[owner, self.columns[index][at].long()] = self.columns[value][at].float()
+        return matrix
+
     def tail(self, length: int) -> CSR:
         """The last ``length`` entries of each row."""
         count = self.lengths
@@ -98,6 +140,8 @@ class CSR:
             width = int(count.max()) if count.numel() else 0
         place = torch.arange(width, device=begin.device)
         there = place < count.unsqueeze(1)
+        if not self.columns[column].numel():
+            return torch.full_like(there, -1, dtype=torch.int64)
         at = torch.where(there, begin.unsqueeze(1) + place, 0)
         return torch.where(there, self.columns[column][at].long(), -1)
 
@@ -129,6 +173,15 @@ def length_groups(lengths: list[int], fits: Callable[[int, int], bool]) -> Itera
 def offsets(lengths: Tensor) -> Tensor:
     """Where each row begins, with the total at the end."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def numpy_offsets(lengths: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """:func:`offsets` of an array, as an array.
+
+    >>> numpy_offsets([2, 0, 1])
+    array([0, 2, 2, 3])
+    """
+    return offsets(torch.as_tensor(lengths, dtype=torch.int64)).numpy()
 
 
 def segment_rows(lengths: Tensor) -> Tensor:

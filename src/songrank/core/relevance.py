@@ -13,6 +13,7 @@ from songrank.core.checks import check_int, fail
 from songrank.core.columns import ArrayLike, check_count, check_same_length, read_ids, read_labels
 from songrank.core.csr import offsets, partition_point, search_depth, segment_rows
 from songrank.core.gains import Gain, discounts, gains
+from songrank.core.pairs import check_distinct, check_keys, check_size, merge, pack, sorted_keys, unpack
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,27 +82,20 @@ class Relevance:
             exclude: (query, item) of pairs that compete in no list, such as items already seen.
 
         """
-        queries, items = read_ids("query", query), read_ids("item", item)
-        items = items.to(queries.device)
+        queries = read_ids("query", query)
+        items = read_ids("item", item).to(queries.device)
         labels = torch.ones(queries.shape[0]) if label is None else read_labels("label", label)
         labels = labels.to(queries.device)
         check_same_length("item", items, "query", queries)
         check_same_length("label", labels, "query", queries)
-        barred = None
-        if exclude is not None:
-            barred = (
-                read_ids("exclude[0]", exclude[0]).to(queries.device),
-                read_ids("exclude[1]", exclude[1]).to(queries.device),
-            )
-        if barred is not None:
+        barred = [read_ids(f"exclude[{at}]", column).to(queries.device) for at, column in enumerate(exclude or ())]
+        if barred:
             check_same_length("exclude[1]", barred[1], "exclude[0]", barred[0])
-        all_queries = [queries] if barred is None else [queries, barred[0]]
-        all_items = [items] if barred is None else [items, barred[1]]
-        num_queries = check_count("num_queries", num_queries, "query", all_queries)
-        num_items = check_count("num_items", num_items, "item", all_items)
-        _check_size(num_queries, num_items)
-        keys, order = _sorted_keys(queries, items, num_items, "pair")
-        barred_keys = None if barred is None else _sorted_keys(*barred, num_items, "excluded pair")[0]
+        num_queries = check_count("num_queries", num_queries, "query", [queries, *barred[:1]])
+        num_items = check_count("num_items", num_items, "item", [items, *barred[1:]])
+        check_size(num_queries, num_items)
+        keys, order = sorted_keys(queries, items, num_items, "pair")
+        barred_keys = sorted_keys(barred[0], barred[1], num_items, "excluded pair")[0] if barred else None
         return cls.from_keys(keys, labels if order is None else labels[order], num_queries, num_items, barred_keys)
 
     @classmethod
@@ -113,18 +107,18 @@ class Relevance:
         >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
         Relevance(catalogue, 2 queries, 5 items, 2 pairs)
         """
-        _check_size(num_queries, num_items)
+        check_size(num_queries, num_items)
         labels = read_labels("labels", labels)
         check_same_length("labels", labels, "keys", keys)
         for name, some in (("keys", keys), ("exclude", exclude)):
-            _check_keys(name, some, num_queries * num_items)
+            check_keys(name, some, num_queries * num_items)
         kept = labels > 0
         keys, labels = keys[kept], labels[kept]
         indptr, item_column = _table(keys, num_queries, num_items)
         taken_indptr, taken_column = indptr, item_column
         if exclude is not None:
-            both = _merged(keys, exclude)
-            _refuse_twice(both, num_items, "is both relevant and excluded; keep one of the two")
+            both = merge(keys, exclude)
+            check_distinct(both, num_items, "is both relevant and excluded; keep one of the two")
             taken_indptr, taken_column = _table(both, num_queries, num_items)
         return cls._build(
             num_items,
@@ -314,55 +308,10 @@ class Relevance:
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
 
 
-def _sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor | None]:
-    """Keys in order, each once, and where they stood; None where they stood like that."""
-    keys = query * num_items + item
-    if bool((keys[1:] > keys[:-1]).all()):
-        return keys, None
-    keys, order = keys.sort()
-    _refuse_twice(keys, num_items, f"stands twice; each {what} may be given once", order)
-    return keys, order
-
-
-def _refuse_twice(keys: Tensor, num_items: int, problem: str, order: Tensor | None = None) -> None:
-    twice = keys[1:] == keys[:-1]
-    if bool(twice.any()):
-        at = int(twice.nonzero()[0])
-        query, item = divmod(int(keys[at]), num_items)
-        where = "" if order is None else f", rows {sorted([int(order[at]), int(order[at + 1])])}"
-        raise ValueError(f"pair (query={query}, item={item}{where}) {problem}")
-
-
-def _check_size(num_queries: int, num_items: int) -> None:
-    if num_queries * num_items >= 2**63 or num_items >= 2**31:
-        fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
-
-
-def _check_keys(argument: str, keys: Tensor | None, most: int) -> None:
-    """Raise unless these are keys below ``most``, ascending, each once."""
-    if keys is None or keys.numel() == 0:
-        return
-    if keys.dtype != torch.int64 or not bool((keys[1:] > keys[:-1]).all()):
-        fail(argument, "not ascending", "int64 keys in ascending order, each once")
-    if int(keys[0]) < 0 or int(keys[-1]) >= most:
-        fail(argument, (int(keys[0]), int(keys[-1])), f"keys from 0 to {most - 1}, num_queries · num_items of them")
-
-
-def _merged(few: Tensor, many: Tensor) -> Tensor:
-    """Two sorted tensors as one."""
-    place = torch.searchsorted(many, few) + torch.arange(few.shape[0], device=few.device)
-    rest = torch.ones(few.shape[0] + many.shape[0], dtype=torch.bool, device=few.device)
-    both = torch.empty_like(rest, dtype=few.dtype)
-    both[place], rest[place] = few, False
-    both[rest] = many
-    return both
-
-
 def _table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, Tensor]:
-    bounds = torch.arange(num_queries + 1, device=keys.device) * num_items
-    indptr = torch.searchsorted(keys, bounds)
-    item = keys % num_items if num_items else keys
-    return indptr, item.to(torch.int32)
+    bounds = torch.arange(num_queries + 1, device=keys.device)
+    indptr = torch.searchsorted(keys, pack(bounds, torch.zeros_like(bounds), num_items))
+    return indptr, unpack(keys, num_items)[1].to(torch.int32)
 
 
 def _largest(values: Tensor) -> int:

@@ -2,7 +2,7 @@
 
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.data.dataset import CatalogueSplit, Dataset, ListSplit, SparseRows, open_dataset
+from songrank.data.dataset import CatalogueSplit, Dataset, ListSplit, open_dataset
 from songrank.data.prepare import prepare
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Dataset",
     "Ids",
     "ListSplit",
-    "SparseRows",
     "open_dataset",
     "prepare",
 ]

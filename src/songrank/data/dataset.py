@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_choice, fail
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
+from songrank.core.pairs import last_of_equal, pack, unpack, without
 from songrank.core.relevance import Relevance
 from songrank.io.storage import read_arrays, read_json
 
@@ -29,70 +31,66 @@ FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "lis
 
 
 @dataclass(frozen=True)
-class SparseRows:
-    """Sparse features in CSR: row r holds ``value[offsets[r]:offsets[r + 1]]`` at columns ``index[…]``.
-
-    >>> table = SparseRows(torch.tensor([0, 1, 1]), torch.tensor([2]), torch.tensor([0.5]), num_columns=3)
-    >>> table.dense(torch.tensor([1, 0])).tolist()
-    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
-    """
-
-    offsets: Tensor
-    index: Tensor
-    value: Tensor
-    num_columns: int
-
-    def to(self, device: torch.device | str) -> "SparseRows":
-        """The same table on another device."""
-        return SparseRows(
-            self.offsets.to(device), self.index.to(device), self.value.to(device), num_columns=self.num_columns
-        )
-
-    def dense(self, rows: Tensor) -> Tensor:
-        """These rows as a dense matrix [len(rows), num_columns]."""
-        device = self.offsets.device
-        rows = rows.to(device)
-        starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
-        row = torch.repeat_interleave(torch.arange(rows.shape[0], device=device), counts)
-        within = torch.arange(row.shape[0], device=device) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        at = torch.repeat_interleave(starts, counts) + within
-        matrix = torch.zeros(rows.shape[0], self.num_columns, device=device)
-        matrix[row, self.index[at].long()] = self.value[at].float()
-        return matrix
-
-
-@dataclass(frozen=True)
 class CatalogueSplit:
-    """One split of a catalogue task: query q has the pairs ``offsets[q]`` to ``offsets[q + 1]``, oldest first.
+    """One split of a catalogue task.
 
-    ``features`` or ``tokens`` describe the queries of a labelling task: sparse rows, or padded word numbers [Q, T] with
-    ``lengths`` [Q]. They are None for recommendation, where a query is just an id. ``weight`` [Q] is each query's in
-    training; None where all count alike. ``met`` are offsets and items of what a query met without its being relevant.
-    ``place`` is that of each pair among the query's pairs of all splits, where these do not follow one another.
+    Args:
+        name: ``"train"``, ``"validation"`` or ``"test"``.
+        num_items: size of the catalogue.
+        pairs: the relevant pairs of each query, oldest first: ``item`` and ``label``; ``time`` where it is known;
+            ``place`` among the query's pairs of all splits, where these do not follow one another.
+        features: labelling: sparse features of each query, ``index`` and ``value``.
+        num_features: how many features there are.
+        tokens: labelling: word numbers of each query [Q, T], padded at the end.
+        lengths: [Q], how many words each query has.
+        weight: [Q], each query's in training; None where all count alike.
+        seen: items that a query has seen without their being relevant: ``item``.
 
-    >>> ones = torch.ones(3)
-    >>> split = CatalogueSplit("train", 9, offsets=torch.tensor([0, 2, 3]), item=torch.tensor([4, 1, 4]), label=ones)
-    >>> split.num_queries, split.num_pairs
-    (2, 3)
+    >>> split = CatalogueSplit("train", 9, CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 1.0, 1.0]))
+    >>> split.num_queries, split.num_pairs, split.item.tolist()
+    (2, 3, [4, 1, 4])
+
     """
 
     name: str
     num_items: int
-    offsets: Tensor
-    item: Tensor
-    label: Tensor
-    time: Tensor | None = None
-    features: SparseRows | None = None
+    pairs: CSR
+    features: CSR | None = None
+    num_features: int = 0
     tokens: Tensor | None = None
     lengths: Tensor | None = None
     weight: Tensor | None = None
-    met: tuple[Tensor, Tensor] | None = None
-    place: Tensor | None = None
+    seen: CSR | None = None
+
+    @property
+    def offsets(self) -> Tensor:
+        """[Q + 1]: where each query's pairs begin."""
+        return self.pairs.offsets
+
+    @property
+    def item(self) -> Tensor:
+        """Item of each pair."""
+        return self.pairs["item"]
+
+    @property
+    def label(self) -> Tensor:
+        """Label of each pair."""
+        return self.pairs["label"]
+
+    @property
+    def time(self) -> Tensor | None:
+        """Time of each pair, where it is known."""
+        return self.pairs.columns.get("time")
+
+    @property
+    def place(self) -> Tensor | None:
+        """Place of each pair among the query's pairs of all splits, where these do not follow one another."""
+        return self.pairs.columns.get("place")
 
     @property
     def num_queries(self) -> int:
         """How many rows the table has, those without pairs included."""
-        return self.offsets.shape[0] - 1
+        return len(self.pairs)
 
     @property
     def num_pairs(self) -> int:
@@ -100,30 +98,26 @@ class CatalogueSplit:
         return self.item.shape[0]
 
     def keys(self) -> Tensor:
-        """Query · num_items + item of each entry, as they stand: repeated pairs are there as often as they occur."""
+        """The key of each entry (:mod:`songrank.core.pairs`), as they stand: repeated pairs as often as they occur."""
         if self.item.numel() and not 0 <= int(self.item.min()) <= int(self.item.max()) < self.num_items:
             fail(f"items of {self.name}", "outside the catalogue", f"numbers from 0 to {self.num_items - 1}")
-        rows = torch.arange(self.num_queries, device=self.offsets.device)
-        query = torch.repeat_interleave(rows, self.offsets.diff())
-        return query * self.num_items + self.item
+        return pack(self.pairs.row_of_entries(), self.item, self.num_items)
+
+    def unique_keys(self) -> tuple[Tensor, Tensor]:
+        """The key of each pair once, in order, and its label; of repeated pairs the latest."""
+        key, order = self.keys().sort(stable=True)
+        last = last_of_equal(key)
+        return key[last], self.label[order[last]]
+
+    def unique_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, item and label of each pair once, in order of query and item; of repeated pairs the latest."""
+        key, label = self.unique_keys()
+        return *unpack(key, self.num_items), label
 
     def to(self, device: torch.device | str) -> "CatalogueSplit":
         """The same split with its pairs on another device; what describes its queries stays where it is."""
-        moved = {name: getattr(self, name).to(device) for name in ("offsets", "item", "label")}
-        return replace(self, **moved)
-
-    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, item and label of each pair once, in order of query and item; of repeated pairs the latest."""
-        key, label = self.unique_keys()
-        return key // self.num_items, key % self.num_items, label
-
-    def unique_keys(self) -> tuple[Tensor, Tensor]:
-        """Query · num_items + item of each pair once, in order, and its label; of repeated pairs the latest."""
-        key, order = self.keys().sort(stable=True)
-        last = torch.ones_like(key, dtype=torch.bool)
-        if key.numel():
-            last[:-1] = key[1:] != key[:-1]
-        return key[last], self.label[order[last]]
+        pairs = CSR(self.offsets, {"item": self.item, "label": self.label})
+        return replace(self, pairs=pairs.to(device))
 
 
 @dataclass(frozen=True)
@@ -285,23 +279,18 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             raise DataError("does not fit its dataset.json", "prepare the data set again", file=str(file))
         if self.form == "list":
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
-        features = None
-        if "features.value" in arrays:
-            offsets, index, value = (arrays[f"features.{part}"] for part in ("offsets", "index", "value"))
-            features = SparseRows(offsets, index, value, int(self.info["features"]["count"]))
+        columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}
+        with_features = "features.value" in arrays
         return CatalogueSplit(
             name,
             self.num_items,
-            arrays["offsets"],
-            arrays["item"],
-            arrays["label"],
-            arrays.get("time"),
-            features,
+            CSR(arrays["offsets"], columns),
+            _table(arrays, "features", "index", "value") if with_features else None,
+            int(self.info["features"]["count"]) if with_features else 0,
             arrays.get("tokens"),
             arrays.get("lengths"),
             arrays.get("weight"),
-            (arrays["met.offsets"], arrays["met.item"]) if "met.item" in arrays else None,
-            arrays.get("place"),
+            _table(arrays, "met", "item") if "met.item" in arrays else None,
         )
 
     def relevance(
@@ -338,13 +327,12 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         barred = None
         if exclude:
             others = [other.to(device).keys() for name in exclude if isinstance(other := self[name], CatalogueSplit)]
-            barred = torch.cat(others).unique()  # type: ignore[no-untyped-call]
-            if barred.numel():
-                at = torch.searchsorted(barred, key).clamp_(max=barred.numel() - 1)
-                kept = torch.ones_like(barred, dtype=torch.bool)
-                kept[at[barred[at] == key]] = False
-                barred = barred[kept]
+            barred = without(torch.cat(others).unique(), key)  # type: ignore[no-untyped-call]
         return Relevance.from_keys(key, label, part.num_queries, part.num_items, barred)
+
+
+def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR:
+    return CSR(arrays[f"{prefix}.offsets"], {name: arrays[f"{prefix}.{name}"] for name in columns})
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:

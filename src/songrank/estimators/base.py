@@ -21,7 +21,8 @@ from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, 
 from songrank.io.files import alone, make_folder
 from songrank.metrics import Evaluation
 from songrank.metrics.names import parse_metrics
-from songrank.serving.model_folder import ModelFolder, open_model
+from songrank.models.model_folder import ModelFolder
+from songrank.serving.open import open_model
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run

@@ -12,7 +12,7 @@ from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
 from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_labels
 from songrank.io.tables.frames import TABLE
-from songrank.serving.model_folder import ModelFolder
+from songrank.models.model_folder import ModelFolder
 
 
 def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
@@ -28,17 +28,16 @@ def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: T
 
     """
     assert folder.seen is not None
+    assert folder.item_counts is not None
     known = (user >= 0) & (item >= 0)
     if not bool(known.any()):
         raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
-    offsets, items = folder.seen["offsets"], folder.seen["count"].shape[0]
+    items = folder.item_counts.shape[0]
     users, row = torch.unique(user[known], return_inverse=True)
     target, place = torch.unique(row * items + item[known], return_inverse=True)
     best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
-    counts = offsets[users + 1] - offsets[users]
-    owner = torch.repeat_interleave(torch.arange(users.shape[0]), counts)
-    within = torch.arange(owner.shape[0]) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-    met = owner * items + folder.seen["item"][torch.repeat_interleave(offsets[users], counts) + within].long()
+    owner, at = folder.seen.entries(users)
+    met = owner * items + folder.seen["item"][at].long()
     met = met[~torch.isin(met, target)]
     target, best = target[best > 0], best[best > 0]
     relevance = Relevance.from_pairs(

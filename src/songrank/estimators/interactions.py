@@ -17,7 +17,7 @@ from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, Names
 from songrank.io.tables.columns import read_ids
 from songrank.io.tables.frames import TABLE, to_polars
-from songrank.serving.model_folder import ModelFolder
+from songrank.models.model_folder import ModelFolder
 from songrank.training.warm_start import Past
 
 COLUMNS = ("user", "item", "label", "time")

@@ -151,11 +151,7 @@ class LabelRanker(RankingEstimator):
         rows = len(given) if isinstance(given, list) else given.rows
         table = read_known_labels(y, rows, folder.item_ids)
         targets = Relevance.from_pairs(
-            torch.from_numpy(table.row_of_entries()),
-            torch.from_numpy(table.columns["item"]).long(),
-            torch.from_numpy(table.columns["label"]),
-            rows,
-            len(folder.item_ids),
+            table.row_of_entries(), table["item"].long(), table["label"], rows, len(folder.item_ids)
         ).to(folder.device)
 
         def score_all(query: Tensor) -> Tensor:

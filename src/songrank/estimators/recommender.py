@@ -13,6 +13,7 @@ from torch import Tensor
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import kind_of, read_table, write_table
+from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.estimators.base import Callback, RankingEstimator
 from songrank.estimators.held_out import held_out_labels, held_out_relevance
@@ -26,7 +27,7 @@ from songrank.estimators.interactions import (
 )
 from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.serving.histories import table_histories
+from songrank.models.model_folder import column_names
 from songrank.serving.items import (
     Recommendations,
     need_histories,
@@ -35,7 +36,6 @@ from songrank.serving.items import (
     recommend_after,
     score_users,
 )
-from songrank.serving.model_folder import column_names
 from songrank.training.run import Run
 from songrank.training.warm_start import Past
 

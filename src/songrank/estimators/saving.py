@@ -10,7 +10,7 @@ from songrank import __version__
 from songrank.core.errors import DataError, UserError, shown
 from songrank.io.files import plain, write_whole
 from songrank.io.storage import read_json, staged_directory
-from songrank.serving.model_folder import ModelFolder, save_model
+from songrank.models.model_folder import ModelFolder, save_model
 
 FORMAT, VERSION = "songrank-estimator", 1
 NOT_SAVED = ("callbacks", "folder")

@@ -17,7 +17,7 @@ def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor
     """(scores, labels, mask) of one shape, at least float32, scores and labels 0 at padding."""
     check_same_shape("labels", labels, "scores", scores)
     if mask is None:
-        mask = torch.ones_like(scores, dtype=torch.bool)
+        mask = torch.ones((), dtype=torch.bool, device=scores.device).expand(scores.shape)
     check_same_shape("mask", mask, "scores", scores)
     if mask.dtype != torch.bool:
         fail("mask", mask.dtype, "type torch.bool", TypeError)

@@ -66,7 +66,7 @@ class ScratchArray:
         shape = (self.rows, *self.tail)
         if 0 in shape:
             return np.zeros(shape, self.dtype)
-        return np.memmap(self.path, self.dtype, mode="r", shape=shape)
+        return np.memmap(self.path, self.dtype, mode="c", shape=shape)  # writable, which torch wants, but not the file
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:

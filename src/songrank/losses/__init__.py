@@ -1,42 +1,31 @@
-"""Losses of the common call ``loss(scores, slate)``, interchangeable in a loop or a recipe."""
+"""Losses of the common call ``loss(scores, slate)``, interchangeable in a loop or a recipe.
 
-from songrank.losses.approx_ndcg import ApproxNDCG
-from songrank.losses.base import ListLoss, MemoryLoss, RankingLoss, Rows
-from songrank.losses.bce import PointwiseBCE
-from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.faster_song import FasterSONG
-from songrank.losses.gumbel_approx_ndcg import GumbelApproxNDCG
-from songrank.losses.ksong import KSONG
-from songrank.losses.lambdarank import LambdaRank
-from songrank.losses.listmle import ListMLE
-from songrank.losses.listnet import ListNet
-from songrank.losses.listwise_ce import ListwiseCE
-from songrank.losses.neural_ndcg import NeuralNDCG
-from songrank.losses.pirank import PiRank
-from songrank.losses.ranknet import RankNet
-from songrank.losses.schedules import Schedule
-from songrank.losses.softmax import SoftmaxCE
-from songrank.losses.song import SONG
+One line per loss registers it; their order is that of lists and messages.
+"""
 
-__all__ = [
-    "KSONG",
-    "SONG",
-    "ApproxNDCG",
-    "FasterKSONG",
-    "FasterSONG",
-    "GumbelApproxNDCG",
-    "LambdaRank",
-    "ListLoss",
-    "ListMLE",
-    "ListNet",
-    "ListwiseCE",
-    "MemoryLoss",
-    "NeuralNDCG",
-    "PiRank",
-    "PointwiseBCE",
-    "RankNet",
-    "RankingLoss",
-    "Rows",
-    "Schedule",
-    "SoftmaxCE",
-]
+# isort: off
+from songrank.losses.song import SONG as SONG
+from songrank.losses.ksong import KSONG as KSONG
+from songrank.losses.faster_song import FasterSONG as FasterSONG
+from songrank.losses.faster_ksong import FasterKSONG as FasterKSONG
+from songrank.losses.listwise_ce import ListwiseCE as ListwiseCE
+from songrank.losses.softmax import SoftmaxCE as SoftmaxCE
+from songrank.losses.bce import PointwiseBCE as PointwiseBCE
+from songrank.losses.ranknet import RankNet as RankNet
+from songrank.losses.lambdarank import LambdaRank as LambdaRank
+from songrank.losses.listnet import ListNet as ListNet
+from songrank.losses.listmle import ListMLE as ListMLE
+from songrank.losses.approx_ndcg import ApproxNDCG as ApproxNDCG
+from songrank.losses.gumbel_approx_ndcg import GumbelApproxNDCG as GumbelApproxNDCG
+from songrank.losses.neural_ndcg import NeuralNDCG as NeuralNDCG
+from songrank.losses.pirank import PiRank as PiRank
+
+# isort: on
+from songrank.losses.base import ListLoss as ListLoss
+from songrank.losses.base import MemoryLoss as MemoryLoss
+from songrank.losses.base import RankingLoss as RankingLoss
+from songrank.losses.base import Rows as Rows
+from songrank.losses.registry import LOSSES
+from songrank.losses.schedules import Schedule as Schedule
+
+__all__ = ["ListLoss", "MemoryLoss", "RankingLoss", "Rows", "Schedule", *(kind.__name__ for kind in LOSSES.values())]

@@ -1,13 +1,13 @@
 """ApproxNDCG: NDCG with a smooth rank."""
 
-from torch import Tensor
-
 from songrank.core.checks import check_number
-from songrank.core.slate import Slate
 from songrank.functional import approx_ndcg_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("approx-ndcg")
 class ApproxNDCG(ListLoss):
     """:func:`songrank.functional.approx_ndcg_loss` of a slate's labels, through the common call.
 
@@ -23,20 +23,10 @@ class ApproxNDCG(ListLoss):
 
     """
 
+    traits = Traits(gains=True, cost="O(P·L)", search={"temperature": "scale"})
+    formula = staticmethod(approx_ndcg_loss)
+    by_column = True
+
     def __init__(self, temperature: float = 1.0, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
-        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        column = slate.relevant_columns
-        return approx_ndcg_loss(
-            scores,
-            slate.label,
-            mask=mask,
-            reduction="none",
-            temperature=self.temperature,
-            gain=slate.gain,
-            column=column,
-        )
+        self.set_options(temperature=check_number("temperature", temperature, 0.0, low_open=True))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from songrank.core.checks import check_number, fail
+from songrank.core.checks import check_int, check_number, fail
 from songrank.core.slate import Slate
 from songrank.losses.memory import MemoryTable
+from songrank.losses.traits import Traits
 
 Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
@@ -25,8 +27,12 @@ class RankingLoss(nn.Module, ABC):
 
     """
 
+    traits: ClassVar[Traits] = Traits()
+    """What the class declares about itself."""
     k: int | None = None
     """The K of the NDCG it is about; None for the whole list."""
+    points: int = 0
+    """Where traits say ``previous_point``: at how many points the scores are computed, 1 or 2."""
 
     def __init__(self, *, validate: bool = False) -> None:
         super().__init__()
@@ -57,11 +63,33 @@ class RankingLoss(nn.Module, ABC):
 
 
 class ListLoss(RankingLoss):
-    """A loss without memory: a subclass gives one value a list, from the slate's labels."""
+    """A loss without memory. A subclass names its formula and sets the formula's options."""
 
-    @abstractmethod
+    formula: ClassVar[Callable[..., Tensor]]
+    """``fn(scores, labels, *, mask, reduction, …)`` of ``songrank.functional``, as a ``staticmethod``. It is given
+    ``gain`` if the traits say that the loss is a function of gains."""
+    by_column: ClassVar[bool] = False
+    """Whether the formula also takes ``column``, the columns of the relevant items."""
+
+    def __init__(self, *, validate: bool = False) -> None:
+        super().__init__(validate=validate)
+        self.options: dict[str, Any] = {}
+
+    def set_options(self, **options: Any) -> None:
+        """Keyword arguments that the formula is called with; ``k`` is checked here."""
+        self.k = None if options.get("k") is None else check_int("k", options["k"])
+        self.options = options
+
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
+        mask = None if slate.whole else slate.mask.expand(slate.label.shape)
+        return self.formula(scores, slate.label, mask=mask, reduction="none", **self._arguments(slate))
+
+    def _arguments(self, slate: Slate) -> dict[str, Any]:
+        """What the formula takes besides scores, labels and mask."""
+        gain = {"gain": slate.gain} if self.traits.gains else {}
+        column = {"column": slate.relevant_columns} if self.by_column else {}
+        return {**gain, **column, **self.options}
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
         """Weighted mean over the slate's queries."""

@@ -1,12 +1,11 @@
 """Pointwise binary cross-entropy."""
 
-from torch import Tensor
-
-from songrank.core.slate import Slate
 from songrank.functional import bce_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
 
 
+@register("bce")
 class PointwiseBCE(ListLoss):
     """:func:`songrank.functional.bce_loss` of a slate's labels, through the common call.
 
@@ -17,7 +16,4 @@ class PointwiseBCE(ListLoss):
     tensor(1.0444)
     """
 
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        return bce_loss(scores, slate.label, mask=mask, reduction="none")
+    formula = staticmethod(bce_loss)

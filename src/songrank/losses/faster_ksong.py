@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,9 +15,11 @@ from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
 from songrank.losses.ksong import KSONG, _Selection
 from songrank.losses.memory import UNSEEN, MemoryTable, msvr, seen
 from songrank.losses.rank_terms import RankTerms
+from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
 
 
+@register("faster-k-song")
 class FasterKSONG(VarianceReduced, KSONG):
     r"""Top-K NDCG as a loss: the paper's Faster K-SONG.
 
@@ -60,6 +63,7 @@ class FasterKSONG(VarianceReduced, KSONG):
 
     """
 
+    traits = replace(KSONG.traits, previous_point=True, whole_batch=True, plain="k-song")
     by_query = ("threshold", "curvature", "centre", "slope")
     last_query: Tensor
     """[B] int64: the queries of the step before, −1 for none."""

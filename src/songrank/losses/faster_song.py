@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from songrank.core.slate import Slate
 from songrank.losses.base import Rows, attach_gradient, list_counts, present_scores
 from songrank.losses.memory import msvr, msvr_beta, seen
 from songrank.losses.rank_terms import RankTerms
+from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
 from songrank.losses.song import SONG
 
@@ -164,6 +166,7 @@ class VarianceReduced(SONG):
         return (self.steps + 1).to(dtype)
 
 
+@register("faster-song")
 class FasterSONG(VarianceReduced):
     r"""SONG with u tracked by MSVR: the paper's Faster K-SONG without its top-K selection.
 
@@ -209,6 +212,8 @@ class FasterSONG(VarianceReduced):
     (tensor(True), tensor(True))
 
     """
+
+    traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """Gumbel-ApproxNDCG: ApproxNDCG averaged over noisy scores."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -8,8 +10,11 @@ from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel, gumbel_approx_ndcg_loss
 from songrank.functional.hashing import derive_key, random_bits, random_uniform
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("gumbel-approx-ndcg")
 class GumbelApproxNDCG(ListLoss):
     """:func:`songrank.functional.gumbel_approx_ndcg_loss` of a slate's labels, through the common call.
 
@@ -30,6 +35,9 @@ class GumbelApproxNDCG(ListLoss):
 
     """
 
+    traits = Traits(gains=True, cost="O(P·L)", search={"temperature": "scale"})
+    formula = staticmethod(gumbel_approx_ndcg_loss)
+    by_column = True
     steps: Tensor
 
     def __init__(
@@ -42,9 +50,11 @@ class GumbelApproxNDCG(ListLoss):
         validate: bool = False,
     ) -> None:
         super().__init__(validate=validate)
-        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
-        self.samples = check_int("samples", samples)
-        self.scale = check_number("scale", scale, 0.0)
+        self.set_options(
+            temperature=check_number("temperature", temperature, 0.0, low_open=True),
+            samples=check_int("samples", samples),
+            scale=check_number("scale", scale, 0.0),
+        )
         self.key = derive_key(seed)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
@@ -60,22 +70,11 @@ class GumbelApproxNDCG(ListLoss):
         """The loss itself, on this step's noise."""
         return super().forward(scores, slate)
 
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list, on this step's noise."""
-        return gumbel_approx_ndcg_loss(
-            scores,
-            slate.label,
-            mask=slate.mask.expand(slate.label.shape),
-            reduction="none",
-            temperature=self.temperature,
-            gain=slate.gain,
-            scale=self.scale,
-            noise=self._noise(slate),
-            column=slate.relevant_columns,
-        )
+    def _arguments(self, slate: Slate) -> dict[str, Any]:
+        return {**super()._arguments(slate), "noise": self._noise(slate)}
 
     def _noise(self, slate: Slate) -> Tensor:
         of_query = random_bits(random_bits(self.key, self.steps), slate.query)
         of_item = random_bits(of_query.unsqueeze(1), slate.item.expand(slate.label.shape))
-        sample = torch.arange(self.samples, device=of_item.device).view(-1, 1, 1)
+        sample = torch.arange(self.options["samples"], device=of_item.device).view(-1, 1, 1)
         return gumbel(random_uniform(of_item.unsqueeze(0), sample))

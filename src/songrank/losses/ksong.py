@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from songrank.functional.threshold import ThresholdProblem, weighted_threshold
 from songrank.losses.base import Rows, attach_gradient, list_counts, own_weights, present_scores
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.rank_terms import RankTerms
+from songrank.losses.registry import register
 from songrank.losses.song import SONG
 
 
@@ -29,6 +30,7 @@ class _Selection:
     rows: Rows
 
 
+@register("k-song")
 class KSONG(SONG):
     r"""Top-K NDCG as a loss: Algorithm 2, with u per relevant pair, and a threshold λ and curvature s per query.
 
@@ -76,6 +78,11 @@ class KSONG(SONG):
 
     """
 
+    traits = replace(
+        SONG.traits,
+        objective="estimated top-K NDCG of the slates",
+        search={**SONG.traits.search, "k": "cutoff"},
+    )
     by_query: tuple[str, ...] = ("threshold", "curvature", "centre")
 
     def __init__(

@@ -1,13 +1,13 @@
 """LambdaRank: RankNet with each pair weighed by what swapping it does to NDCG."""
 
-from torch import Tensor
-
-from songrank.core.checks import check_int, check_number
-from songrank.core.slate import Slate
+from songrank.core.checks import check_number
 from songrank.functional import lambdarank_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("lambdarank")
 class LambdaRank(ListLoss):
     """:func:`songrank.functional.lambdarank_loss` of a slate's labels, through the common call.
 
@@ -24,22 +24,10 @@ class LambdaRank(ListLoss):
 
     """
 
+    traits = Traits(gains=True, cost="O(P·L)", search={"sigma": "scale"})
+    formula = staticmethod(lambdarank_loss)
+    by_column = True
+
     def __init__(self, sigma: float = 1.0, k: int | None = None, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
-        self.sigma = check_number("sigma", sigma, 0.0, low_open=True)
-        self.k = None if k is None else check_int("k", k)
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        column = slate.relevant_columns
-        return lambdarank_loss(
-            scores,
-            slate.label,
-            mask=mask,
-            reduction="none",
-            sigma=self.sigma,
-            k=self.k,
-            gain=slate.gain,
-            column=column,
-        )
+        self.set_options(k=k, sigma=check_number("sigma", sigma, 0.0, low_open=True))

@@ -1,12 +1,11 @@
 """ListMLE: Plackett–Luce likelihood of the order that the labels state."""
 
-from torch import Tensor
-
-from songrank.core.slate import Slate
 from songrank.functional import listmle_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
 
 
+@register("listmle")
 class ListMLE(ListLoss):
     """:func:`songrank.functional.listmle_loss` of a slate's labels, through the common call.
 
@@ -17,7 +16,4 @@ class ListMLE(ListLoss):
     tensor(1.1782)
     """
 
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        return listmle_loss(scores, slate.label, mask=mask, reduction="none")
+    formula = staticmethod(listmle_loss)

@@ -1,12 +1,11 @@
 """ListNet: cross-entropy between the top-one probabilities of labels and scores."""
 
-from torch import Tensor
-
-from songrank.core.slate import Slate
 from songrank.functional import listnet_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
 
 
+@register("listnet")
 class ListNet(ListLoss):
     """:func:`songrank.functional.listnet_loss` of a slate's labels, through the common call.
 
@@ -17,7 +16,4 @@ class ListNet(ListLoss):
     tensor(1.5623)
     """
 
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        return listnet_loss(scores, slate.label, mask=mask, reduction="none")
+    formula = staticmethod(listnet_loss)

@@ -10,8 +10,11 @@ from songrank.core.slate import Slate
 from songrank.functional.strata import ESTIMATORS, rival_weights
 from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, own_weights, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, log_moving_average
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("listwise-ce")
 class ListwiseCE(MemoryLoss):
     r"""The listwise cross-entropy over the full list, with one remembered number per relevant pair, in log space.
 
@@ -36,6 +39,12 @@ class ListwiseCE(MemoryLoss):
 
     """
 
+    traits = Traits(
+        memory=True,
+        objective="estimated −ln likelihood of a relevant item",
+        unit="nats",
+        search={"gamma": "weight"},
+    )
     by_pair = ("log_u",)
 
     def __init__(

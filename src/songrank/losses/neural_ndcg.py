@@ -1,13 +1,13 @@
 """NeuralNDCG: NDCG with a soft, doubly stochastic sort."""
 
-from torch import Tensor
-
 from songrank.core.checks import check_int, check_number
-from songrank.core.slate import Slate
 from songrank.functional import neural_ndcg_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("neural-ndcg")
 class NeuralNDCG(ListLoss):
     """:func:`songrank.functional.neural_ndcg_loss` of a slate's labels, through the common call.
 
@@ -25,24 +25,15 @@ class NeuralNDCG(ListLoss):
 
     """
 
+    traits = Traits(gains=True, cost="O(L²)", search={"temperature": "scale"})
+    formula = staticmethod(neural_ndcg_loss)
+
     def __init__(
         self, temperature: float = 1.0, k: int | None = None, sinkhorn_iterations: int = 30, *, validate: bool = False
     ) -> None:
         super().__init__(validate=validate)
-        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
-        self.k = None if k is None else check_int("k", k)
-        self.sinkhorn_iterations = check_int("sinkhorn_iterations", sinkhorn_iterations, 0)
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        return neural_ndcg_loss(
-            scores,
-            slate.label,
-            mask=mask,
-            reduction="none",
-            temperature=self.temperature,
-            k=self.k,
-            sinkhorn_iterations=self.sinkhorn_iterations,
-            gain=slate.gain,
+        self.set_options(
+            k=k,
+            temperature=check_number("temperature", temperature, 0.0, low_open=True),
+            sinkhorn_iterations=check_int("sinkhorn_iterations", sinkhorn_iterations, 0),
         )

@@ -1,13 +1,13 @@
 """PiRank: NDCG with a soft sort."""
 
-from torch import Tensor
-
-from songrank.core.checks import check_int, check_number
-from songrank.core.slate import Slate
+from songrank.core.checks import check_number
 from songrank.functional import pirank_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("pirank")
 class PiRank(ListLoss):
     """:func:`songrank.functional.pirank_loss` of a slate's labels, through the common call.
 
@@ -24,14 +24,9 @@ class PiRank(ListLoss):
 
     """
 
+    traits = Traits(gains=True, cost="O(L²)", search={"temperature": "scale"})
+    formula = staticmethod(pirank_loss)
+
     def __init__(self, temperature: float = 1.0, k: int | None = None, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
-        self.temperature = check_number("temperature", temperature, 0.0, low_open=True)
-        self.k = None if k is None else check_int("k", k)
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        return pirank_loss(
-            scores, slate.label, mask=mask, reduction="none", temperature=self.temperature, k=self.k, gain=slate.gain
-        )
+        self.set_options(k=k, temperature=check_number("temperature", temperature, 0.0, low_open=True))

@@ -1,13 +1,13 @@
 """RankNet: cross-entropy over pairs of items."""
 
-from torch import Tensor
-
 from songrank.core.checks import check_number
-from songrank.core.slate import Slate
 from songrank.functional import ranknet_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("ranknet")
 class RankNet(ListLoss):
     """:func:`songrank.functional.ranknet_loss` of a slate's labels, through the common call.
 
@@ -23,12 +23,10 @@ class RankNet(ListLoss):
 
     """
 
+    traits = Traits(cost="O(P·L)", search={"sigma": "scale"})
+    formula = staticmethod(ranknet_loss)
+    by_column = True
+
     def __init__(self, sigma: float = 1.0, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
-        self.sigma = check_number("sigma", sigma, 0.0, low_open=True)
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = slate.mask.expand(slate.label.shape)
-        column = slate.relevant_columns
-        return ranknet_loss(scores, slate.label, mask=mask, reduction="none", sigma=self.sigma, column=column)
+        self.set_options(sigma=check_number("sigma", sigma, 0.0, low_open=True))

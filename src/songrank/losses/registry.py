@@ -1,37 +1,42 @@
-"""Losses by name, for recipes and commands that hold nothing but words and numbers."""
+"""Losses by name, for recipes and commands that hold only words and numbers."""
 
-from songrank.losses.approx_ndcg import ApproxNDCG
+from collections.abc import Callable
+from typing import TypeVar
+
+from songrank.core.errors import DataError
 from songrank.losses.base import RankingLoss
-from songrank.losses.bce import PointwiseBCE
-from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.faster_song import FasterSONG
-from songrank.losses.gumbel_approx_ndcg import GumbelApproxNDCG
-from songrank.losses.ksong import KSONG
-from songrank.losses.lambdarank import LambdaRank
-from songrank.losses.listmle import ListMLE
-from songrank.losses.listnet import ListNet
-from songrank.losses.listwise_ce import ListwiseCE
-from songrank.losses.neural_ndcg import NeuralNDCG
-from songrank.losses.pirank import PiRank
-from songrank.losses.ranknet import RankNet
-from songrank.losses.softmax import SoftmaxCE
-from songrank.losses.song import SONG
 
-LOSSES: dict[str, type[RankingLoss]] = {
-    "song": SONG,
-    "k-song": KSONG,
-    "faster-song": FasterSONG,
-    "faster-k-song": FasterKSONG,
-    "listwise-ce": ListwiseCE,
-    "softmax": SoftmaxCE,
-    "bce": PointwiseBCE,
-    "ranknet": RankNet,
-    "lambdarank": LambdaRank,
-    "listnet": ListNet,
-    "listmle": ListMLE,
-    "approx-ndcg": ApproxNDCG,
-    "gumbel-approx-ndcg": GumbelApproxNDCG,
-    "neural-ndcg": NeuralNDCG,
-    "pirank": PiRank,
-}
-"""The paper's two losses, their faster forms, their warm-up, and the baselines."""
+Loss = TypeVar("Loss", bound=RankingLoss)
+LOSSES: dict[str, type[RankingLoss]] = {}
+"""The paper's two losses, their faster forms, their warm-up, and the baselines; filled by :func:`register`."""
+
+
+def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
+    """Class decorator that makes a loss known to recipes by ``name``; your own losses may use it too.
+
+    >>> LOSSES["song"].__name__
+    'SONG'
+    """
+
+    def add(kind: type[Loss]) -> type[Loss]:
+        LOSSES[name] = kind
+        return kind
+
+    return add
+
+
+def check_weighted_loss(name: str) -> None:
+    """Raise unless weights of documents multiply gains in the loss of this name.
+
+    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order, and
+    softmax and ListNet weigh by the label itself.
+
+    >>> check_weighted_loss("bce")
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: sample_weight multiplies gains, and the loss bce has none; leave it out, or choose \
+song, k-song, faster-song, faster-k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
+    """
+    if not LOSSES[name].traits.gains:
+        *some, last = (other for other, kind in LOSSES.items() if kind.traits.gains)
+        what = f"sample_weight multiplies gains, and the loss {name} has none"
+        raise DataError(what, f"leave it out, or choose {', '.join(some)} or {last}")

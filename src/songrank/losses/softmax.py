@@ -1,12 +1,11 @@
 """Softmax cross-entropy of a list against its normalised labels."""
 
-from torch import Tensor
-
-from songrank.core.slate import Slate
 from songrank.functional import softmax_loss
 from songrank.losses.base import ListLoss
+from songrank.losses.registry import register
 
 
+@register("softmax")
 class SoftmaxCE(ListLoss):
     """:func:`songrank.functional.softmax_loss` of a slate's labels, through the common call.
 
@@ -17,7 +16,5 @@ class SoftmaxCE(ListLoss):
     tensor(1.7409)
     """
 
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = None if slate.whole else slate.mask.expand(slate.label.shape)
-        return softmax_loss(scores, slate.label, mask=mask, column=slate.relevant_columns, reduction="none")
+    formula = staticmethod(softmax_loss)
+    by_column = True

@@ -14,8 +14,11 @@ from songrank.functional.surrogates import Surrogate
 from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.rank_terms import RankTerms
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
 
 
+@register("song")
 class SONG(MemoryLoss):
     r"""NDCG as a loss: Algorithm 1, with one remembered number u per relevant pair.
 
@@ -53,6 +56,14 @@ class SONG(MemoryLoss):
 
     """
 
+    traits = Traits(
+        memory=True,
+        gains=True,
+        cost="O(P·L)",
+        objective="estimated NDCG of the slates",
+        unit="NDCG",
+        search={"gamma": "weight", "margin": "scale", "rank_offset": "offset"},
+    )
     by_pair = ("u",)
 
     def __init__(

@@ -1,10 +1,13 @@
 """The block of self-attention that models of lists and of histories are built from."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int, fail
-from songrank.models._layers import Dropout, check_dropout
+from songrank.core.checks import fail
+from songrank.models._layers import Dropout
 
 
 class AttentionBlock(nn.Module):
@@ -27,17 +30,20 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, dim: int, heads: int, feed_forward: int, dropout: float, *, causal: bool = False) -> None:
         super().__init__()
-        if check_int("dim", dim) % check_int("heads", heads):
-            fail("heads", heads, f"a divisor of dim, {dim}")
-        check_int("feed_forward", feed_forward)
         self.heads, self.causal = heads, causal
         self.attention_norm, self.feed_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
-        self.dropout = Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         # Queries, keys and values are three layers in one: each starts as a square one would.
         for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
             nn.init.xavier_uniform_(weight)
+
+    @staticmethod
+    def check_together(options: Mapping[str, Any]) -> None:
+        """Raise unless the heads of a model share its width."""
+        if options["dim"] % options["heads"]:
+            fail("heads", options["heads"], f"a divisor of dim, {options['dim']}")
 
     def forward(self, x: Tensor, attend: Tensor | None = None) -> Tensor:
         """X [B, L, dim] after the block; ``attend``, broadcast to [B, heads, L, L], is True where one may look."""

@@ -1,7 +1,5 @@
 """Scores of the items asked for, by the cheapest way that gives the same numbers. Shapes alone decide which."""
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -67,19 +65,6 @@ def item_rows(embedding: nn.Embedding, item: Tensor) -> Tensor:
     """Rows of an embedding's weight, by :func:`table_rows` unless their gradient is to be sparse."""
     rows: Tensor = embedding(item) if embedding.sparse else table_rows(embedding.weight, item)
     return rows
-
-
-def few_rows(pairs: int, query: Sequence[nn.Module], item: Sequence[nn.Module]) -> dict[str, list[nn.Embedding]]:
-    """Embeddings of which a step over ``pairs`` pairs reads few rows, by whose rows they are.
-
-    Those of queries always; those of items where there are more items than pairs.
-
-    >>> [(name, len(found)) for name, found in few_rows(100, [nn.Embedding(9, 4)], [nn.Embedding(50, 4)]).items()]
-    [('query', 1)]
-    """
-    wide = [table for table in item if isinstance(table, nn.Embedding) and table.num_embeddings > pairs]
-    found = {"query": [table for table in query if isinstance(table, nn.Embedding)], "item": wide}
-    return {name: tables for name, tables in found.items() if tables}
 
 
 def row_scores(query: Tensor, rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What several models are built from: checked sizes, hidden layers, and a first layer for sparse features."""
+"""What several models are built from: hidden layers, dropout, and a first layer for sparse features."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_choice, check_int, check_number, fail
+from songrank.core.checks import fail
+from songrank.core.options import Annotated, Choice, Number
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
 
@@ -15,16 +16,9 @@ Features = Tensor | tuple[Tensor, Tensor, Tensor]
 holds ``values[offsets[b]:offsets[b + 1]]`` at the columns ``indices[…]``."""
 
 
-def check_sizes(argument: str, sizes: Sequence[int], least: int = 0) -> tuple[int, ...]:
-    """Return the sizes as a tuple if they are at least ``least`` whole numbers of at least 1."""
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence) or len(sizes) < least:
-        fail(argument, sizes, f"a sequence of at least {least} whole numbers", TypeError)
-    return tuple(check_int(f"{argument}[{place}]", size) for place, size in enumerate(sizes))
-
-
-def check_dropout(dropout: float) -> float:
-    """Return the share of cells to drop if it is in [0, 1)."""
-    return check_number("dropout", dropout, 0.0, 1.0, high_open=True)
+Dropped = Annotated[float, Number(0.0, 1.0, high_open=True)]
+"""The share of cells that are dropped in training."""
+Activation = Annotated[str, Choice(tuple(ACTIVATIONS))]
 
 
 class Dropout(nn.Dropout):
@@ -51,8 +45,8 @@ class Dropout(nn.Dropout):
 
 def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
     """What follows a linear layer: the activation, then dropout."""
-    made = nn.ReLU(inplace) if inplace else ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]()
-    return nn.Sequential(made, Dropout(check_dropout(dropout)))
+    made = nn.ReLU(inplace) if inplace else ACTIVATIONS[activation]()
+    return nn.Sequential(made, Dropout(dropout))
 
 
 def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: str = "relu") -> nn.Sequential:

@@ -2,13 +2,15 @@
 
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
+from songrank.core.options import Annotated, Whole, checked
 from songrank.models._attention import AttentionBlock
-from songrank.models._layers import check_dropout
+from songrank.models._layers import Dropped
 from songrank.models._lists import read_lists
+from songrank.models.base import RankingModel
+from songrank.models.capabilities import Capabilities
 
 
-class ContextAwareRanker(nn.Module):
+class ContextAwareRanker(RankingModel):
     """Self-attention over the documents of a list (Pobrotyn et al., *Context-Aware Learning to Rank*, 2020).
 
     With x the documents after one linear layer, each of the blocks does, as in the authors' allRank library,
@@ -38,20 +40,22 @@ class ContextAwareRanker(nn.Module):
 
     """
 
+    capabilities = Capabilities("documents")
+    check_together = AttentionBlock.check_together
+
+    @checked
     def __init__(
         self,
-        num_features: int,
-        dim: int = 96,
-        blocks: int = 2,
-        heads: int = 1,
-        feed_forward: int = 384,
-        dropout: float = 0.1,
+        num_features: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 96,
+        blocks: Annotated[int, Whole()] = 2,
+        heads: Annotated[int, Whole()] = 1,
+        feed_forward: Annotated[int, Whole()] = 384,
+        dropout: Dropped = 0.1,
     ) -> None:
         super().__init__()
-        self.input = nn.Linear(check_int("num_features", num_features), check_int("dim", dim))
-        self.blocks = nn.ModuleList(
-            AttentionBlock(dim, heads, feed_forward, check_dropout(dropout)) for _ in range(check_int("blocks", blocks))
-        )
+        self.input = nn.Linear(num_features, dim)
+        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, feed_forward, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, 1)
         nn.init.xavier_uniform_(self.input.weight)

@@ -5,8 +5,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from songrank.models.base import RankingModel, capabilities_of, history_length
+from songrank.models.capabilities import Capabilities
 
-class Ensemble(nn.Module):
+
+class Ensemble(RankingModel):
     """The mean of its members' scores, with the calls that its members have; for use, not for training.
 
     With s_m the scores of member m of M,
@@ -32,21 +35,27 @@ class Ensemble(nn.Module):
         if not members:
             raise ValueError("members is empty; expected at least one model")
         self.members = nn.ModuleList(members)
+        self.capabilities = Capabilities(capabilities_of(members[0]).query)  # it has no tables of its own
 
     @property
     def num_items(self) -> int:
         """N, of members that have a catalogue."""
-        return int(self._first("num_items"))
+        return int(self.members[0].num_items)  # type: ignore[arg-type]
 
     @property
-    def history_length(self) -> int:
-        """Most items that are read of a history, if members read histories."""
-        return int(self._first("history_length"))
+    def history_length(self) -> int | None:
+        """Most items that are read of a history."""
+        return history_length(self.members[0])
 
     @property
     def query_bytes(self) -> int:
-        """What it takes to score one query: members are asked one after the other."""
-        return int(self._first("query_bytes"))
+        """Those of one member: members are asked one after the other."""
+        first = self.members[0]
+        return first.query_bytes if isinstance(first, RankingModel) else 0
+
+    def reset_head(self) -> None:
+        """An ensemble is not trained."""
+        raise NotImplementedError("an ensemble has no head of its own: train its members")
 
     def forward(self, *inputs: Any) -> Tensor:
         """The mean of ``member(*inputs)``."""
@@ -62,6 +71,3 @@ class Ensemble(nn.Module):
         for more in scores[1:]:
             total = total + more
         return total / len(scores)
-
-    def _first(self, name: str) -> Any:
-        return getattr(self.members[0], name)

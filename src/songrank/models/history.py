@@ -4,15 +4,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
+from songrank.core.options import Annotated, Whole, checked
 from songrank.models._histories import check_history, last_items
-from songrank.models._items import check_item, item_scores
-from songrank.models._layers import Dropout, check_dropout
+from songrank.models._layers import Dropout, Dropped
+from songrank.models.base import DotProductModel
+from songrank.models.capabilities import Capabilities
 
 _STD = 0.05
 
 
-class HistoryModel(nn.Module):
+class HistoryModel(DotProductModel):
     """An autoencoder of sets of items, in the form of two towers (Liang et al., *Mult-DAE*, WWW 2018).
 
     With a_j the vector by which item j is read and v_i that by which item i is scored,
@@ -40,20 +41,29 @@ class HistoryModel(nn.Module):
 
     """
 
-    def __init__(self, num_items: int, dim: int = 64, length: int = 500, dropout: float = 0.5) -> None:
+    capabilities = Capabilities("history", item_tables=("item_read.weight", "item.weight", "bias"), dot_product=True)
+
+    @checked
+    def __init__(
+        self,
+        num_items: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 64,
+        length: Annotated[int, Whole()] = 500,
+        dropout: Dropped = 0.5,
+    ) -> None:
         super().__init__()
-        self.num_items, self.length = check_int("num_items", num_items), check_int("length", length)
-        self.item_read = nn.Embedding(num_items, check_int("dim", dim))
+        self.num_items, self.length = num_items, length
+        self.item_read = nn.Embedding(num_items, dim)
         self.shift = nn.Parameter(torch.zeros(dim))
         self.item = nn.Embedding(num_items, dim)
         self.bias = nn.Parameter(torch.zeros(num_items))
-        self.dropout = Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         for table in (self.item_read, self.item):
             nn.init.normal_(table.weight, std=_STD)
 
     @property
     def history_length(self) -> int:
-        """Most items that are read of a history. A model that has this reads histories."""
+        """Most items that are read of a history."""
         return self.length
 
     @property
@@ -65,20 +75,20 @@ class HistoryModel(nn.Module):
         """Set c to 0: items are scored by their vectors, which stay."""
         nn.init.zeros_(self.bias)
 
-    def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the items [B, L] or [1, L], for the histories [B, T]."""
-        state = self._state(query)
-        check_item(item, state.shape[0])
-        return item_scores(state, self.item, item, self.bias)
+    @property
+    def item_layer(self) -> nn.Embedding:
+        """The vectors by which items are scored."""
+        return self.item
 
-    def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_items] of all items, for the histories [B, T]."""
-        return F.linear(self._state(query), self.item.weight, self.bias)
+    @property
+    def item_bias(self) -> Tensor:
+        """How popular each item is."""
+        return self.bias
 
-    def _state(self, history: Tensor) -> Tensor:
-        """Z [B, dim]."""
-        check_history(history)
-        history, _ = last_items(history, self.length)
+    def query_vectors(self, query: Tensor) -> Tensor:
+        """Z [B, dim] of the histories [B, T]."""
+        check_history(query)
+        history, _ = last_items(query, self.length)
         if history.shape[1] == 0:
             history = F.pad(history, (0, 1), value=-1)
         share: Tensor = self.dropout((history >= 0).to(self.shift.dtype))

@@ -1,16 +1,17 @@
 """Matrix factorisation: the plainest model of a catalogue, and often a hard one to beat."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
-from songrank.models._items import check_ids, few_rows, item_scores
+from songrank.core.options import Annotated, Whole, checked
+from songrank.models._items import check_ids
+from songrank.models.base import DotProductModel
+from songrank.models.capabilities import Capabilities
 
 _STD = 0.1
 
 
-class MatrixFactorisation(nn.Module):
+class MatrixFactorisation(DotProductModel):
     """score = p_query · q_item + b_item (Koren et al., *Matrix Factorization Techniques*, Computer 2009).
 
     Queries have no bias: added to a whole list it changes no ranking.
@@ -31,30 +32,47 @@ class MatrixFactorisation(nn.Module):
 
     """
 
-    def __init__(self, num_queries: int, num_items: int, dim: int = 64, bias: bool = True) -> None:
+    capabilities = Capabilities(
+        "ids",
+        query_tables=("query_factors.weight",),
+        item_tables=("item_factors.weight", "bias"),
+        sparse_rows=True,
+        dot_product=True,
+    )
+
+    @checked
+    def __init__(
+        self,
+        num_queries: Annotated[int, Whole()],
+        num_items: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 64,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.num_items = check_int("num_items", num_items)
-        self.query_factors = nn.Embedding(check_int("num_queries", num_queries), check_int("dim", dim))
+        self.num_items = num_items
+        self.query_factors = nn.Embedding(num_queries, dim)
         self.item_factors = nn.Embedding(num_items, dim)
         self.bias = nn.Parameter(torch.zeros(num_items)) if bias else None
         for table in (self.query_factors, self.item_factors):
             nn.init.normal_(table.weight, std=_STD)
+
+    @property
+    def item_layer(self) -> nn.Embedding:
+        """Their factors."""
+        return self.item_factors
+
+    @property
+    def item_bias(self) -> Tensor | None:
+        """How popular each item is, if that is learned."""
+        return self.bias
 
     def reset_head(self) -> None:
         """Set the biases to 0: a product has no weights of its own, and factors are embeddings, which stay."""
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the items [B, L] or [1, L] for the queries [B]."""
+    def query_vectors(self, query: Tensor) -> Tensor:
+        """[B, dim]: the factors of the queries [B]."""
         check_ids(query)
-        return item_scores(self.query_factors(query), self.item_factors, item, self.bias)
-
-    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
-        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
-        return few_rows(pairs, [self.query_factors], [self.item_factors])
-
-    def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_items] for the queries [B]: one product of matrices."""
-        check_ids(query)
-        return F.linear(self.query_factors(query), self.item_factors.weight, self.bias)
+        vectors: Tensor = self.query_factors(query)
+        return vectors

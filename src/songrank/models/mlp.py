@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
-from songrank.models._items import column_scores, table_scores
-from songrank.models._layers import FeatureLinear, Features, bend, check_sizes, hidden_layers
+from songrank.core.options import Annotated, Sizes, Whole, checked
+from songrank.models._items import column_scores
+from songrank.models._labels import LabelModel
+from songrank.models._layers import Activation, Dropped, FeatureLinear, Features, bend, hidden_layers
 from songrank.models._lists import read_lists
+from songrank.models.base import RankingModel
+from songrank.models.capabilities import Capabilities
 
 
-class MLPScorer(nn.Module):
+class MLPScorer(RankingModel):
     """A network over the features of one document at a time: the usual baseline of neural learning to rank.
 
         score = w · φ_n(W_n … φ_1(W_1 x + b_1) … + b_n) + b
@@ -32,11 +35,18 @@ class MLPScorer(nn.Module):
 
     """
 
+    capabilities = Capabilities("documents")
+
+    @checked
     def __init__(
-        self, num_features: int, hidden: Sequence[int] = (64, 32), dropout: float = 0.0, activation: str = "relu"
+        self,
+        num_features: Annotated[int, Whole()],
+        hidden: Annotated[Sequence[int], Sizes()] = (64, 32),
+        dropout: Dropped = 0.0,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
-        widths = (check_int("num_features", num_features), *check_sizes("hidden", hidden))
+        widths = (num_features, *hidden)
         self.body = hidden_layers(widths[0], widths[1:], dropout, activation)
         self.head = nn.Linear(widths[-1], 1)
         self.num_features = widths[0]
@@ -52,7 +62,7 @@ class MLPScorer(nn.Module):
         return scores.masked_fill(~mask, 0.0)
 
 
-class LabelMLP(nn.Module):
+class LabelMLP(LabelModel):
     """A network from the features of a text, dense or sparse, to a score for each label.
 
         score_label = w_label · φ_n(… φ_1(W_1 x + b_1) …) + b_label
@@ -79,20 +89,20 @@ class LabelMLP(nn.Module):
 
     """
 
+    capabilities = Capabilities("features", dot_product=True)
     head: nn.Linear | FeatureLinear
 
+    @checked
     def __init__(
         self,
-        num_features: int,
-        num_labels: int,
-        hidden: Sequence[int] = (1024,),
-        dropout: float = 0.0,
-        activation: str = "relu",
+        num_features: Annotated[int, Whole()],
+        num_labels: Annotated[int, Whole()],
+        hidden: Annotated[Sequence[int], Sizes()] = (1024,),
+        dropout: Dropped = 0.0,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
-        widths = check_sizes("hidden", hidden)
-        self.num_items = check_int("num_labels", num_labels)
-        check_int("num_features", num_features)
+        widths, self.num_items = tuple(hidden), num_labels
         self.body: nn.Sequential | None = None
         if widths:
             self.body = nn.Sequential(
@@ -104,18 +114,19 @@ class LabelMLP(nn.Module):
         else:
             self.head = FeatureLinear(num_features, num_labels)
 
-    def reset_head(self) -> None:
-        """Draw all labels' w and b anew; the hidden layers stay."""
-        self.head.reset_parameters()
+    def encode(self, query: Features) -> Tensor:
+        """z, [B, D]."""
+        assert self.body is not None
+        z: Tensor = self.body(query)
+        return z
 
     def forward(self, query: Features, item: Tensor) -> Tensor:
         """Scores [B, L] of the labels [B, L] or [1, L] for B texts."""
         if self.body is None:
             # A sparse row reads the weights of its words, each a row with all labels: there is nothing to leave out.
             return column_scores(self.head(query), item)
-        return table_scores(self.body(query), self.head.weight, item, self.head.bias)
+        return super().forward(query, item)
 
     def score_all(self, query: Features) -> Tensor:
         """Scores [B, num_labels] for B texts."""
-        scores: Tensor = self.head(query if self.body is None else self.body(query))
-        return scores
+        return self.head(query) if self.body is None else super().score_all(query)

@@ -8,9 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank import kernels
-from songrank.core.checks import check_int
-from songrank.models._items import check_ids, check_item, few_rows, item_rows, item_scores, table_rows
-from songrank.models._layers import bend, check_dropout, check_sizes, hidden_layers
+from songrank.core.options import Annotated, Sizes, Whole, checked
+from songrank.models._items import check_ids, check_item, item_rows, item_scores, table_rows
+from songrank.models._layers import Dropped, bend, hidden_layers
+from songrank.models.base import RankingModel
+from songrank.models.capabilities import Capabilities
 
 CPU_TILE, GPU_TILE = 2**20, 2**28
 """Bytes of hidden cells that ``score_all`` makes at a time. What stays in a core's cache is added up three times as
@@ -20,7 +22,7 @@ _TILE_ROWS = 16  # queries that share a tile's items; fewer would read the items
 _STD = 0.01
 
 
-class NeuMF(nn.Module):
+class NeuMF(RankingModel):
     """Neural matrix factorisation (He et al., *Neural Collaborative Filtering*, WWW 2017), with the paper's sizes.
 
     With two vectors for each query, p and u, and two for each item, q and v:
@@ -49,15 +51,25 @@ class NeuMF(nn.Module):
 
     """
 
+    capabilities = Capabilities(
+        "ids",
+        query_tables=("query_product.weight", "query_hidden.weight"),
+        item_tables=("item_product.weight", "item_hidden.weight"),
+        sparse_rows=True,
+    )
+
+    @checked
     def __init__(
-        self, num_queries: int, num_items: int, dim: int = 64, hidden: Sequence[int] = (64,), dropout: float = 0.2
+        self,
+        num_queries: Annotated[int, Whole()],
+        num_items: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 64,
+        hidden: Annotated[Sequence[int], Sizes(least=1)] = (64,),
+        dropout: Dropped = 0.2,
     ) -> None:
         super().__init__()
-        self.num_queries = check_int("num_queries", num_queries)
-        self.num_items = check_int("num_items", num_items)
-        self.dim = check_int("dim", dim)
-        self.widths = check_sizes("hidden", hidden, least=1)
-        self.dropout = check_dropout(dropout)
+        self.num_queries, self.num_items, self.dim = num_queries, num_items, dim
+        self.widths, self.dropout = tuple(hidden), dropout
         self.query_product = nn.Embedding(num_queries, dim)
         self.item_product = nn.Embedding(num_items, dim)
         self.query_hidden = nn.Embedding(num_queries, dim)
@@ -105,10 +117,6 @@ class NeuMF(nn.Module):
                 for rows in _slices(query.shape[0], height)
             ]
         )
-
-    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
-        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
-        return few_rows(pairs, [self.query_product, self.query_hidden], [self.item_product, self.item_hidden])
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel gives these scores. It adds up in any order, which some ask torch not to do."""

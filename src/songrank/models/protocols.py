@@ -28,10 +28,6 @@ class CatalogueModel(Protocol):
         """Initialise the last layer anew and leave all others alone, as the paper does before fine-tuning."""
         ...
 
-    # A model may also have ``row_tables(pairs: int) -> dict[str, list[nn.Embedding]]``: embeddings of which a step over
-    # so many pairs reads few rows, under "query" if its rows are those of the slate's queries, under "item" if those of
-    # its items, and which it calls as modules. Their untouched rows then need not be updated at every step.
-
 
 @runtime_checkable
 class ListModel(Protocol):

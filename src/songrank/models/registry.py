@@ -3,9 +3,8 @@
 import inspect
 from typing import Any
 
-from torch import nn
-
 from songrank.core.checks import check_choice
+from songrank.models.base import RankingModel
 from songrank.models.context_aware import ContextAwareRanker
 from songrank.models.history import HistoryModel
 from songrank.models.matrix_factorisation import MatrixFactorisation
@@ -16,7 +15,7 @@ from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
-MODELS: dict[str, type[nn.Module]] = {
+MODELS: dict[str, type[RankingModel]] = {
     "neumf": NeuMF,
     "matrix-factorisation": MatrixFactorisation,
     "two-tower": TwoTower,
@@ -28,14 +27,10 @@ MODELS: dict[str, type[nn.Module]] = {
     "xml-cnn": XMLCNN,
     "text-transformer": TextTransformer,
 }
-INPUTS = {
-    "ids": ("neumf", "matrix-factorisation", "two-tower"),
-    "histories": ("sequence", "history"),
-    "documents": ("context-aware", "mlp"),
-    "features": ("label-mlp",),
-    "words": ("xml-cnn", "text-transformer"),
-}
-"""Which models read what of a query: its id, what it turned to before, its documents, features of a text, its words."""
+INPUTS: dict[str, tuple[str, ...]] = {}
+"""Names of models by what they read of a query, in the words of model folders on disk."""
+for _name, _kind in MODELS.items():
+    INPUTS[_kind.capabilities.inputs] = (*INPUTS.get(_kind.capabilities.inputs, ()), _name)
 
 
 def inputs_of(name: str) -> str:
@@ -44,21 +39,10 @@ def inputs_of(name: str) -> str:
     >>> inputs_of("neumf"), inputs_of("sequence")
     ('ids', 'histories')
     """
-    check_choice("name", name, tuple(MODELS))
-    return next(inputs for inputs, names in INPUTS.items() if name in names)
+    return MODELS[check_choice("name", name, tuple(MODELS))].capabilities.inputs
 
 
-def history_length(model: nn.Module | None) -> int | None:
-    """How many items of a history this model reads, by its ``history_length``; None where its queries are no histories.
-
-    >>> history_length(SequenceModel(num_items=9, dim=8, length=5)), history_length(NeuMF(num_queries=3, num_items=9))
-    (5, None)
-    """
-    found: int | None = getattr(model, "history_length", None)
-    return found
-
-
-def create(name: str, **sizes: Any) -> nn.Module:
+def create(name: str, **sizes: Any) -> RankingModel:
     """The model of this name, such as neumf, sequence, context-aware or label-mlp: a key of ``MODELS``.
 
     >>> from songrank import models

@@ -3,16 +3,19 @@
 import torch
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int, fail
+from songrank.core.checks import fail
+from songrank.core.options import Annotated, Whole, checked
 from songrank.models._attention import AttentionBlock
 from songrank.models._histories import check_history, last_items
 from songrank.models._items import check_item, item_scores
-from songrank.models._layers import Dropout, check_dropout
+from songrank.models._layers import Dropout, Dropped
+from songrank.models.base import DotProductModel
+from songrank.models.capabilities import Capabilities
 
 _STD = 0.02
 
 
-class SequenceModel(nn.Module):
+class SequenceModel(DotProductModel):
     """A causal transformer over a user's last items (Kang & McAuley, *Self-Attentive Sequential Recommendation*, 2018).
 
     With e_i the vector of item i, p_t that of place t, s that of a start, and x the rows (s, e_1 + p_1, …, e_n + p_n),
@@ -45,33 +48,35 @@ class SequenceModel(nn.Module):
 
     """
 
+    capabilities = Capabilities("sequence", item_tables=("item.weight",), dot_product=True)
+    check_together = AttentionBlock.check_together
+
+    @checked
     def __init__(
         self,
-        num_items: int,
-        dim: int = 128,
-        blocks: int = 2,
-        heads: int = 2,
-        length: int = 200,
-        feed_forward: int | None = None,
-        dropout: float = 0.2,
+        num_items: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 128,
+        blocks: Annotated[int, Whole()] = 2,
+        heads: Annotated[int, Whole()] = 2,
+        length: Annotated[int, Whole()] = 200,
+        feed_forward: Annotated[int, Whole()] | None = None,
+        dropout: Dropped = 0.2,
     ) -> None:
         super().__init__()
-        self.num_items, self.length = check_int("num_items", num_items), check_int("length", length)
-        wide = 4 * check_int("dim", dim) if feed_forward is None else feed_forward
+        self.num_items, self.length = num_items, length
+        wide = 4 * dim if feed_forward is None else feed_forward
         self.item = nn.Embedding(num_items, dim)
         self.place = nn.Parameter(torch.empty(length, dim))
         self.start = nn.Parameter(torch.empty(dim))
-        self.blocks = nn.ModuleList(
-            AttentionBlock(dim, heads, wide, dropout, causal=True) for _ in range(check_int("blocks", blocks))
-        )
+        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, wide, dropout, causal=True) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
-        self.dropout = Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         for weight in (self.item.weight, self.place, self.start):
             nn.init.normal_(weight, std=_STD)
 
     @property
     def history_length(self) -> int:
-        """Most items that are read of a history. A model that has this reads histories."""
+        """Most items that are read of a history."""
         return self.length
 
     @property
@@ -107,16 +112,13 @@ class SequenceModel(nn.Module):
         check_item(item, state.shape[0])
         return item_scores(state, self.item, item)
 
-    def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the items [B, L] or [1, L], after the histories [B, T]."""
-        return self.score(self._last(query), item)
+    @property
+    def item_layer(self) -> nn.Embedding:
+        """Their vectors, by which they are read and scored."""
+        return self.item
 
-    def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_items] of all items, after the histories [B, T]."""
-        return nn.functional.linear(self._last(query), self.item.weight)
-
-    def _last(self, history: Tensor) -> Tensor:
-        """[B, dim]: the states after all that is known."""
-        check_history(history)
-        history, count = last_items(history, self.length)
+    def query_vectors(self, query: Tensor) -> Tensor:
+        """[B, dim]: the states after the histories [B, T]."""
+        check_history(query)
+        history, count = last_items(query, self.length)
         return self.states(history)[torch.arange(history.shape[0], device=history.device), count]

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
+from songrank.core.options import Annotated, Whole, checked
 from songrank.models._attention import AttentionBlock
-from songrank.models._items import table_scores
-from songrank.models._layers import Dropout, check_dropout
-from songrank.models._words import check_words, word_table
+from songrank.models._labels import LabelModel, check_words, word_table
+from songrank.models._layers import Dropout, Dropped
+from songrank.models.capabilities import Capabilities
 
 _STD = 0.02
 
@@ -16,7 +16,7 @@ def _draw(weight: Tensor) -> None:
     nn.init.normal_(weight, std=_STD)
 
 
-class TextTransformer(nn.Module):
+class TextTransformer(LabelModel):
     """Self-attention over the words of a text (Vaswani et al., *Attention Is All You Need*, 2017).
 
     With e_w the vector of word w, p_t that of place t, and x the rows dropout(e_w + p_t) of a text of n words,
@@ -51,51 +51,40 @@ class TextTransformer(nn.Module):
 
     """
 
+    capabilities = Capabilities("tokens", dot_product=True)
+    check_together = AttentionBlock.check_together
+
+    @checked
     def __init__(
         self,
-        vocabulary: int,
-        num_labels: int,
-        dim: int = 128,
-        blocks: int = 2,
-        heads: int = 4,
-        length: int = 512,
-        feed_forward: int | None = None,
-        dropout: float = 0.1,
+        vocabulary: Annotated[int, Whole(2)],
+        num_labels: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 128,
+        blocks: Annotated[int, Whole()] = 2,
+        heads: Annotated[int, Whole()] = 4,
+        length: Annotated[int, Whole()] = 512,
+        feed_forward: Annotated[int, Whole()] | None = None,
+        dropout: Dropped = 0.1,
         embeddings: Tensor | None = None,
         freeze: bool = False,
     ) -> None:
         super().__init__()
-        self.num_items, self.length = check_int("num_labels", num_labels), check_int("length", length)
-        wide = 4 * check_int("dim", dim) if feed_forward is None else feed_forward
+        self.num_items, self.length = num_labels, length
+        wide = 4 * dim if feed_forward is None else feed_forward
         self.embedding = word_table(vocabulary, dim, _draw, embeddings, freeze=freeze)
         self.place = nn.Parameter(torch.empty(length, dim))
         # Nothing is dropped within blocks: a CPU would hold all attention weights for it, and take three times as long.
-        self.blocks = nn.ModuleList(
-            AttentionBlock(dim, heads, wide, dropout=0.0) for _ in range(check_int("blocks", blocks))
-        )
+        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, wide, dropout=0.0) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
-        self.dropout = Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         self.head = nn.Linear(dim, num_labels)
         _draw(self.place)
 
-    def reset_head(self) -> None:
-        """Draw all labels' w and b anew; the layers below stay."""
-        self.head.reset_parameters()
-
-    def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the labels [B, L] or [1, L] for texts [B, T]."""
-        return table_scores(self._encode(query), self.head.weight, item, self.head.bias)
-
-    def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_labels] for texts [B, T]."""
-        scores: Tensor = self.head(self._encode(query))
-        return scores
-
-    def _encode(self, tokens: Tensor) -> Tensor:
+    def encode(self, query: Tensor) -> Tensor:
         """z, [B, dim]."""
-        check_words(tokens)
+        check_words(query)
         # What is beyond length is cut off or, in a graph with T left open, which cannot tell whether to cut, not seen.
-        tokens = tokens.long() if torch.compiler.is_compiling() else tokens[:, : self.length].long()
+        tokens = query.long() if torch.compiler.is_compiling() else query[:, : self.length].long()
         place = torch.arange(tokens.shape[1], device=tokens.device)
         mask = (tokens != 0) & (place < self.length)
         # Not every kernel has an answer to a softmax over nothing, so in a text without words all attend to all.

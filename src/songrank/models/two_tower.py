@@ -1,20 +1,24 @@
 """Two towers: a vector for each query and one for each item, from ids or from features, and their product."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_choice, check_int, check_number, fail
-from songrank.models._items import check_ids, check_item, few_rows, item_rows, row_scores, table_rows, table_scores
+from songrank.core.checks import fail
+from songrank.core.options import Annotated, Choice, Number, Whole, checked
+from songrank.models._items import check_ids, check_item, item_rows, row_scores, table_rows, table_scores
+from songrank.models.base import RankingModel
+from songrank.models.capabilities import Capabilities
 
 SIMILARITIES = ("dot", "cosine")
 _STD = 0.1
 
 
-class TwoTower(nn.Module):
+class TwoTower(RankingModel):
     """score = s(f(query), g(item)) / τ, with s the dot product or the cosine and τ learned.
 
     The model of retrieval at scale (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): items can be encoded
@@ -44,19 +48,27 @@ class TwoTower(nn.Module):
 
     """
 
+    capabilities = Capabilities(
+        "ids",
+        query_tables=("query_encoder.weight",),
+        item_tables=("item_encoder.weight",),
+        sparse_rows=True,
+        dot_product=True,
+    )
     item_features: Tensor | None
 
+    @checked
     def __init__(
         self,
-        num_queries: int | None = None,
-        num_items: int | None = None,
+        num_queries: Annotated[int, Whole()] | None = None,
+        num_items: Annotated[int, Whole()] | None = None,
         *,
         query_encoder: nn.Module | None = None,
         item_encoder: nn.Module | None = None,
         item_features: Tensor | None = None,
-        dim: int = 64,
-        similarity: str = "dot",
-        temperature: float = 1.0,
+        dim: Annotated[int, Whole()] = 64,
+        similarity: Annotated[str, Choice(SIMILARITIES)] = "dot",
+        temperature: Annotated[float, Number(0.0, low_open=True)] = 1.0,
     ) -> None:
         super().__init__()
         self.query_encoder = _tower("num_queries", num_queries, "query_encoder", query_encoder, dim)
@@ -67,10 +79,14 @@ class TwoTower(nn.Module):
             fail("item_features", getattr(item_features, "shape", item_features), "a tensor of shape [num_items, F]")
         self.register_buffer("item_features", item_features)
         self.embeds_queries = query_encoder is None
+        if query_encoder is not None:
+            self.capabilities = replace(self.capabilities, query_tables=())
+        if item_encoder is not None:
+            self.capabilities = replace(self.capabilities, item_tables=())
         items = self.item_encoder.get_parameter("weight") if item_features is None else item_features
         self.num_items = int(items.shape[0])
-        self.cosine = check_choice("similarity", similarity, SIMILARITIES) == "cosine"
-        self._start = math.log(check_number("temperature", temperature, 0.0, low_open=True))
+        self.cosine = similarity == "cosine"
+        self._start = math.log(temperature)
         self.log_temperature = nn.Parameter(torch.tensor(self._start))
 
     def reset_head(self) -> None:
@@ -89,11 +105,6 @@ class TwoTower(nn.Module):
     def score_all(self, query: Any) -> Tensor:
         """Scores [B, num_items] for B queries: one product of matrices."""
         return F.linear(self._query_vectors(query), self._item_vectors())
-
-    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
-        """Embeddings of which a step over ``pairs`` pairs reads few rows (see :class:`CatalogueModel`)."""
-        queries = [self.query_encoder] if self.embeds_queries else []
-        return few_rows(pairs, queries, [self.item_encoder] if self.item_features is None else [])
 
     def _query_vectors(self, query: Any) -> Tensor:
         """[B, D], divided by τ here, where there are fewest numbers to divide."""
@@ -121,6 +132,7 @@ def _tower(count_name: str, count: int | None, name: str, encoder: nn.Module | N
         if not isinstance(encoder, nn.Module):
             fail(name, type(encoder).__name__, "a torch.nn.Module", TypeError)
         return encoder
-    table = nn.Embedding(check_int(count_name, count), check_int("dim", dim))
+    assert count is not None
+    table = nn.Embedding(count, dim)
     nn.init.normal_(table.weight, std=_STD)
     return table

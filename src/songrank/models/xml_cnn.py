@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int
-from songrank.models._items import table_scores
-from songrank.models._layers import Dropout, check_dropout, check_sizes
-from songrank.models._words import check_words, word_table
+from songrank.core.options import Annotated, Sizes, Whole, checked
+from songrank.models._labels import LabelModel, check_words, word_table
+from songrank.models._layers import Dropout, Dropped
+from songrank.models.capabilities import Capabilities
 
 _EMBEDDING_BOUND = 0.25  # word vectors that are trained elsewhere have entries of about this size
 
@@ -45,7 +45,7 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
     return pieces.view(*values.shape[:2], pools, widest).amax(-1)
 
 
-class XMLCNN(nn.Module):
+class XMLCNN(LabelModel):
     """Convolutions over the words of a text (Liu et al., *Extreme Multi-label Text Classification*, SIGIR 2017).
 
     For each window h, filters over h neighbouring words; the largest answer of each filter in each of p pieces of the
@@ -79,50 +79,37 @@ class XMLCNN(nn.Module):
 
     """
 
+    capabilities = Capabilities("tokens", dot_product=True)
+
+    @checked
     def __init__(
         self,
-        vocabulary: int,
-        num_labels: int,
-        dim: int = 300,
-        filters: int = 128,
-        windows: Sequence[int] = (2, 4, 8),
-        pools: int = 8,
-        bottleneck: int = 512,
-        dropout: float = 0.5,
+        vocabulary: Annotated[int, Whole(2)],
+        num_labels: Annotated[int, Whole()],
+        dim: Annotated[int, Whole()] = 300,
+        filters: Annotated[int, Whole()] = 128,
+        windows: Annotated[Sequence[int], Sizes(least=1)] = (2, 4, 8),
+        pools: Annotated[int, Whole()] = 8,
+        bottleneck: Annotated[int, Whole()] = 512,
+        dropout: Dropped = 0.5,
         embeddings: Tensor | None = None,
         freeze: bool = False,
     ) -> None:
         super().__init__()
-        self.num_items = check_int("num_labels", num_labels)
-        self.windows = check_sizes("windows", windows, least=1)
-        self.pools = check_int("pools", pools)
-        check_int("filters", filters)
+        self.num_items, self.windows, self.pools = num_labels, tuple(windows), pools
         self.embedding = word_table(vocabulary, dim, _draw, embeddings, freeze=freeze)
         self.convolutions = nn.ModuleList(nn.Conv1d(dim, filters, size, padding=size - 1) for size in self.windows)
         pooled = len(self.windows) * filters * self.pools
-        self.bottleneck = nn.Linear(pooled, check_int("bottleneck", bottleneck))
-        self.dropout = Dropout(check_dropout(dropout))
+        self.bottleneck = nn.Linear(pooled, bottleneck)
+        self.dropout = Dropout(dropout)
         self.head = nn.Linear(bottleneck, num_labels)
 
-    def reset_head(self) -> None:
-        """Draw all labels' w and b anew; the layers below stay."""
-        self.head.reset_parameters()
-
-    def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the labels [B, L] or [1, L] for texts [B, T]."""
-        return table_scores(self._encode(query), self.head.weight, item, self.head.bias)
-
-    def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_labels] for texts [B, T]."""
-        scores: Tensor = self.head(self._encode(query))
-        return scores
-
-    def _encode(self, tokens: Tensor) -> Tensor:
+    def encode(self, query: Tensor) -> Tensor:
         """z, [B, bottleneck]."""
-        check_words(tokens)
-        place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
-        length = (place * (tokens != 0)).amax(1)
-        words = self.embedding(tokens.long()).transpose(1, 2)
+        check_words(query)
+        place = torch.arange(1, query.shape[1] + 1, device=query.device)
+        length = (place * (query != 0)).amax(1)
+        words = self.embedding(query.long()).transpose(1, 2)
         pooled = [
             dynamic_max_pool(convolution(words), length + size - 1, self.pools)
             for size, convolution in zip(self.windows, self.convolutions, strict=True)

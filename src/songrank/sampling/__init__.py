@@ -1,7 +1,7 @@
 """Relevance → Slate, on the device."""
 
-from songrank.sampling.histories import Histories, next_items
+from songrank.sampling.next_items import last_windows, next_items
 from songrank.sampling.sequence_sampler import HistorySlate, SequenceSampler
 from songrank.sampling.slate_sampler import SlateSampler
 
-__all__ = ["Histories", "HistorySlate", "SequenceSampler", "SlateSampler", "next_items"]
+__all__ = ["HistorySlate", "SequenceSampler", "SlateSampler", "last_windows", "next_items"]

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, fail
+from songrank.core.csr import CSR, segment_rows
 from songrank.core.csr import offsets as running_total
-from songrank.core.csr import segment_rows
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.functional.hashing import derive_key, random_fractions
-from songrank.sampling.histories import Histories, next_items
+from songrank.sampling.next_items import next_items
 from songrank.sampling.slate_sampler import SlateSampler
 
 WINDOWS = ("last", "random")
@@ -29,10 +29,10 @@ class HistorySlate(Slate):
     Of each of U users it reads ``width`` items at most: ``count`` of them, from the entry ``begin`` on. Row b is the
     user ``row[b]``, after ``place[b]`` of his items.
 
-    >>> histories = Histories(torch.tensor([0, 3, 4]), torch.tensor([5, 6, 7, 5]), torch.ones(4))
+    >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
     >>> slate = SequenceSampler(relevance, histories, length=4).draw([0, 1])
-    >>> slate.row.tolist(), slate.place.tolist(), histories.before(slate.begin, slate.count, slate.width).tolist()
+    >>> slate.row.tolist(), slate.place.tolist(), histories.span(slate.begin, slate.count, slate.width).tolist()
     ([0, 0, 0, 1], [0, 1, 2, 0], [[5, 6], [-1, -1]])
     """
 
@@ -62,7 +62,7 @@ class SequenceSampler(SlateSampler):
 
     Args:
         relevance: of the same users and items; its device is where slates are made.
-        histories: the entries, in the order of ``relevance``'s users.
+        histories: the entries, ``item`` and ``label``, in the order of ``relevance``'s users.
         length: most items that are read.
         queries_per_batch: users a batch.
         irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many different
@@ -75,7 +75,7 @@ class SequenceSampler(SlateSampler):
             on, another one in each epoch.
         seed, k, gain, query_weight: as for :class:`SlateSampler`; weights are those of users.
 
-    >>> histories = Histories(torch.tensor([0, 3, 4]), torch.tensor([5, 6, 7, 5]), torch.ones(4))
+    >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
     >>> slate = SequenceSampler(relevance, histories, length=4, queries_per_batch=2).draw([0, 1])
     >>> slate.query.tolist(), slate.column.squeeze(1).tolist(), slate.item.shape
@@ -83,10 +83,12 @@ class SequenceSampler(SlateSampler):
 
     """
 
+    one_shape = False
+
     def __init__(
         self,
         relevance: Relevance,
-        histories: Histories,
+        histories: CSR,
         length: int,
         queries_per_batch: int = 128,
         irrelevant: int | str = "all",
@@ -97,15 +99,16 @@ class SequenceSampler(SlateSampler):
         **options: Any,
     ) -> None:
         super().__init__(relevance, queries_per_batch, "all", irrelevant, seed, **options)
-        if not relevance.is_catalogue or histories.offsets.shape[0] != relevance.num_relevant.shape[0] + 1:
-            fail("histories", f"of {histories.offsets.shape[0] - 1} users", f"those of the users of {relevance}")
+        if not relevance.is_catalogue or len(histories) != relevance.num_relevant.shape[0]:
+            fail("histories", f"of {len(histories)} users", f"those of the users of {relevance}")
         if self.partial != "short" or self.length is not None:
             fail("options", sorted(options), "neither partial nor length: users have any number of rows")
         self.histories, self.window = histories, check_int("length", length)
         self.windows = check_choice("windows", windows, WINDOWS)
         self.targets = next_items(histories, relevance.num_items) if targets is None else targets
-        if (self.targets.num_queries, self.targets.num_items) != (histories.item.shape[0], relevance.num_items):
-            fail("targets", repr(self.targets), f"{histories.item.shape[0]} entries and {relevance.num_items} items")
+        entries = histories["item"].shape[0]
+        if (self.targets.num_queries, self.targets.num_items) != (entries, relevance.num_items):
+            fail("targets", repr(self.targets), f"{entries} entries and {relevance.num_items} items")
         self._ideal = self.targets.ideal_dcg(self.k, self.gain)
         if self.irrelevant != "all":
             enough = max(int(self.irrelevant), self.targets.max_relevant + 1)

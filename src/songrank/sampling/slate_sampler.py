@@ -53,6 +53,9 @@ class SlateSampler:
 
     """
 
+    one_shape = True
+    """Whether all slates of an epoch can have one shape, so that a step over them can be captured."""
+
     def __init__(
         self,
         relevance: Relevance,

@@ -10,7 +10,7 @@ from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
 from songrank.io.storage import Array
-from songrank.serving.model_folder import ModelFolder
+from songrank.models.model_folder import ModelFolder
 
 _VALUES = 2**24  # features of padded lists that are held at once
 _PAIRS = 2**24  # pairs of documents of a list that are compared at once, by models that do

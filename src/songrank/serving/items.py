@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
-from songrank.serving.histories import ItemLists
-from songrank.serving.model_folder import ModelFolder
+from songrank.models.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")
 _SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
@@ -76,7 +76,7 @@ def recommend(
     folder.need("recommendation")
     assert folder.query_ids is not None
     assert folder.item_ids is not None
-    assert folder.seen is not None
+    assert folder.item_counts is not None
     users = _in_order(users)
     number = folder.query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
@@ -86,8 +86,8 @@ def recommend(
             f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
         )
     barred = _barred(folder.item_ids, allow, deny).to(folder.device)
-    popular = _popular(folder.seen["count"], barred, k) if fallback == "popular" else None
-    met = ItemLists(folder.seen["offsets"], folder.seen["item"]) if exclude_seen else None
+    popular = _popular(folder.item_counts, barred, k) if fallback == "popular" else None
+    met = folder.seen if exclude_seen else None
     step = queries_at_once(folder, len(folder.item_ids))
     return (
         _batch(folder, number[first : first + step], first, k, barred, popular, met)
@@ -97,11 +97,11 @@ def recommend(
 
 def recommend_after(
     folder: ModelFolder,
-    histories: ItemLists,
+    histories: CSR,
     k: int = 10,
     *,
     exclude_seen: bool = True,
-    met: ItemLists | None = None,
+    met: CSR | None = None,
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any = (),
 ) -> Iterator[Recommendations]:
@@ -111,7 +111,7 @@ def recommend_after(
 
     Args:
         folder: of a model that reads histories.
-        histories: numbers of items, oldest first; see ``songrank.serving.histories.table_histories``.
+        histories: numbers of items, oldest first; see :func:`songrank.data.histories.table_histories`.
         k: how many items a history.
         exclude_seen: leave out what was met.
         met: what that is, for each history, if it is more than stands in the history itself.
@@ -214,11 +214,11 @@ def _batch(
     k: int,
     barred: Tensor,
     popular: tuple[Tensor, Tensor] | None,
-    met: ItemLists | None,
+    met: CSR | None,
 ) -> Recommendations:
     known = (number >= 0).nonzero().squeeze(-1)
     user = number[known]
-    entries = None if met is None else met.entries(user)
+    entries = None if met is None else _entries(met, user)
     rows, item, score = _best(folder, folder.queries(user), k, barred, entries)
     parts = [(known[rows], item, score, torch.ones_like(rows, dtype=torch.bool))]
     strangers = (number < 0).nonzero().squeeze(-1)
@@ -233,12 +233,18 @@ def _batch(
 
 
 def _batch_after(
-    folder: ModelFolder, histories: ItemLists, first: int, count: int, k: int, barred: Tensor, seen: ItemLists | None
+    folder: ModelFolder, histories: CSR, first: int, count: int, k: int, barred: Tensor, seen: CSR | None
 ) -> Recommendations:
     asked = torch.arange(first, first + count)
-    entries = None if seen is None else seen.entries(asked)
-    row, item, score = _best(folder, folder.read(histories, asked), k, barred, entries)
+    entries = None if seen is None else _entries(seen, asked)
+    row, item, score = _best(folder, folder.history_input(histories, asked), k, barred, entries)
     return Recommendations(row + first, item, score, _ranks(row), torch.ones_like(row, dtype=torch.bool), count)
+
+
+def _entries(lists: CSR, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """All items of these rows: which of ``rows`` each belongs to, and the item."""
+    owner, at = lists.entries(rows)
+    return owner, lists["item"][at].long()
 
 
 def _ranks(row: Tensor) -> Tensor:

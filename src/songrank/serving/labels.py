@@ -12,8 +12,8 @@ from songrank.core.errors import DataError
 from songrank.data.preparation.sparse_features import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.io.storage import Array
+from songrank.models.model_folder import ModelFolder
 from songrank.serving.items import check_k, top
-from songrank.serving.model_folder import ModelFolder
 
 _SCORES = 2**24  # scores, features or words' vectors that are held at once
 _WORD = 1024

@@ -10,18 +10,16 @@ from typing import Any
 
 from torch import nn
 
-from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.data import Dataset, open_dataset
 from songrank.metrics import Evaluation
-from songrank.serving.model_folder import open_model
-from songrank.serving.trained_on import write_model
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.config.recipe import YOUNGER, Recipe
+from songrank.training.config.recipe import Recipe
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
-from songrank.training.trainer.batch_adapters import make_feed
+from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
+from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
 
@@ -70,11 +68,6 @@ class Run:
         """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
         elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        younger = [(values, "members"), (values["batch"], "following"), (values["batch"], "windows")]
-        younger += [(values[stage], key) for stage in ("warm_up", "fine_tuning") for key in YOUNGER]
-        for section, key in younger:  # than some runs
-            if not section[key]:  # none, or 0: as it was before
-                del section[key]
         told = json.dumps(values, sort_keys=True)
         return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()
 
@@ -162,20 +155,6 @@ def open_recipe_data(recipe: Recipe) -> Dataset:
 
 def _hint(recipe: Recipe) -> str:
     return f"; for this recipe: `{recipe.prepare}`" if recipe.prepare else ""
-
-
-def evaluate_run(
-    path: Path, split: str = "test", *, data: Path | None = None, device: str = "auto", **changes: Any
-) -> Evaluation:
-    """Evaluate the model of a finished run again, under the recipe's policies or others."""
-    directory = RunDirectory(path)
-    recipe = directory.recipe()
-    dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
-    directory.check_data(dataset)
-    if split not in dataset:
-        raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
-    model = open_model(path, choose_device(device)).model
-    return evaluate_model(model, dataset, split, recipe, **changes)
 
 
 def evaluate_model(model: nn.Module, dataset: Dataset, split: str, recipe: Recipe, **changes: Any) -> Evaluation:

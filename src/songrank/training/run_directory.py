@@ -29,7 +29,7 @@ from songrank.data import Dataset, ListSplit
 from songrank.io.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
 from songrank.io.storage import read_json
 from songrank.metrics import Evaluation
-from songrank.serving.model_folder import MODEL_FILES
+from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import read_yaml
 

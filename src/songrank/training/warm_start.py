@@ -9,9 +9,10 @@ from torch import Tensor
 
 from songrank.core.errors import UserError
 from songrank.core.ids import Ids
-from songrank.data import CatalogueSplit, Dataset
+from songrank.data import Dataset
 from songrank.losses.base import MemoryLoss
-from songrank.training.trainer.batch_adapters import SequenceFeed
+from songrank.models.base import capabilities_of
+from songrank.training.trainer.batch_adapters import CatalogueFeed
 from songrank.training.trainer.loop import Trainer
 
 
@@ -22,8 +23,7 @@ class Past:
     Args:
         query_ids: of users.
         item_ids: of items.
-        weights: of the model. Tables with a row a user are called ``query…``, those with a row an item ``item…`` or
-            ``bias``; all else is shared.
+        weights: of the model, whose capabilities say which have a row per user or per item; all else is shared.
         pairs: user · items + item of each row of the memory: of the pairs of training, ascending, or where the model
             reads histories, of their entries, as they stand.
         loss: name of the class of the loss that remembers.
@@ -43,10 +43,10 @@ class Past:
         """The past of a training that has ended."""
         loss = trainer.stages[-1].loss
         memory = {}
-        if isinstance(loss, MemoryLoss) and not _remembers_more(trainer):
+        if isinstance(loss, MemoryLoss) and _catalogue(trainer).one_row_per_key:
             memory = {name: loss.table(name).read().cpu() for name in loss.by_pair + loss.by_query}
         weights = {name: tensor.detach().cpu().clone() for name, tensor in trainer.model.state_dict().items()}
-        pairs = _pairs(trainer, dataset)
+        pairs = _catalogue(trainer).memory_keys()
         return cls(dataset.query_ids, dataset.item_ids, weights, pairs, type(loss).__name__, memory)
 
     def carry_over(self, trainer: Trainer, dataset: Dataset) -> None:
@@ -56,52 +56,45 @@ class Past:
         """
         users = dataset.query_ids.find(list(self.query_ids))
         items = dataset.item_ids.find(list(self.item_ids))
-        state = trainer.model.state_dict()
-        self._check(state)
+        able, state = capabilities_of(trainer.model), trainer.model.state_dict()
+        self._check(state, {*able.query_tables, *able.item_tables})
         with torch.no_grad():
             for name, old in self.weights.items():
-                if name.startswith("query") and old.shape[0] == users.shape[0]:
+                if name in able.query_tables:
                     _put_rows(state[name], users, old)
-                elif (name.startswith("item") or name == "bias") and old.shape[0] == items.shape[0]:
+                elif name in able.item_tables:
                     _put_rows(state[name], items, old)
                 else:
                     state[name].copy_(old)
         loss = trainer.stages[-1].loss
         if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss or not self.memory:
             return
-        if _remembers_more(trainer):
+        adapter = _catalogue(trainer)
+        if not adapter.one_row_per_key:
             return
         user, item = users[self.pairs // len(self.item_ids)], items[self.pairs % len(self.item_ids)]
         key = torch.where((user >= 0) & (item >= 0), user * dataset.num_items + item, -1)
-        row = _places(key, _pairs(trainer, dataset))
-        by_query = row if isinstance(trainer.feed, SequenceFeed) else users
+        row = _places(key, adapter.memory_keys())
+        by_query = row if adapter.entry_queries else users
         for names, rows in ((loss.by_pair, row), (loss.by_query, by_query)):
             for name in names:
                 values = self.memory[name]
                 kept = (rows >= 0) & values.isfinite()
                 loss.table(name).write(rows[kept], values[kept])
 
-    def _check(self, state: Mapping[str, Tensor]) -> None:
+    def _check(self, state: Mapping[str, Tensor], tables: set[str]) -> None:
         """Raise if these are not the weights of a model that was built alike, but for the number of users and items."""
-        tables = ("query", "item", "bias")
 
         def shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-            return {name: w.shape[1:] if name.startswith(tables) else w.shape for name, w in weights.items()}
+            return {name: weight.shape[1:] if name in tables else weight.shape for name, weight in weights.items()}
 
         if shapes(state) != shapes(self.weights):
             raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
 
 
-def _remembers_more(trainer: Trainer) -> bool:
-    """Whether an entry of a history has several rows of memory; these start anew."""
-    return isinstance(trainer.feed, SequenceFeed) and trainer.feed.following > 1
-
-
-def _pairs(trainer: Trainer, dataset: Dataset) -> Tensor:
-    """User · items + item of each row of a loss's memory."""
-    part = dataset["train"]
-    assert isinstance(part, CatalogueSplit)
-    return part.keys() if isinstance(trainer.feed, SequenceFeed) else part.unique_keys()[0]
+def _catalogue(trainer: Trainer) -> CatalogueFeed:
+    assert isinstance(trainer.feed, CatalogueFeed)  # lists have no ids that could be added
+    return trainer.feed
 
 
 def _places(old: Tensor, new: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.ksong import KSONG
-from songrank.training.trainer.two_points import directional
+from songrank.training.optim.two_points import directional
 from songrank_paper.experiment import Cell, Findings, Found, Table
 from songrank_paper.theory.descent import measured_steps
 from songrank_paper.theory.figures import STYLES, banded, log_axes, panels, thinned

@@ -22,7 +22,8 @@ def scores_of(model, dataset, query):
         features = part.features[begin:end].float()[None]
         found = model(features, torch.ones(features.shape[:2], dtype=torch.bool))[0]
         return found.double().tolist(), dict(enumerate(part.label[begin:end].tolist()))
-    describe = part.features.dense(torch.tensor([query])) if part.features is not None else torch.tensor([query])
+    describe = torch.tensor([query])
+    describe = describe if part.features is None else part.features.dense(describe, part.num_features)
     labels = dict(zip(part.item[begin:end].tolist(), part.label[begin:end].tolist(), strict=True))
     return model.score_all(describe)[0].double().tolist(), labels
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from songrank.core.csr import CSR
 from songrank.data import DataError, prepare
 from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.labelled_queries import choose_files, label_table, split_rows
-from songrank.data.ragged import Ragged, RaggedWriter
+from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.io.source import Job, Source
 from tests.data.folders import contents
 from tests.data.readers.labelled import labels_of, write_files
@@ -173,29 +174,32 @@ def test_options_out_of_range_are_refused(options, folder, tmp_path):
 
 
 def test_repeated_labels_count_once_with_their_largest_relevance():
-    table = Ragged(np.array([0, 3, 3, 5]), {"item": np.array([2, 0, 2, 1, 1]), "label": np.array([1, 1, 3, 0, 0])})
+    table = CSR.from_lengths([3, 0, 2], item=[2, 0, 2, 1, 1], label=[1, 1, 3, 0, 0])
     job = Job()
     tidy = label_table(table, job)
     assert tidy.offsets.tolist() == [0, 2, 2, 2]
-    assert tidy.columns["item"].tolist() == [0, 2]
-    assert tidy.columns["label"].tolist() == [1.0, 3.0]
+    assert tidy["item"].tolist() == [0, 2]
+    assert tidy["label"].tolist() == [1.0, 3.0]
     assert job.counts == {"labels repeated in a row": 2, "labels of relevance 0": 1}
 
 
 @few
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), min_size=1, max_size=20), st.randoms(), st.integers(1, 5))
 def test_rows_come_back_in_any_order_and_in_pieces(tmp_path_factory, rows, random, most):
-    writer = RaggedWriter(tmp_path_factory.mktemp("rows"), "x", {"word": np.int32})
+    writer = RowWriter(tmp_path_factory.mktemp("rows"), "x", {"word": np.int32})
     for row in rows:
         writer.append([len(row)], word=row)
     table = writer.finish()
     order = random.sample(range(len(rows)), len(rows))
     found = [
-        piece.columns["word"][a:b].tolist()
-        for piece in table.pieces(np.array(order), most)
+        piece["word"][a:b].tolist()
+        for piece in table.pieces(np.array(order), most_rows=most)
         for a, b in zip(piece.offsets, piece.offsets[1:], strict=False)
     ]
     assert found == [rows[at] for at in order]
+    stored = stored_rows(table, np.array(order), "x")
+    assert np.concatenate([*stored["x.word"].pieces, []]).tolist() == [word for at in order for word in rows[at]]
+    assert stored["x.offsets"].tolist() == np.cumsum([0, *(len(rows[at]) for at in order)]).tolist()
 
 
 HEAD = "@relation x\n@attribute a numeric\n@attribute b numeric\n@attribute c {0,1}\n@data\n"

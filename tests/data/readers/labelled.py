@@ -18,7 +18,7 @@ def labels_of(dataset, split):
 def features_of(dataset, split):
     """Number and value of the features of each row."""
     table = dataset[split].features
-    index, value = rows_of(table.offsets, table.index), rows_of(table.offsets, table.value)
+    index, value = (rows_of(table.offsets, table[name]) for name in ("index", "value"))
     return [dict(zip(*row, strict=True)) for row in zip(index, value, strict=True)]
 
 

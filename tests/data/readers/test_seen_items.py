@@ -6,9 +6,9 @@ from songrank.data import prepare
 
 
 def met(dataset):
-    offsets, item = dataset["train"].met
+    seen = dataset["train"].seen
     users, items = list(dataset.query_ids), list(dataset.item_ids)
-    return {(users[q], items[x]) for q in range(len(users)) for x in item[offsets[q] : offsets[q + 1]].tolist()}
+    return {(users[q], items[x]) for q in range(len(users)) for x in seen.take([q])["item"].tolist()}
 
 
 def test_rows_of_label_0_and_below_the_least_rating(tmp_path):
@@ -25,4 +25,4 @@ def test_rows_of_label_0_and_below_the_least_rating(tmp_path):
 
 def test_nothing_is_stored_where_all_rows_count(tmp_path):
     columns = {"user": [1, 1, 2, 2], "item": [1, 2, 2, 3]}
-    assert prepare("interactions", columns, tmp_path / "data", split="none")["train"].met is None
+    assert prepare("interactions", columns, tmp_path / "data", split="none")["train"].seen is None

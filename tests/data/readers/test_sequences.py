@@ -27,7 +27,7 @@ def test_a_test_item_seen_before_stays_relevant_and_is_not_excluded(real_data, t
     history, last = set(), set()
     for found, splits in ((history, ("train", "validation")), (last, ("test",))):
         for split in splits:
-            query, item, _ = dataset[split].pairs()
+            query, item, _ = dataset[split].unique_pairs()
             found |= set(zip(query.tolist(), item.tolist(), strict=True))
     repeated = len(history & last)
     assert repeated == 2_027  # as counted by others on the same file

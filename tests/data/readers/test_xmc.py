@@ -34,7 +34,7 @@ def test_every_row_and_every_label_of_the_header_is_kept(tmp_path):
     assert features_of(dataset, "train") == [{1: 0.5, 5: 2.0}, {0: np.float32(-0.1)}, {4: 0.25}]
     assert dataset["train"].label.tolist() == [1.0, 1.0, 1.0]
     assert dataset.info["features"] == {"count": 6, "kind": "sparse", "scale": "none"}
-    assert dataset["test"].features.dense(dataset["test"].offsets[:1]).tolist() == [[0, 0, 1, 0, 0, 0]]
+    assert dataset["test"].features.dense([0], 6).tolist() == [[0, 0, 1, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("line", ["0:1 3:2", " 0:1 3:2", "  0:1  3:2 ", "\t0:1\t3:2"])
@@ -52,7 +52,7 @@ def test_blank_lines_are_rows_up_to_the_number_the_header_says(tmp_path):
 
 def test_features_in_any_order_are_sorted(tmp_path):
     dataset = read(tmp_path, "1 6 4\n1 5:2 0:1\n")
-    assert dataset["train"].features.index.tolist() == [0, 5]
+    assert dataset["train"].features["index"].tolist() == [0, 5]
 
 
 def test_a_repeated_label_is_kept_once_and_counted(tmp_path):
@@ -198,7 +198,7 @@ def test_eurlex_has_the_published_counts(real_data, tmp_path):
     assert dataset.num_pairs / dataset.num_queries == pytest.approx(5.31, abs=0.005)
     assert dataset.num_pairs / dataset.num_items == pytest.approx(25.73, abs=0.005)
     assert labels_of(dataset, "train")[0] == [446, 521, 1149, 1249, 1265, 1482]
-    assert dataset["train"].features.value[:2].tolist() == [np.float32(0.084556), np.float32(0.138594)]
+    assert dataset["train"].features["value"][:2].tolist() == [np.float32(0.084556), np.float32(0.138594)]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_rows_of_features_can_be_scaled_to_length_one(scale, row, tmp_path):
     text = "3 4 2\n0 0:3 2:4\n1 1:-2\n0 3:0\n"
     write_files(tmp_path / "source", {"train.txt": text, "test.txt": text})
     dataset = prepare("xmc", tmp_path / "source", tmp_path / "data", scale=scale)
-    dense = dataset["train"].features.dense(torch.arange(3))
+    dense = dataset["train"].features.dense(torch.arange(3), dataset["train"].num_features)
     assert dense[0, [0, 2]].tolist() == pytest.approx(row, rel=2e-3)
     assert dense[1].tolist() == [0, -2 if scale == "none" else -1, 0, 0]
     assert dense[2].tolist() == [0, 0, 0, 0]

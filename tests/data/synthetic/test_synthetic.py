@@ -36,7 +36,7 @@ def hashes(dataset):
 
 
 def all_pairs(dataset):
-    parts = [dataset[split].pairs() for split in dataset]
+    parts = [dataset[split].unique_pairs() for split in dataset]
     return tuple(torch.cat(columns) for columns in zip(*parts, strict=True))
 
 
@@ -54,7 +54,7 @@ def test_the_counts_are_those_asked_for(tmp_path, task):
     else:
         assert dataset.num_pairs == asked["pairs"]
     if task == "labelling":
-        assert dataset["test"].features.num_columns == 400
+        assert dataset["test"].num_features == 400
 
 
 @pytest.mark.parametrize(("task", "shape"), [(task, shape) for task in SHAPES for shape in SHAPES[task]])
@@ -80,9 +80,9 @@ def test_every_label_and_every_word_occurs(tmp_path):
     dataset = prepare("synthetic", None, tmp_path / "made", task="labelling", **SMALL["labelling"])
     _, item, _ = all_pairs(dataset)
     assert item.unique().numel() == 90
-    assert torch.cat([dataset[split].features.index for split in dataset]).unique().numel() == 400
+    assert torch.cat([dataset[split].features["index"] for split in dataset]).unique().numel() == 400
     rows = dataset["train"].features
-    lengths = torch.stack([rows.value[a:b].norm() for a, b in zip(rows.offsets, rows.offsets[1:], strict=False)])
+    lengths = torch.stack([rows["value"][a:b].norm() for a, b in zip(rows.offsets, rows.offsets[1:], strict=False)])
     torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
@@ -164,7 +164,7 @@ def test_planted_preferences_beat_popularity(demo):
 
 def test_preferences_can_be_learned_from_the_training_pairs(demo):
     dataset = demo["recommendation"]
-    query, item, _ = dataset["train"].pairs()
+    query, item, _ = dataset["train"].unique_pairs()
     taken = torch.zeros(dataset.num_queries, dataset.num_items)
     taken[query, item] = 1
     popularity = taken.sum(0).clamp(min=1)
@@ -204,7 +204,7 @@ def test_topics_decide_labels(demo):
 
 def test_texts_with_like_topics_have_like_words(demo):
     split = demo["labelling"]["train"]
-    words = split.features.dense(torch.arange(split.num_queries))
+    words = split.features.dense(torch.arange(split.num_queries), split.num_features)
     words = words - words.mean(0)
     taste = torch.from_numpy(draw_users(make_plan(queries=2_000, items=1_000)).taste)[: split.num_queries]
     alike, topics = torch.corrcoef(words), torch.corrcoef(taste)

@@ -9,6 +9,7 @@ from songrank.data import prepare
 from songrank.models import MatrixFactorisation
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
+from songrank.training.optim.registry import deferred_tables
 from songrank.training.optim.row_adam import RowAdam
 from songrank.training.trainer.stages import Stage
 from tests.training.small_run import trainer
@@ -95,9 +96,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_decays_items_as_before(dataset, tm
 
 def test_rows_do_not_wait_where_items_decay_by_their_pairs(monkeypatch):
     model = MatrixFactorisation(3, 6, dim=4)
-    monkeypatch.setattr("songrank.training.trainer.stages._LARGE", 1)
-    assert stage(0.0)._row_tables(model, waiting=True)
-    assert stage(1.0)._row_tables(model, waiting=True) == {}
+    monkeypatch.setattr("songrank.training.optim.registry._LARGE", 1)
+    assert deferred_tables(stage(0.0), model)
+    assert deferred_tables(stage(1.0), model) == {}
     assert not isinstance(stage(1.0).make_optimiser(model), RowAdam)
 
 
@@ -106,7 +107,7 @@ def test_what_cannot_be_is_told(dataset):
         stage(1.0, optimiser="lazy-adam")
     part = {"epochs": 1, "weight_decay": 1e-3, "item_decay_power": 1.0}
     values = {"data": "x", "model": {"name": "neumf", "dim": 4}, "device": "cpu", "fine_tuning": part}
-    with pytest.raises(UserError, match=r"fine_tuning is given item_decay_power, which lazy-adam has not"):
+    with pytest.raises(UserError, match=r"fine_tuning.item_decay_power is 1.0; expected 0 with lazy-adam"):
         Recipe.read({**values, "fine_tuning": {**part, "optimiser": "lazy-adam"}})
     with pytest.raises(UserError, match=r"fine_tuning.item_decay_power is -1"):
         Recipe.read({**values, "fine_tuning": {**part, "item_decay_power": -1}})

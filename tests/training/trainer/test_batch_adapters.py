@@ -6,7 +6,9 @@ import torch
 from songrank import SlateSampler
 from songrank.data import CatalogueSplit, open_dataset, prepare
 from songrank.metrics import evaluate_lists
-from songrank.training.trainer.batch_adapters import ListFeed, _groups, make_feed
+from songrank.models.document_lists import list_groups
+from songrank.training.trainer.batch_adapters import ListFeed
+from songrank.training.trainer.history_adapters import make_feed
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def test_search_documents_meet_their_own_labels(folder):
 
 @pytest.mark.parametrize("budget", [1, 60, 1 << 24])
 def test_search_evaluation_ranks_every_list_whole_whatever_the_batch(folder, budget, monkeypatch):
-    monkeypatch.setattr("songrank.training.trainer.batch_adapters._LIST_VALUES", budget)
+    monkeypatch.setattr("songrank.models.document_lists._VALUES", budget)
     dataset = open_dataset(folder / "search")
     feed = ListFeed(dataset, "cpu")
     found = feed.evaluate(Recorder(lambda features, mask: features.sum(-1) * mask), "test", metrics=["ndcg@10", "mrr"])
@@ -60,9 +62,9 @@ def test_search_evaluation_ranks_every_list_whole_whatever_the_batch(folder, bud
 
 
 def test_groups_cover_all_lists_in_order():
-    assert _groups([], 3) == []
-    assert _groups([5, 1, 9], 1 << 30) == [(0, 1), (1, 2), (2, 3)]
-    assert _groups([5, 1, 9], 1) == [(0, 3)]
+    assert list(list_groups([], 3)) == []
+    assert list(list_groups([5, 1, 9], 1 << 30)) == [(0, 1), (1, 2), (2, 3)]
+    assert list(list_groups([5, 1, 9], 1)) == [(0, 3)]
 
 
 def test_labelling_feeds_the_features_of_the_split_that_is_asked_for(folder):
@@ -72,11 +74,11 @@ def test_labelling_feeds_the_features_of_the_split_that_is_asked_for(folder):
         part = dataset[split]
         assert isinstance(part, CatalogueSplit)
         query = torch.tensor([part.num_queries - 1, 0])
-        torch.testing.assert_close(feed.queries(split, query), part.features.dense(query))
+        torch.testing.assert_close(feed.queries(split, query), part.features.dense(query, part.num_features))
     slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=4, relevant=2, irrelevant=3)))
     model = Recorder(lambda query, item: torch.zeros(item.shape))
     feed.scores(model, slate)
-    torch.testing.assert_close(model.seen[0][0], dataset["train"].features.dense(slate.query))
+    torch.testing.assert_close(model.seen[0][0], dataset["train"].features.dense(slate.query, part.num_features))
 
 
 def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
@@ -84,7 +86,7 @@ def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
     feed = make_feed(dataset)
     truth = torch.zeros(dataset.num_queries, dataset.num_items)
     for split, value in (("train", 3.0), ("validation", 2.0), ("test", 1.0)):
-        query, item, _ = dataset[split].pairs()
+        query, item, _ = dataset[split].unique_pairs()
         truth[query, item] = value
 
     class Oracle:

@@ -18,7 +18,7 @@ from songrank.core.devices import choose_device
 from songrank.core.errors import UserError
 from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
-from songrank.serving.model_folder import open_model
+from songrank.serving.open import open_model
 from songrank.training.run import Run
 
 Found = TypeVar("Found")

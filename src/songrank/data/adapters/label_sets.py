@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.adapters.feature_matrix import unmasked
-from songrank.data.ragged import Ragged
 from songrank.data.readers.label_table import read_label_lists
 from songrank.io.storage import Array
 from songrank.io.tables.frames import to_polars
@@ -19,14 +19,14 @@ _ALONE = "expected at least two columns, or one label a row: whole numbers or te
 _NUMBER = "expected a finite number of at least 0"
 
 
-def read_label_sets(Y: Any, rows: int) -> tuple[Ragged, Ids]:
+def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
     """``item`` and ``label`` of every row, and the ids that the items are numbers of.
 
     >>> table, ids = read_label_sets([["tax", "law"], []], 2)
-    >>> list(ids), table.columns["item"].tolist()
+    >>> list(ids), table["item"].tolist()
     (['law', 'tax'], [1, 0])
     >>> table, ids = read_label_sets(np.array([[0, 0.5, 0], [1, 0, 2]]), 2)
-    >>> list(ids), table.columns["item"].tolist(), table.columns["label"].tolist()
+    >>> list(ids), table["item"].tolist(), table["label"].tolist()
     ([0, 1, 2], [1, 0, 2], [0.5, 1.0, 2.0])
     >>> list(read_label_sets(np.array([[7], [3]]), 2)[1])
     [3, 7]
@@ -37,7 +37,7 @@ def read_label_sets(Y: Any, rows: int) -> tuple[Ragged, Ids]:
     return found, ids
 
 
-def read_known_labels(Y: Any, rows: int, known: Ids) -> Ragged:
+def read_known_labels(Y: Any, rows: int, known: Ids) -> CSR:
     """Labels as numbers of the ids that are known; others are left out.
 
     Columns of a matrix without names are those ids, in order.
@@ -48,15 +48,14 @@ def read_known_labels(Y: Any, rows: int, known: Ids) -> Ragged:
             raise DataError(f"Y has {len(ids):,} columns", f"expected {len(known):,}, one a label that was fitted")
         return labels
     number = known.find(list(ids)).numpy() if len(ids) else np.zeros(0, np.int64)
-    item = number[labels.columns["item"]]
+    item = number[labels["item"]]
     if not (item >= 0).any():
         raise DataError("no label of Y was seen in fitting", "evaluate on other rows")
-    row = labels.row_of_entries()[item >= 0]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(labels)))])
-    return Ragged(offsets, {"item": item[item >= 0], "label": labels.columns["label"][item >= 0]})
+    row = labels.row_of_entries().numpy()[item >= 0]
+    return CSR.from_rows(row, len(labels), item=item[item >= 0], label=labels["label"].numpy()[item >= 0])
 
 
-def _read(Y: Any, rows: int) -> tuple[Ragged, Ids]:
+def _read(Y: Any, rows: int) -> tuple[CSR, Ids]:
     if Y is None:
         raise DataError("fit requires y to be passed, but the target y is None", "give labels for every row")
     found, ids = _indicator(unmasked(Y)) if _is_matrix(Y) else _lists(Y)
@@ -74,7 +73,7 @@ def _is_matrix(Y: Any) -> bool:
     return Y.dtype.kind not in ("iuOU" if Y.shape[1] == 1 else "O")
 
 
-def _lists(Y: Any) -> tuple[Ragged, Ids]:
+def _lists(Y: Any) -> tuple[CSR, Ids]:
     if isinstance(Y, str | bytes) or not hasattr(Y, "__iter__"):
         raise DataError(f"Y is {shown(Y)}", _LISTS)
     rows = [_row(row, at) for at, row in enumerate(Y.tolist() if isinstance(Y, np.ndarray) else Y)]
@@ -102,7 +101,7 @@ def _row(row: Any, at: int) -> list[str | int]:
     return sorted(plain, key=str) if isinstance(labels, set | frozenset) else plain
 
 
-def _indicator(Y: Any) -> tuple[Ragged, Ids]:
+def _indicator(Y: Any) -> tuple[CSR, Ids]:
     """Entries that are not 0; columns of a table are labels by their names, in the order of ids."""
     if hasattr(Y, "tocsr"):
         entries = Y.tocsr().tocoo()
@@ -119,8 +118,8 @@ def _indicator(Y: Any) -> tuple[Ragged, Ids]:
     order = np.lexsort((place[item], row))
     row, item, value = row[order], place[item][order], value[order]
     kept = value > 0
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=shape[0]))]).astype(np.int64)
-    return Ragged(offsets, {"item": item[kept].astype(np.int32), "label": value[kept].astype(np.float32)}), ids
+    columns = {"item": item[kept].astype(np.int32), "label": value[kept].astype(np.float32)}
+    return CSR.from_rows(row[kept].astype(np.int64), shape[0], **columns), ids
 
 
 def _dense(Y: Any) -> tuple[Array, list[Any]]:

@@ -12,27 +12,6 @@ from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import unmasked
 from songrank.io.storage import Array
 
-_OF_RANKS = ("song", "k-song", "faster-song", "faster-k-song")
-WEIGHTED_LOSSES = (*_OF_RANKS, "lambdarank", "approx-ndcg", "gumbel-approx-ndcg", "neural-ndcg", "pirank")
-"""Losses that are functions of gains, so that a weight of a document means the same in all of them."""
-
-
-def check_weighted_loss(loss: str) -> None:
-    """Raise unless weights of documents multiply gains in this loss.
-
-    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order, and
-    softmax and ListNet weigh by the label itself.
-
-    >>> check_weighted_loss("bce")
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: sample_weight multiplies gains, and the loss bce has none; leave it out, or choose \
-song, k-song, faster-song, faster-k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
-    """
-    if loss not in WEIGHTED_LOSSES:
-        some, last = ", ".join(WEIGHTED_LOSSES[:-1]), WEIGHTED_LOSSES[-1]
-        what = f"sample_weight multiplies gains, and the loss {loss} has none"
-        raise DataError(what, f"leave it out, or choose {some} or {last}")
-
 
 def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
     """Weights as float64 [count], each finite and at least 0, one of them above it.

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
-from songrank.data.ragged import Ragged
 from songrank.data.split_names import name_splits
 from songrank.data.splits import divide
 from songrank.io.source import Job, Source
@@ -149,7 +150,7 @@ def _divide(rows: int, validation: float, test: float, seed: int) -> dict[str, S
 
 def labelling_content(
     splits: Mapping[str, Split],
-    labels: Ragged,
+    labels: CSR,
     describe: Callable[[Array], dict[str, Array | Pieces]],
     *,
     item_ids: Ids,
@@ -167,7 +168,7 @@ def labelling_content(
         extra: what else ``dataset.json`` shall say.
 
     """
-    if not labels.lengths(splits["train"].rows).any():
+    if not labels.lengths[torch.from_numpy(splits["train"].rows)].any():
         raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
     arrays: dict[str, dict[str, Array | Pieces]] = {}
     query_ids: dict[str, Ids] = {}
@@ -182,18 +183,19 @@ def labelling_content(
             rows = np.array(sorted(rows.tolist(), key=lambda row: ids[row].encode()), np.int64)
             query_ids[name] = Ids.from_texts([ids[row] for row in rows])
         taken = labels.take(rows)
-        arrays[name] = {"offsets": taken.offsets, **taken.columns, **describe(rows)}
+        columns = {key: column.numpy() for key, column in taken.columns.items()}
+        arrays[name] = {"offsets": taken.offsets.numpy(), **columns, **describe(rows)}
     return Content("labelling", arrays, query_ids, item_ids, dict(extra))
 
 
-def label_table(rows: Ragged, job: Job) -> Ragged:
+def label_table(rows: CSR, job: Job) -> CSR:
     """Labels of each row in ascending order, each once, with its largest relevance; what is left out is counted.
 
-    >>> table = label_table(Ragged(np.array([0, 3]), {"item": np.array([5, 2, 5])}), Job())
-    >>> table.columns["item"].tolist(), table.columns["label"].tolist()
+    >>> table = label_table(CSR.from_lengths([3], item=[5, 2, 5]), Job())
+    >>> table["item"].tolist(), table["label"].tolist()
     ([2, 5], [1.0, 1.0])
     """
-    row, item = rows.row_of_entries(), np.asarray(rows.columns["item"], np.int32)
+    row, item = rows.row_of_entries().numpy(), np.asarray(rows["item"], np.int32)
     relevance = np.asarray(rows.columns.get("label", np.ones(item.shape[0])), np.float32)
     order = np.lexsort((-relevance, item, row))
     row, item, relevance = row[order], item[order], relevance[order]
@@ -203,5 +205,4 @@ def label_table(rows: Ragged, job: Job) -> Ragged:
     job.count("labels repeated in a row", int(np.count_nonzero(repeated)))
     job.count("labels of relevance 0", int(np.count_nonzero(nothing)))
     kept = ~(repeated | nothing)
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(row[kept], minlength=len(rows)))))
-    return Ragged(offsets.astype(np.int64), {"item": item[kept], "label": relevance[kept]})
+    return CSR.from_rows(row[kept], len(rows), item=item[kept], label=relevance[kept])

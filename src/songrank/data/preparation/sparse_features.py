@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from songrank.data.options import QuerySplitOptions
-from songrank.data.ragged import RaggedWriter
+from songrank.data.preparation.row_writer import RowWriter
 from songrank.io.storage import Array
 
 Scale = Literal["none", "l2", "log-l2"]
@@ -21,7 +21,7 @@ class FeatureRowOptions(QuerySplitOptions):
     )
 
 
-class FeatureWriter(RaggedWriter):
+class FeatureWriter(RowWriter):
     """Appends rows of sparse features, scaled."""
 
     def __init__(self, folder: Path, scale: Scale) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from songrank.core.errors import DataError, shown
 from songrank.data.parsers.json_texts import JsonLine, json_lines
 from songrank.data.preparation.label_names import LabelNames
+from songrank.data.preparation.row_writer import RowWriter
 from songrank.data.preparation.vocabulary import Codes
-from songrank.data.ragged import RaggedWriter
 from songrank.io.source import Block, Job, Source, check_utf8
 from songrank.io.storage import Array
 
@@ -26,8 +26,8 @@ class TextRows:
     def __init__(self, scratch: Path, words_of: Callable[[str], list[str]]) -> None:
         self.words: Codes[str] = Codes()
         self.label_names = LabelNames()
-        self.texts = RaggedWriter(scratch, "texts", {"word": np.int32})
-        self.labels = RaggedWriter(scratch, "labels", {"code": np.int32, "label": np.float32})
+        self.texts = RowWriter(scratch, "texts", {"word": np.int32})
+        self.labels = RowWriter(scratch, "labels", {"code": np.int32, "label": np.float32})
         self._words_of = words_of
         self._ids: list[str | int | None] = []
         self._lines_of_ids: dict[str | int, tuple[str, int]] = {}

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import torch
 
-from songrank.data.ragged import Ragged
+from songrank.core.csr import CSR
 from songrank.io.storage import Array, Pieces
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
@@ -78,15 +79,15 @@ def write_words(path: Path, words: Iterable[str]) -> None:
     path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))
 
 
-def count_words(texts: Ragged, rows: Array, distinct: int) -> Array:
+def count_words(texts: CSR, rows: Array, distinct: int) -> Array:
     """How often each word code occurs in these rows."""
     counts = np.zeros(distinct, np.int64)
     for piece in texts.pieces(rows):
-        counts += np.bincount(piece.columns["word"], minlength=distinct)
+        counts += np.bincount(piece["word"], minlength=distinct)
     return counts
 
 
-def token_arrays(texts: Ragged, rows: Array, numbers: Array, width: int) -> dict[str, Array | Pieces]:
+def token_arrays(texts: CSR, rows: Array, numbers: Array, width: int) -> dict[str, Array | Pieces]:
     """These texts as ``tokens`` [rows, width], padded at the end, and ``lengths``.
 
     Args:
@@ -97,13 +98,10 @@ def token_arrays(texts: Ragged, rows: Array, numbers: Array, width: int) -> dict
 
     """
 
-    def padded(piece: Ragged) -> Array:
-        tokens = np.full((len(piece), width), PADDING, np.int32)
-        within = np.arange(piece.offsets[-1]) - np.repeat(piece.offsets[:-1], piece.lengths())
-        kept = within < width
-        tokens[piece.row_of_entries()[kept], within[kept]] = numbers[piece.columns["word"][kept]]
-        return tokens
+    def padded(piece: CSR) -> Array:
+        word = piece.span(piece.offsets[:-1], piece.lengths.clamp(max=width), width, "word").numpy()
+        return np.where(word < 0, PADDING, numbers[word])
 
-    pieces = (padded(piece) for piece in texts.pieces(rows, max(1, _PIECE_TOKENS // width)))
-    lengths = np.minimum(texts.lengths(rows), width).astype(np.int32)
+    pieces = (padded(piece) for piece in texts.pieces(rows, most_rows=max(1, _PIECE_TOKENS // width)))
+    lengths = np.minimum(texts.lengths[torch.from_numpy(rows)].numpy(), width).astype(np.int32)
     return {"tokens": Pieces((rows.shape[0], width), np.dtype(np.int32), pieces), "lengths": lengths}

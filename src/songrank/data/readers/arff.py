@@ -21,8 +21,8 @@ from songrank.data.preparation.labelled_queries import (
     names_one_file,
     split_rows,
 )
+from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
-from songrank.data.ragged import RaggedWriter
 from songrank.io.source import Job, Source, find_sources
 
 
@@ -51,7 +51,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
     """
     tables, label_list = _find(source, options)
     files = choose_files(tables, options, source)
-    labels = RaggedWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
+    labels = RowWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
     features = FeatureWriter(scratch, options.scale)
     rows: dict[Role, int] = {}
     layout: _Layout | None = None
@@ -72,7 +72,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
     return labelling_content(
         split_rows(rows, options),
         label_table(labels.finish(), job),
-        lambda chosen: table.arrays(chosen, "features"),
+        lambda chosen: stored_rows(table, chosen, "features"),
         item_ids=layout.item_ids,
         extra={"features": {"count": layout.num_features, "kind": "sparse", "scale": options.scale}},
     )

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 from pydantic import Field
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.preparation.labelled_queries import label_table, labelling_content, split_rows
+from songrank.data.preparation.row_writer import stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
-from songrank.data.ragged import Ragged
 from songrank.io.source import Job, Source
 from songrank.io.storage import Array
 from songrank.io.tables.columns import read_column, read_features
@@ -39,7 +41,7 @@ class LabelledRows:
 
     """
 
-    labels: Ragged
+    labels: CSR
     item_ids: Ids
     texts: Iterable[str] = ()
     features: Iterable[tuple[Array, Array, Array]] = ()
@@ -65,17 +67,17 @@ def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path)
     return labelling_content(
         split_rows({"all": len(source.labels)}, options),
         label_table(source.labels, job),
-        lambda chosen: table.arrays(chosen, "features"),
+        lambda chosen: stored_rows(table, chosen, "features"),
         item_ids=source.item_ids,
         extra={"features": described | ({} if source.names is None else {"names": list(source.names)})},
     )
 
 
-def read_label_lists(column: pl.Series, file: str) -> tuple[Ragged, Ids]:
+def read_label_lists(column: pl.Series, file: str) -> tuple[CSR, Ids]:
     """Labels of each row from a column of lists, and the catalogue of those that occur, in the type that they have.
 
     >>> rows, ids = read_label_lists(pl.Series("labels", [["tax", "law"], [], ["tax"]]), "the table")
-    >>> list(ids), rows.offsets.tolist(), rows.columns["item"].tolist()
+    >>> list(ids), rows.offsets.tolist(), rows["item"].tolist()
     (['law', 'tax'], [0, 2, 2, 3], [1, 0, 1])
     """
     inner = getattr(column.dtype, "inner", None)
@@ -87,9 +89,8 @@ def read_label_lists(column: pl.Series, file: str) -> tuple[Ragged, Ids]:
     if flat.null_count() or (inner == pl.String and bool((flat == "").any())):
         raise DataError(f"{column.name} holds a label that is missing or empty", _LISTS, file=file)
     ids = Ids.of(flat.cast(pl.Int64).to_numpy() if inner.is_integer() else flat.to_list())
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    item = ids.find(flat).numpy().astype(np.int32)
-    return Ragged(offsets, {"item": item, "label": np.ones(item.shape[0], np.float32)}), ids
+    item = ids.find(flat).int()
+    return CSR.from_lengths(lengths, item=item, label=torch.ones(item.shape[0])), ids
 
 
 def sparse_block(dense: Array) -> tuple[Array, Array, Array]:

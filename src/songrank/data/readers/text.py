@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import torch
 from pydantic import Field
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
@@ -28,7 +30,6 @@ from songrank.data.preparation.vocabulary import (
     tokenise,
     write_words,
 )
-from songrank.data.ragged import Ragged
 from songrank.data.readers.label_table import LabelledRows
 from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.io.source import Job
@@ -87,7 +88,7 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     splits = split_rows(counts, options)
     words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
     write_words(scratch.parent / VOCABULARY_FILE, words)
-    width = max(1, int(texts.lengths(splits["train"].rows).max()))
+    width = max(1, int(texts.lengths[torch.from_numpy(splits["train"].rows)].max()))
     return labelling_content(
         splits,
         label_table(labels, job),
@@ -117,15 +118,15 @@ def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> d
     }
 
 
-def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, Ragged]:
+def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, CSR]:
     """The catalogue, and the labels of every row as numbers in it."""
     catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
     item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
     codes = rows.labels.finish()
-    return item_ids, Ragged(codes.offsets, {"item": number[codes.columns["code"]], "label": codes.columns["label"]})
+    return item_ids, CSR(codes.offsets, {"item": torch.from_numpy(number)[codes["code"]], "label": codes["label"]})
 
 
-def _vocabulary(rows: TextRows, texts: Ragged, train: Split, options: TextOptions) -> tuple[list[str], Array]:
+def _vocabulary(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> tuple[list[str], Array]:
     """The words of the training texts that are kept, and the number of every word that was met anywhere."""
     counts = count_words(texts, train.rows, len(rows.words))
     words = choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)

@@ -18,8 +18,8 @@ from songrank.data.preparation.labelled_queries import (
     names_one_file,
     split_rows,
 )
+from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
-from songrank.data.ragged import RaggedWriter
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
 
@@ -44,7 +44,7 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
         scratch: a folder for what does not fit in memory.
 
     """
-    labels = RaggedWriter(scratch, "labels", {"item": np.int32})
+    labels = RowWriter(scratch, "labels", {"item": np.int32})
     features = FeatureWriter(scratch, options.scale)
     rows: dict[Role, int] = {}
     headers: dict[str, Header] = {}
@@ -60,7 +60,7 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
     return labelling_content(
         split_rows(rows, options),
         label_table(labels.finish(), job),
-        lambda chosen: table.arrays(chosen, "features"),
+        lambda chosen: stored_rows(table, chosen, "features"),
         item_ids=Ids.count(header.labels),
         extra={"features": {"count": header.features, "kind": "sparse", "scale": options.scale}},
     )
@@ -97,7 +97,7 @@ def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
             )
 
 
-def _read(file: Source, job: Job, labels: RaggedWriter, features: RaggedWriter) -> Header:
+def _read(file: Source, job: Job, labels: RowWriter, features: RowWriter) -> Header:
     """Append the rows of a file, as many as its first line says at most."""
     header, done = None, 0
     for block in file.blocks(job):

@@ -4,7 +4,7 @@ The sections are those of the paper's experiments: a model, slates, a warm-up, a
 watched. ``losses`` says what else changes when another loss is chosen, so that one recipe serves all losses.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -21,10 +21,13 @@ from pydantic import (
 
 from songrank.core.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
+from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.config.components import check_component
+from songrank.training.config.stage_rules import stage_conflicts
+from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trainer.precision import PRECISIONS
 
 
@@ -70,11 +73,11 @@ class Batch(_Section):
     )
 
 
-YOUNGER = ("average", "item_decay_power")
-"""What stages have since some runs were made; where it is none or 0, a recipe is as it would have been without."""
-
-
 class _Stage(_Section):
+    title: ClassVar[str]
+    """What reports call the stage."""
+    number: ClassVar[int]
+    """Which one it is, from 0: of what is random in it."""
     epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
     decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
@@ -82,7 +85,7 @@ class _Stage(_Section):
     item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
         0.0, description="an item's weight decay grows with this power of its relevant pairs; 0: all alike"
     )
-    optimiser: Literal["adam", "lazy-adam", "sgd"] = Field(
+    optimiser: Literal[*OPTIMISERS] = Field(  # type: ignore[valid-type]
         "adam",
         description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
     )
@@ -94,14 +97,6 @@ class _Stage(_Section):
         None, description="of weights over epochs: what is kept of their moving mean in each; none: no mean"
     )
     clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
-
-    @model_validator(mode="after")
-    def _lazy_or_clipped(self) -> Self:
-        if self.clip is not None and self.optimiser == "lazy-adam":
-            raise ValueError("clipped, and lazy-adam never has the whole gradient; expected no clip, or adam or sgd")
-        if self.item_decay_power and self.optimiser == "lazy-adam":
-            raise ValueError("given item_decay_power, which lazy-adam has not; expected 0, or adam or sgd")
-        return self
 
 
 def _component(section: str, default: str | None = None) -> Any:
@@ -117,6 +112,7 @@ def _component(section: str, default: str | None = None) -> Any:
 class WarmUp(_Stage):
     """The first stage: listwise cross-entropy with a moving average (SOLC) unless told otherwise."""
 
+    title, number = "warm-up", 0
     epochs: NonNegativeInt = Field(20, description="passes over the queries; 0 for no warm-up")
     loss: _component("loss", "listwise-ce") = Field({}, validate_default=True)  # type: ignore[valid-type]
 
@@ -124,6 +120,7 @@ class WarmUp(_Stage):
 class FineTuning(_Stage):
     """The second stage, with the loss that the recipe is about."""
 
+    title, number = "fine-tuning", 1
     reset_head: bool = Field(True, description="a new last layer before it, as the paper does for every method")
 
 
@@ -190,25 +187,17 @@ class Recipe(_Section):
         None, description="runs whose scores are averaged; `songrank ensemble` writes it"
     )
 
+    def sections(self) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
+        """What the recipe says of each stage, and the stage's loss."""
+        return (self.warm_up, self.warm_up.loss), (self.fine_tuning, self.loss)
+
     @model_validator(mode="after")
-    def _faster_losses(self) -> Self:
-        for name, stage, loss in (
-            ("warm_up", self.warm_up, self.warm_up.loss),
-            ("fine_tuning", self.fine_tuning, self.loss),
-        ):
-            two_points = loss.get("points") == 2
-            if stage.correction is not None and not two_points:
-                raise ValueError(
-                    f"{name}.correction is {stage.correction}; expected none but with a loss of two points"
-                )
-            if two_points and stage.clip is not None:
-                raise ValueError(f"{name}.clip is {stage.clip}; expected none with a loss of two points")
-            if "points" in loss and stage.optimiser == "lazy-adam":
-                raise ValueError(f"{name}.optimiser is 'lazy-adam'; expected adam or sgd with {loss['name']}")
-            if "points" in loss and stage.item_decay_power:
-                raise ValueError(
-                    f"{name}.item_decay_power is {stage.item_decay_power:g}; expected 0 with {loss['name']}"
-                )
+    def _stages_fit(self) -> Self:
+        for key, (stage, loss) in zip(("warm_up", "fine_tuning"), self.sections(), strict=True):
+            limits = {name: getattr(stage, name) for name in ("clip", "item_decay_power", "correction")}
+            traits = LOSSES[loss["name"]].traits
+            for conflict in stage_conflicts(stage.optimiser, loss["name"], traits, loss.get("points", 0), **limits):
+                raise ValueError("{}.{} is {!r}; expected {}".format(key, *conflict))
         return self
 
     @model_validator(mode="after")

@@ -10,7 +10,6 @@ from songrank.core.errors import UserError, shown
 from songrank.losses.registry import LOSSES
 from songrank.training.config.recipe import Recipe
 
-_PLAIN_FORM = {"faster-song": "song", "faster-k-song": "k-song"}  # what a recipe says of it holds for its faster form
 _NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
 _OF_HISTORIES = ("following", "windows")  # keys of a batch that mean something to some models alone
 
@@ -88,7 +87,8 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
         if section is not None and not isinstance(section, dict):
             raise UserError(f"{place}: losses.{name} is {shown(section)}; expected keys and values")
     values["loss"] = given if chosen == given["name"] else {"name": chosen}
-    told = next((name for name in (str(chosen), _PLAIN_FORM.get(str(chosen))) if name in by_loss), None)
+    plain = LOSSES[str(chosen)].traits.plain if str(chosen) in LOSSES else None
+    told = next((name for name in (str(chosen), plain) if name in by_loss), None)
     values = _merged(values, by_loss.get(told) or {}, f"{place}: losses.{told}")
     for path, value in pairs:
         entry: Any = (

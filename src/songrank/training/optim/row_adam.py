@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.core.checks import check_choice, fail
+from songrank.core.slate import Slate
+from songrank.training.optim.base import Adam
 
 _NOTHING = 1e-9  # of the first missed step: what later ones may add to the weights without being seen in float32
 
@@ -43,7 +45,7 @@ class _Tables:
         return torch.tensor(found, device=self.weights[0].device)
 
 
-class RowAdam(torch.optim.Adam):
+class RowAdam(Adam):
     """Adam in which rows of some tables wait for their turn; all other parameters are updated as ever.
 
     Each step is: :meth:`catch_up` with the rows that it will read, forward, backward, :meth:`step`. Whoever reads a
@@ -112,6 +114,10 @@ class RowAdam(torch.optim.Adam):
 
     def _by_kernel(self) -> bool:
         return self._simple and kernels.usable(self._now)
+
+    def prepare(self, slate: Slate) -> None:
+        """Catch up the rows of the slate's queries and items."""
+        self.catch_up(query=slate.query, item=slate.item)
 
     @torch.no_grad()
     def catch_up(self, **rows: Tensor) -> None:

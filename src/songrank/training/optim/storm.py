@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -11,15 +11,17 @@ from torch import Tensor, nn
 from songrank import kernels
 from songrank.core.checks import check_number, fail
 from songrank.losses.schedules import Schedule
+from songrank.training.optim.base import TrainingOptimiser
+from songrank.training.optim.two_points import directional, forward_both
 
 
-class Storm(torch.optim.Optimizer):
+class Storm(TrainingOptimiser):
     r"""m_t = (1 − γ)(m_{t−1} + κ(G(w_t) − G(w_{t−1}))) + γG(w_t),   w_{t+1} = w_t − lr · m_t;   m_1 = G(w_1).
 
     κ = 1 is STORM, (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t); κ = 0 is ordinary momentum, which needs one gradient only.
 
     Both gradients are of the same slate. It keeps w_{t−1}, one copy a parameter that is a leaf of its own: hand
-    :meth:`previous` to ``songrank.training.trainer.two_points.forward_both``, and one ``backward()`` of
+    :meth:`previous` to ``songrank.training.optim.two_points.forward_both``, and one ``backward()`` of
     ``FasterSONG(…)(scores, slate, before=…)`` leaves G(w_t) with the parameters and G(w_{t−1}) with their copies.
 
     Weight decay adds λw to each gradient at its own point, so both are of the same objective. Nothing in a step is read
@@ -103,6 +105,16 @@ class Storm(torch.optim.Optimizer):
         """w_t − w_{t−1} of the same parameters."""
         named = model.named_parameters()
         return {name: (w - self.state[w]["previous"]).detach() for name, w in named if w in self.state}
+
+    def scores(
+        self, model: nn.Module, call: Callable[[nn.Module], Tensor], points: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scores, with those at the previous weights (two points) or their change since then (one point)."""
+        if points == 2:
+            now, before = forward_both(model, self.previous(model), call)
+            return now, {"before": before}
+        now, change = directional(model, self.last_step(model), call)
+        return now, {"change": change}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget both gradients."""

@@ -1,10 +1,11 @@
-"""What a model is fed with: the bridge from a prepared data set to the two calls that models have.
+"""Batch adapters: from a prepared data set to the two calls that models have, one adapter per kind of query.
 
-One feed a task. ``scores(model, slate)`` is the model's answer for a slate; ``evaluate(model, split)`` ranks whole
-lists: the catalogue less what was seen, or each query's own documents.
+``scores(model, slate)`` is the model's answer for a slate; ``evaluate(model, split)`` ranks whole lists: the catalogue
+without seen items, or each query's own documents. An adapter also knows which sampler makes its slates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -14,22 +15,20 @@ from songrank.core.errors import UserError
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
-from songrank.data.dataset import SPLITS
+from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
-from songrank.models.registry import history_length
-from songrank.sampling import Histories, HistorySlate, next_items
-from songrank.serving.histories import dataset_histories
+from songrank.models.document_lists import score_lists
+from songrank.sampling import SlateSampler
+from songrank.training.config.recipe import Batch
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
-_DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be recorded of it
-_STATE_BYTES = 16 * 1024  # of an item's state in a model that does not say its own ``query_bytes``
-_LIST_VALUES = 1 << 24  # features of padded lists that are scored at once in evaluation
+_DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be captured of it
 
 
 class Feed(Protocol):
-    """How one task's data reaches a model."""
+    """How one kind of data reaches a model."""
 
     relevance: Relevance
     """Of training, on the device."""
@@ -45,46 +44,64 @@ class Feed(Protocol):
         """
         ...
 
+    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
+        """Slates of these sizes."""
+        ...
 
-def make_feed(
-    dataset: Dataset,
-    device: torch.device | str = "cpu",
-    model: torch.nn.Module | None = None,
-    following: int = 1,
-    gain: str = "exp2",
-    windows: str = "last",
-) -> Feed:
-    """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
+    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+        """The sizes that losses take from the data."""
+        ...
 
-    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
-    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`).
-
-    >>> import tempfile
-    >>> from songrank import SlateSampler, models
-    >>> from songrank.data import prepare
-    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
-    >>> feed = make_feed(dataset)
-    >>> model = models.create("neumf", num_queries=30, num_items=40, dim=8)
-    >>> slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
-    >>> feed.scores(model, slate).shape
-    torch.Size([5, 6])
-    """
-    if dataset.form == "list":
-        return ListFeed(dataset, device)
-    length = history_length(model)
-    if length is None:
-        return CatalogueFeed(dataset, device)
-    if hasattr(model, "states"):
-        return SequenceFeed(dataset, device, length, following, gain, windows)
-    return HistoryFeed(dataset, device, length)
+    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+        """How many rows of a batch are scored at a time to bound memory; None for all of them."""
+        ...
 
 
-class CatalogueFeed:
-    """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
+class _Adapter:
+    """What all adapters share."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
+
+    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
+        """Slates of some relevant and some irrelevant items of each query."""
+        partial = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
+        weight = self.dataset["train"].weight
+        return SlateSampler(
+            self.relevance, batch.queries, **self._columns(batch), **options, query_weight=weight, partial=partial
+        )
+
+    def _columns(self, batch: Batch) -> dict[str, Any]:
+        """Which items a slate holds."""
+        if batch.length == "all":
+            return {"relevant": "all", "irrelevant": "all"}
+        return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
+
+    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+        """The sizes that losses take from the data."""
+        return {
+            "num_pairs": self.relevance.num_pairs,
+            "num_queries": self.relevance.num_queries,
+            "queries_per_batch": batch.queries,
+            "active_queries": int((self.relevance.num_relevant > 0).sum()),
+        }
+
+    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+        """All of a batch."""
+        return None
+
+
+class CatalogueFeed(_Adapter):
+    """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
+
+    entry_queries = False
+    """Whether a loss's queries are entries of histories."""
+    one_row_per_key = True
+    """Whether each of ``memory_keys`` is a row of a loss's memory by itself."""
+
+    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+        super().__init__(dataset, device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
         self._targets: dict[str, Relevance] = {}
 
@@ -101,6 +118,12 @@ class CatalogueFeed:
             self._queries[split] = self._describe(part)
         return self._queries[split](query)
 
+    def memory_keys(self) -> Tensor:
+        """Query · items + item of each row of a loss's memory by pair."""
+        part = self.dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        return part.unique_keys()[0]
+
     def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
         if part.tokens is not None:
             tokens = part.tokens
@@ -108,9 +131,9 @@ class CatalogueFeed:
         if part.features is not None:
             table = part.features.to(self.device)
             rows = part.num_queries
-            if self.device.type == "cpu" or rows * table.num_columns * 4 > _DENSE_BYTES:
-                return table.dense
-            everything = table.dense(torch.arange(rows, device=self.device))
+            if self.device.type == "cpu" or rows * part.num_features * 4 > _DENSE_BYTES:
+                return partial(table.dense, width=part.num_features)
+            everything = table.dense(torch.arange(rows, device=self.device), part.num_features)
             return lambda query: everything[query]
         return lambda query: query
 
@@ -142,134 +165,26 @@ class CatalogueFeed:
         assert isinstance(part, CatalogueSplit)
         if part.tokens is not None:
             return part.tokens.shape[1] * _WORD_BYTES
-        return part.features.num_columns * 4 if part.features is not None else 0
+        return part.num_features * 4
 
 
-class HistoryFeed(CatalogueFeed):
-    """Recommendation by what users turned to before: a query is a history, of at most ``length`` items.
-
-    In training that is all of training, what is asked for too: the model leaves a part of it out.
-    """
-
-    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
-        super().__init__(dataset, device)
-        self.length = length
-        self.histories = self._until("train")
-        self._known: dict[str, tuple[Histories, int]] = {}
-
-    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
-        if split == "train":
-            raise UserError("a model of histories reads the items of training: evaluate it on validation or test")
-        return super().evaluate(model, split, candidates, **policies)
-
-    def queries(self, split: str, query: Tensor) -> Tensor:
-        """What these users turned to last, before the split."""
-        if split not in self._known:
-            before = SPLITS[: max(1, SPLITS.index(split))]
-            known = self._until(*(name for name in before if name in self.dataset))
-            counts = known.offsets.diff()
-            self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
-        known, width = self._known[split]
-        return known.last(query, self.length, width)
-
-    def _bytes_a_query(self, model: Any, split: str) -> int:
-        return int(getattr(model, "query_bytes", self.length * _STATE_BYTES))
-
-    def _until(self, *names: str) -> Histories:
-        """What users turned to in these splits."""
-        found, label = dataset_histories(self.dataset, names)
-        return Histories(*(part.to(self.device) for part in (found.offsets, found.item, label)))
-
-
-class SequenceFeed(HistoryFeed):
-    """Recommendation by what users turned to before, in order: every entry of a history is a query.
-
-    ``relevance`` is that of the entries, whose numbers are those of queries, and ``users`` that of the users, for
-    ``SequenceSampler``.
-    """
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        device: torch.device | str,
-        length: int,
-        following: int = 1,
-        gain: str = "exp2",
-        windows: str = "last",
-    ) -> None:
-        super().__init__(dataset, device, length)
-        self.users, self.following, self.windows = self.relevance, following, windows
-        self.relevance = next_items(self.histories, self.users.num_items, following, gain)
-
-    @property
-    def rows(self) -> int:
-        """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).sum())
-
-    @property
-    def longest(self) -> int:
-        """Most entries that one user has in a batch."""
-        return int(self.histories.offsets.diff().clamp(max=self.length).max())
-
-    def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
-
-        A slate that does not say what to read: it ends with the history or, if windows are random, with the user's last
-        row, and an entry that is too old for that is scored as if there were nothing before it.
-        """
-        state = _states(model, *self._read(slate))
-        if slate.item.shape[0] == 1:
-            answer: Tensor = model.score(state, slate.item)
-            return answer
-        own = slate.column.shape[1]  # what rows share comes after what is each one's
-        return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
-
-    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
-        """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
-        if isinstance(slate, HistorySlate):
-            return slate.row, slate.place, self.histories.before(slate.begin, slate.count, slate.width)
-        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = self.histories.windows(users, self.length, end)
-        return row, (slate.query - begin[row]).clamp_min(0), history
-
-
-def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
-    """[B, dim]: the states of histories [U, T], of those that ``row`` names after ``place`` items.
-
-    On a CPU histories of like lengths are read together, up to twice as long as one another, which spares it most of
-    what only fills up; a GPU would rather do that than more and smaller steps.
-    """
-    if history.device.type != "cpu":
-        states: Tensor = model.states(history)
-        return states[row, place]
-    count = (history >= 0).sum(1)
-    kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
-    rows, found = [], []
-    for one in sorted(set(kind.tolist())):
-        users = (kind == one).nonzero().squeeze(1)
-        number = torch.empty_like(count)
-        number[users] = torch.arange(users.shape[0])
-        own = (kind[row] == one).nonzero().squeeze(1)
-        rows.append(own)
-        found.append(model.states(history[users, : int(count[users].max())])[number[row[own]], place[own]])
-    return torch.cat(found)[torch.cat(rows).argsort()]
-
-
-class ListFeed:
+class ListFeed(_Adapter):
     """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
-        self.dataset, self.device = dataset, torch.device(device)
-        self.relevance = dataset.relevance("train", device=self.device)
+        super().__init__(dataset, device)
         self._train = self._split("train").features.to(self.device)
 
     def _split(self, name: str) -> ListSplit:
         part = self.dataset[name]
         assert isinstance(part, ListSplit)
         return part
+
+    def _columns(self, batch: Batch) -> dict[str, Any]:
+        """As the batch says, else as preparation recorded."""
+        if batch.length is None:
+            batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})
+        return super()._columns(batch)
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(features, mask)`` for a slate of training."""
@@ -283,26 +198,5 @@ class ListFeed:
                 f"candidates is {candidates}; expected 'all': queries of a search task bring their own lists"
             )
         part = self._split(split)
-        scores = torch.empty(part.label.shape[0])
-        with torch.no_grad():
-            for first, last in _groups(part.lengths.tolist(), part.features.shape[1]):
-                start, lengths = int(part.offsets[first]), part.lengths[first:last]
-                place = torch.arange(int(lengths.max()))
-                mask = place < lengths.unsqueeze(1)
-                rows = (part.offsets[first:last].unsqueeze(1) + place).clamp(max=part.label.shape[0] - 1)
-                found = model(part.features[rows].float().to(self.device), mask.to(self.device))
-                scores[start : start + int(lengths.sum())] = found.float().cpu()[mask]
+        scores = score_lists(model, part.features, part.lengths, self.device)
         return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)
-
-
-def _groups(lengths: Sequence[int], num_features: int) -> list[tuple[int, int]]:
-    """Neighbouring lists that fit into memory when padded to the longest of them."""
-    groups, first, longest = [], 0, 1
-    for at, length in enumerate(lengths):
-        longest = max(longest, length)
-        if at > first and (at + 1 - first) * longest * num_features > _LIST_VALUES:
-            groups.append((first, at))
-            first, longest = at, max(1, length)
-    if len(lengths) > first:
-        groups.append((first, len(lengths)))
-    return groups

@@ -16,7 +16,7 @@ from torch import Tensor
 from songrank import kernels
 from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
-from songrank.sampling import SequenceSampler, drawing
+from songrank.sampling import drawing
 from songrank.training.trainer.batch_adapters import Feed
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, StepInParts
@@ -41,6 +41,7 @@ class CapturedStep(PlainStep):
         sampler = self.stage.sampler
         self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
         worth_it = self.stage.epochs * len(sampler) >= _WORTH_COMPILING and kernels.installed()
+        worth_it = worth_it and self.stage.loss.traits.compiles
         if worth_it and not torch.are_deterministic_algorithms_enabled():  # what Inductor writes has no promised order
             self.loss = _compiled(self.stage.loss, warn)
 
@@ -111,8 +112,7 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
     stage: Stage = parts[2]
     if stage.at_once is not None:
         return StepInParts(*parts)
-    of_any_shape = isinstance(stage.sampler, SequenceSampler)  # nothing to record
-    if speed == "plain" or of_any_shape or feed.relevance.device.type != "cuda":
+    if speed == "plain" or not stage.sampler.one_shape or feed.relevance.device.type != "cuda":
         return PlainStep(*parts)
     return CapturedStep(*parts, warn=warn)
 

@@ -14,8 +14,8 @@ from songrank.core.checks import check_choice, check_int
 from songrank.core.errors import UserError
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints
+from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.optim.ema import WeightMean
-from songrank.training.optim.row_adam import RowAdam
 from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.trainer.batch_adapters import Feed
 from songrank.training.trainer.captured_step import make_step
@@ -117,7 +117,7 @@ class Trainer:
         self._values = Values(self.device, longest)
         self.stopped = False
         self._restored = False
-        self._optimiser: torch.optim.Optimizer | None = None
+        self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightMean(model)
         self._saved = time.monotonic()
@@ -178,7 +178,7 @@ class Trainer:
             self._mean.settle()
             if stage.reset_head:
                 self.model.reset_head()  # type: ignore[operator]
-            self._optimiser = stage.make_optimiser(self.model, speed=self.speed)
+            self._optimiser = stage.make_optimiser(self.model, self.speed)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
             self._mean.begin()
         parts = (self.model, self.feed, stage, self._optimiser, self._values, self.precision)
@@ -201,10 +201,10 @@ class Trainer:
 
     def _close_optimiser(self) -> None:
         """Leave the model as if there had been no rows that wait."""
-        if isinstance(self._optimiser, RowAdam):
+        if self._optimiser is not None:
             self._optimiser.close()
 
-    def _run_epoch(self, stage: Stage, optimiser: torch.optim.Optimizer, step: PlainStep) -> None:
+    def _run_epoch(self, stage: Stage, optimiser: TrainingOptimiser, step: PlainStep) -> None:
         """What is left of an epoch; values stay on the device until its end."""
         self.model.train()
         stage.loss.train()
@@ -220,8 +220,7 @@ class Trainer:
                 if self.stopped:
                     break
         finally:
-            if isinstance(optimiser, RowAdam):
-                optimiser.flush()
+            optimiser.flush()
         first_bad = self._values.first_bad()
         if first_bad is not None:
             raise self._diverged(stage, begun + first_bad)
@@ -308,7 +307,7 @@ class Trainer:
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
-        self._mean.begin(state.get("mean"))  # which older checkpoints have not
+        self._mean.begin(state["mean"])
         self._values.begin(state["values"])
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
@@ -316,6 +315,6 @@ class Trainer:
         self._close_optimiser()
         self._optimiser = None
         if state["optimiser"] is not None:
-            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, speed=self.speed)
-            self.stages[self.at.stage].load_optimiser(self._optimiser, state["optimiser"])
+            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, self.speed)
+            self._optimiser.resume(state["optimiser"])
         set_random_state(state["random"])

@@ -7,13 +7,10 @@ from torch import Tensor, nn
 
 from songrank.core.slate import Slate
 from songrank.losses.base import row_weights
-from songrank.losses.faster_song import VarianceReduced
-from songrank.training.optim.row_adam import RowAdam
-from songrank.training.optim.storm import Storm
+from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.trainer.batch_adapters import Feed
 from songrank.training.trainer.precision import mixed, products
 from songrank.training.trainer.stages import Stage
-from songrank.training.trainer.two_points import directional, forward_both
 
 
 class Values:
@@ -54,7 +51,7 @@ class PlainStep:
         model: nn.Module,
         feed: Feed,
         stage: Stage,
-        optimiser: torch.optim.Optimizer,
+        optimiser: TrainingOptimiser,
         values: Values,
         precision: str,
     ) -> None:
@@ -77,37 +74,23 @@ class PlainStep:
     def compute(self, slate: Slate) -> Tensor:
         """Scores, loss, gradient and update; the scores are returned."""
         device = self.feed.relevance.device.type
-        if isinstance(self.optimiser, RowAdam):
-            self.optimiser.catch_up(query=slate.query, item=slate.item)
+        self.optimiser.prepare(slate)
         with products(self.precision):
             with mixed(self.precision, device):
-                scores, more = self._scores(slate)
+                scores, more = self.optimiser.scores(
+                    self.model, lambda m: self.feed.scores(m, slate), self.stage.loss.points
+                )
             value = self.loss(scores, slate, **more)
             value.backward()  # type: ignore[no-untyped-call]
-        self._update(value.detach())
+        self.finish(value.detach())
         return scores.detach()
 
-    def _update(self, value: Tensor) -> None:
-        """Take the step, with the gradient that is there."""
+    def finish(self, value: Tensor) -> None:
+        """The one place where gradients are complete: clip them, keep the loss, and update the weights."""
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
         self.values.add(value)
         self.optimiser.step()
-
-    def _scores(self, slate: Slate) -> tuple[Tensor, dict[str, Tensor]]:
-        """Scores at these weights, and what a faster loss needs besides: those before, or the change since then."""
-
-        def scores(model: nn.Module) -> Tensor:
-            return self.feed.scores(model, slate)
-
-        if not isinstance(self.stage.loss, VarianceReduced):
-            return scores(self.model), {}
-        assert isinstance(self.optimiser, Storm)
-        if self.stage.loss.points == 2:
-            now, before = forward_both(self.model, self.optimiser.previous(self.model), scores)
-            return now, {"before": before}
-        now, change = directional(self.model, self.optimiser.last_step(self.model), scores)
-        return now, {"change": change}
 
     def objective(self) -> float:
         """The readable value of the loss for the last slate."""
@@ -157,4 +140,4 @@ class StepInParts(PlainStep):
             if parameter.grad is not None:
                 parameter.grad.div_(total)
         self.shown = self.shown / total
-        self._update(found / total)
+        self.finish(found / total)

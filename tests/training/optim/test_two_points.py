@@ -9,7 +9,7 @@ from torch import nn
 
 from songrank.core.errors import UserError
 from songrank.models._layers import Dropout
-from songrank.training.trainer.two_points import directional, forward_both
+from songrank.training.optim.two_points import directional, forward_both
 from tests.models import small
 
 ITEM = torch.tensor([[3, 1, 9, 20], [0, 1, 2, 3], [5, 5, 7, 8], [22, 21, 20, 0]])

@@ -12,7 +12,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from songrank import __version__
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.io.files import write_whole
 from songrank.io.storage import read_arrays, read_json
+from songrank.models.base import history_length
 from songrank.models.ensemble import Ensemble
-from songrank.models.registry import INPUTS, MODELS, history_length
-from songrank.serving.folder_checks import check_tables
-from songrank.serving.histories import ItemLists
+from songrank.models.model_folder_checks import tables_fit
+from songrank.models.registry import INPUTS, MODELS
 
 FORMAT = "songrank-model"
 VERSION = 2
@@ -52,9 +53,10 @@ class ModelFolder:
         model: with its weights, on the device that was asked for.
         item_ids: original ids of items or labels; None for search.
         query_ids: original ids of users; None unless the task is recommendation.
-        seen: offsets [Q + 1] and items of what each user has met, and how often each item was met [N] in training.
+        seen: the seen items of each user, ascending; None unless the task is recommendation.
+        item_counts: the number of training users of each item [N]; None unless the task is recommendation.
         words: the number of each word, for texts.
-        histories: what each user turned to last, oldest first; None unless the model reads histories.
+        histories: the last items of each user, oldest first; None unless the model reads histories.
 
     """
 
@@ -63,9 +65,10 @@ class ModelFolder:
     model: nn.Module
     item_ids: Ids | None = None
     query_ids: Ids | None = None
-    seen: Mapping[str, Tensor] | None = None
+    seen: CSR | None = None
+    item_counts: Tensor | None = None
     words: Mapping[str, int] | None = None
-    histories: ItemLists | None = None
+    histories: CSR | None = None
 
     @property
     def task(self) -> str:
@@ -86,16 +89,17 @@ class ModelFolder:
             )
 
     def queries(self, user: Tensor) -> Tensor:
-        """What the model reads of these known users: their numbers, or what they turned to last."""
+        """The model's input for these known users: their numbers, or their last items."""
         if self.histories is None:
             return user.to(self.device)
-        return self.read(self.histories, user.cpu())
+        return self.history_input(self.histories, user.cpu())
 
-    def read(self, histories: ItemLists, row: Tensor) -> Tensor:
-        """What a model of histories reads of these rows."""
+    def history_input(self, histories: CSR, rows: Tensor) -> Tensor:
+        """The input [R, T] of a model that reads histories, T at least 1."""
         length = history_length(self.model)
         assert length is not None
-        return histories.last(row, length).to(self.device)
+        longest = int(histories.lengths[rows].max()) if rows.numel() else 0
+        return histories.last(rows, length, width=max(1, min(length, longest))).to(self.device)
 
     @property
     def called(self) -> tuple[str, str]:
@@ -145,9 +149,10 @@ def save_model(model: ModelFolder, folder: Path) -> None:
     if ids:
         contents[IDS] = save({name: torch.from_numpy(array) for name, array in ids.items()})
     if model.seen is not None:
-        contents[SEEN] = save(dict(model.seen))
+        assert model.item_counts is not None
+        contents[SEEN] = save({"offsets": model.seen.offsets, "item": model.seen["item"], "count": model.item_counts})
     if model.histories is not None:
-        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories.item})
+        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories["item"]})
     if model.words is not None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
     for name, data in contents.items():
@@ -167,14 +172,18 @@ def read_words(file: Path) -> dict[str, int]:
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
 
 
-def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFolder:
-    """Open a model folder, or a run that holds one; everything is checked before anything of it is used.
+def read_model(
+    path: str | Path, device: torch.device | str = "cpu", readable: Callable[[ModelFolder], bool] = lambda folder: True
+) -> ModelFolder:
+    """Read a model folder; everything is checked before any part of it is used.
 
-    Nothing in it is unpickled, no name in it is followed, and memory is only taken for weights that are there.
+    Nothing is unpickled, no name in a file is followed, and memory is allocated only for weights that exist.
 
-    >>> open_model("nowhere")
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: nowhere/model.json: is missing; expected a folder made by `songrank train`
+    Args:
+        path: a model folder, or the directory of a finished run.
+        device: where the weights go.
+        readable: whether new input can be read as the folder describes it; a check of the caller's.
+
     """
     path = Path(path)
     info = _description(path)
@@ -182,21 +191,22 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
         _check_sum(path / name, info["files"][name])
     model = _load(path, info)
     try:
-        arrays = read_arrays(path / IDS, _AGAIN) if IDS in info["files"] else {}
-        seen = read_arrays(path / SEEN, _AGAIN) if SEEN in info["files"] else None
-        words = read_words(path / WORDS) if WORDS in info["files"] else None
-        read = read_arrays(path / HISTORIES, _AGAIN) if HISTORIES in info["files"] else None
+        ids, seen, histories = (
+            read_arrays(path / name, _AGAIN) if name in info["files"] else {} for name in (IDS, SEEN, HISTORIES)
+        )
         folder = ModelFolder(
             path,
             info,
             model.to(device).eval(),
-            Ids.from_arrays("item", arrays) if "item" in arrays else None,
-            Ids.from_arrays("query", arrays) if "query" in arrays else None,
-            seen,
-            words,
-            None if read is None else ItemLists(read["offsets"], read["item"]),
+            Ids.from_arrays("item", ids) if "item" in ids else None,
+            Ids.from_arrays("query", ids) if "query" in ids else None,
+            CSR(seen["offsets"], {"item": seen["item"]}) if seen else None,
+            seen["count"] if seen else None,
+            read_words(path / WORDS) if WORDS in info["files"] else None,
+            CSR(histories["offsets"], {"item": histories["item"]}) if histories else None,
         )
-        check_tables(folder)
+        if not (tables_fit(folder) and readable(folder)):
+            raise ValueError("tables")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
         if isinstance(error, DataError):
             raise
@@ -245,11 +255,15 @@ def _check_sum(file: Path, expected: Any) -> None:
         )
 
 
+_DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
+_DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
+
+
 class _WithoutDraws(TorchFunctionMode):
     """Modules are built with whatever weights: a draw without memory would import torch's compiler, for a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in {"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_"}:
+        if func in _DRAWS:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
 

@@ -1,4 +1,4 @@
-"""What a model takes from the data set it was trained on: its sizes, what it may read, and all that its use needs."""
+"""What a model takes from its data set: sizes, the inputs it may read, and the tables of its model folder."""
 
 import inspect
 from collections.abc import Mapping
@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank.core.csr import CSR
+from songrank.core.pairs import pack, unpack
 from songrank.data import CatalogueSplit, Dataset
-from songrank.models.registry import history_length, inputs_of
-from songrank.serving.histories import ItemLists, dataset_histories
-from songrank.serving.model_folder import READS, TASKS, ModelFolder, read_words, save_model
+from songrank.data.histories import dataset_histories
+from songrank.models.base import history_length
+from songrank.models.model_folder import READS, TASKS, ModelFolder, read_words, save_model
+from songrank.models.registry import inputs_of
 
 
 def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
@@ -42,14 +45,16 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         **reads,
     }
     item_ids = dataset.item_ids if inputs != "documents" else None
-    query_ids, seen = (dataset.query_ids, _seen(dataset)) if TASKS[inputs] == "recommendation" else (None, None)
-    histories = None
+    query_ids, seen, item_counts, histories = None, None, None, None
+    if TASKS[inputs] == "recommendation":
+        query_ids, (seen, item_counts) = dataset.query_ids, _seen(dataset)
     if (length := history_length(model)) is not None:
-        known = dataset_histories(dataset, tuple(dataset))[0].shortened(length)
-        histories = ItemLists(known.offsets, known.item.to(torch.int32))
+        known = dataset_histories(dataset, tuple(dataset)).tail(length)
+        histories = CSR(known.offsets, {"item": known["item"].to(torch.int32)})
         made = dataset.info["made"]["options"]
         info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
-    save_model(ModelFolder(folder, info, model, item_ids, query_ids, seen, words, histories), folder)
+    tables = ModelFolder(folder, info, model, item_ids, query_ids, seen, item_counts, words, histories)
+    save_model(tables, folder)
 
 
 def model_inputs(dataset: Dataset) -> tuple[str, ...]:
@@ -70,30 +75,19 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
     if part.tokens is not None:
         return {"num_labels": dataset.num_items, "vocabulary": int(dataset.info["vocabulary"]["size"])}
     if part.features is not None:
-        return {"num_labels": dataset.num_items, "num_features": part.features.num_columns}
+        return {"num_labels": dataset.num_items, "num_features": part.num_features}
     return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
 
 
-def _seen(dataset: Dataset) -> dict[str, Tensor]:
-    """Each user's items, ascending, each once: of all splits, and what was met without its being relevant.
-
-    And how many users met each item in training.
-    """
+def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
+    """Seen items of each user over all splits, ascending; and the number of training users of each item."""
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
     keys = [part.keys() for part in parts]
     for part in parts:
-        if part.met is not None:
-            offsets, items = part.met
-            keys.append(
-                torch.repeat_interleave(torch.arange(part.num_queries), offsets.diff()) * part.num_items + items
-            )
+        if part.seen is not None:
+            keys.append(pack(part.seen.row_of_entries(), part.seen["item"], part.num_items))
     key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
-    user, item = key // dataset.num_items, key % dataset.num_items
-    counts = torch.bincount(user, minlength=dataset.num_queries)
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    _, trained, _ = parts[0].pairs()
-    return {
-        "offsets": offsets,
-        "item": item.to(torch.int32),
-        "count": torch.bincount(trained, minlength=dataset.num_items),
-    }
+    user, item = unpack(key, dataset.num_items)
+    _, trained, _ = parts[0].unique_pairs()
+    seen = CSR.from_lengths(torch.bincount(user, minlength=dataset.num_queries), item=item.to(torch.int32))
+    return seen, torch.bincount(trained, minlength=dataset.num_items)

@@ -1,0 +1,69 @@
+"""Interaction histories, oldest first: of a prepared data set, or of a new table."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from songrank.core.csr import CSR, segment_rows
+from songrank.core.ids import Ids
+from songrank.data.dataset import CatalogueSplit, Dataset
+from songrank.io.storage import Array
+
+if TYPE_CHECKING:
+    from songrank.data.preparation.interaction_log import Interactions
+
+KEPT = ("last", "first", "max", "keep", "error")
+"""Which of a user's rows with one item preparation keeps: its option ``duplicates``."""
+
+
+def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
+    """The history of each user over these splits: columns ``item`` and ``label``.
+
+    In the order of preparation: of time, and where times are equal or there are none, of the source.
+    """
+    parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
+    owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
+    order = torch.arange(owner.shape[0])
+    for found in ([part.place for part in parts], [part.time for part in parts]):
+        known = [column for column in found if column is not None]
+        if len(known) == len(parts) > 1:
+            order = torch.cat(known).argsort(stable=True)
+            break
+    order = order[owner[order].argsort(stable=True)]
+    item, label = torch.cat([part.item for part in parts]), torch.cat([part.label for part in parts])
+    counts = torch.stack([part.offsets.diff() for part in parts]).sum(0)
+    return CSR.from_lengths(counts, item=item[order], label=label[order])
+
+
+def table_histories(
+    log: "Interactions", items: Ids, kept: str = "keep", min_rating: float | None = None
+) -> tuple[CSR, CSR]:
+    """The interaction history of each user of a table, ordered by time or else by row, and the user's seen items.
+
+    Unknown items are left out; where rows have labels, the history holds relevant rows only.
+
+    Args:
+        log: rows of the table; users have the numbers of its ids.
+        items: ids that the model knows.
+        kept: which of a user's rows with one item count, one of ``KEPT``; where labels would decide, the last.
+        min_rating: the least label that is relevant; None for all above 0.
+
+    """
+    number = items.find(list(log.item_ids)).numpy()[log.item]
+    user, place = log.query.astype(np.int64), np.arange(number.shape[0])
+    order = np.lexsort((place, user) if log.time is None else (place, log.time, user))
+    order = met = order[number[order] >= 0]
+    if log.label is not None:
+        order = order[((log.label > 0) & (log.label >= (min_rating or 0.0)))[order]]
+    if kept != "keep":
+        pair = (user * len(items) + number)[order]
+        pair = pair if kept == "first" else pair[::-1]
+        first = np.unique(pair, return_index=True)[1]
+        order = order[np.sort(first if kept == "first" else pair.shape[0] - 1 - first)]
+
+    def lists(rows: Array) -> CSR:
+        return CSR.from_lengths(np.bincount(user[rows], minlength=len(log.query_ids)), item=number[rows])
+
+    return lists(order), lists(met)

@@ -1,0 +1,91 @@
+"""What all models share: declared capabilities, and scores that are products of query and item vectors."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from songrank.core.options import WithOptions
+from songrank.models._items import item_scores, table_scores
+from songrank.models.capabilities import Capabilities
+
+
+class RankingModel(nn.Module, WithOptions):
+    """A model that declares its capabilities; a subclass gives the calls of ``CatalogueModel`` or ``ListModel``."""
+
+    capabilities: Capabilities
+
+    @property
+    def history_length(self) -> int | None:
+        """Most items that are read of a history; None where queries are not histories."""
+        return None
+
+    @property
+    def query_bytes(self) -> int:
+        """Bytes needed to score one query without gradients, besides its scores; roughly."""
+        return 0
+
+    @abstractmethod
+    def reset_head(self) -> None:
+        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
+
+    def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
+        """Embeddings of which a step over ``pairs`` pairs reads few rows, by whose rows they are: "query" or "item".
+
+        Those of queries always; those of items where there are more items than pairs.
+        """
+        if not self.capabilities.sparse_rows:
+            return {}
+        query, item = (
+            self._embeddings(names) for names in (self.capabilities.query_tables, self.capabilities.item_tables)
+        )
+        found = {"query": query, "item": [table for table in item if table.num_embeddings > pairs]}
+        return {name: tables for name, tables in found.items() if tables}
+
+    def _embeddings(self, names: tuple[str, ...]) -> list[nn.Embedding]:
+        owners = [self.get_submodule(name.rpartition(".")[0]) for name in names if "." in name]
+        return [owner for owner in owners if isinstance(owner, nn.Embedding)]
+
+
+class DotProductModel(RankingModel):
+    """score = v(query) · w_item + b_item: a subclass gives the query's vector and the items' layer."""
+
+    @abstractmethod
+    def query_vectors(self, query: Any) -> Tensor:
+        """[B, D]: one vector per query."""
+
+    @property
+    @abstractmethod
+    def item_layer(self) -> nn.Embedding | nn.Linear:
+        """The layer whose weight [N, D] has the items' vectors."""
+
+    @property
+    def item_bias(self) -> Tensor | None:
+        """[N]: what is added to the score of each item."""
+        return None
+
+    def forward(self, query: Any, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
+        vectors, layer = self.query_vectors(query), self.item_layer
+        if isinstance(layer, nn.Embedding):
+            return item_scores(vectors, layer, item, self.item_bias)
+        return table_scores(vectors, layer.weight, item, self.item_bias)
+
+    def score_all(self, query: Any) -> Tensor:
+        """Scores [B, num_items] for B queries: one product of matrices."""
+        return F.linear(self.query_vectors(query), self.item_layer.weight, self.item_bias)
+
+
+def capabilities_of(model: nn.Module | None) -> Capabilities:
+    """What a model declares; a module of another origin is one of ids without declared tables.
+
+    >>> capabilities_of(nn.Linear(2, 1)).query
+    'ids'
+    """
+    return model.capabilities if isinstance(model, RankingModel) else Capabilities("ids")
+
+
+def history_length(model: nn.Module | None) -> int | None:
+    """Most items that this model reads of a history; None where its queries are not histories."""
+    return model.history_length if isinstance(model, RankingModel) else None

@@ -1,0 +1,59 @@
+"""Histories as tables of entries: the windows that a model reads, and what is relevant at each entry.
+
+A history table is a CSR with one row per user, oldest entry first, and the columns ``item`` and ``label``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from songrank.core.checks import check_int
+from songrank.core.csr import CSR
+from songrank.core.gains import weighted_labels
+from songrank.core.pairs import last_of_equal, pack
+from songrank.core.relevance import Relevance
+
+
+def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Where each user's last ``length`` + 1 entries begin, and [U, T] the items of all but the last, padded with −1.
+
+    This is what a model reads to predict the entries of such a window one after the other. A window may ``end`` [U]
+    before the history does.
+
+    >>> last_windows(CSR.from_lengths([3, 1], item=[5, 6, 7, 5]), torch.tensor([0, 1]), length=2)
+    (tensor([0, 3]), tensor([[ 5,  6],
+            [-1, -1]]))
+    """
+    end = histories.offsets[user + 1] if end is None else end
+    begin = torch.maximum(histories.offsets[user], end - 1 - length)
+    return begin, histories.span(begin, (end - 1 - begin).clamp_min(0))
+
+
+def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:
+    """What is relevant at each entry of histories: its item, and so on for ``following`` entries of the same user.
+
+    The gain of the j-th of them, counted from 1, is 1 / j of what its label says; of an item that comes twice the
+    larger one counts. Queries are entries; a row of a loss's memory is a pair of an entry and an item.
+
+    >>> some = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
+    >>> found = next_items(some, num_items=9, following=2, gain="linear")
+    >>> found.num_relevant.tolist(), found.item.tolist(), found.label.tolist()
+    ([2, 2, 1, 1], [5, 6, 6, 7, 7, 5], [1.0, 0.5, 1.0, 0.5, 1.0, 1.0])
+    """
+    item, label = histories["item"], histories["label"]
+    entry = torch.arange(item.shape[0], device=item.device)
+    end = histories.offsets[1:].repeat_interleave(histories.lengths)
+    keys, labels = [], []
+    for place in range(check_int("following", following)):
+        kept = entry + place < end
+        at = (entry + place)[kept]
+        keys.append(pack(entry[kept], item[at], num_items))
+        labels.append(weighted_labels(label[at].float(), 1.0 / (place + 1), gain))
+    key, relevance = torch.cat(keys), torch.cat(labels)
+    if following > 1:  # of two labels of a pair the larger one comes last
+        order = relevance.argsort(stable=True)
+        order = order[key[order].argsort(stable=True)]
+        order = order[last_of_equal(key[order])]
+        key, relevance = key[order], relevance[order]
+    return Relevance.from_keys(key, relevance, item.shape[0], num_items)

@@ -1,0 +1,51 @@
+"""What the training loop asks of an optimiser, and torch's own optimisers with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank.core.slate import Slate
+
+_OF_THE_DEVICE = ("fused", "capturable", "foreach")
+
+
+class TrainingOptimiser(torch.optim.Optimizer):
+    """An optimiser of the training loop.
+
+    A step is ``prepare(slate)``, the forward pass through ``scores``, backward, ``step()``. Whoever reads the weights
+    otherwise calls ``flush()`` first; ``close()`` ends its use.
+    """
+
+    def prepare(self, slate: Slate) -> None:
+        """Bring the weights up to date that the forward pass over this slate reads."""
+
+    def scores(
+        self, model: nn.Module, call: Callable[[nn.Module], Tensor], points: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scores ``call(model)``, and what the loss takes besides them."""
+        return call(model), {}
+
+    def flush(self) -> None:
+        """Bring all weights up to date."""
+
+    def close(self) -> None:
+        """Bring all weights up to date and leave the model as it was found."""
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from a state that another kind of device may have saved."""
+        own = [{name: group.get(name) for name in _OF_THE_DEVICE} for group in self.param_groups]
+        self.load_state_dict(state)
+        for group, options in zip(self.param_groups, own, strict=True):
+            group.update({name: value for name, value in options.items() if value is not None})
+
+
+class Adam(torch.optim.Adam, TrainingOptimiser):
+    """``torch.optim.Adam``."""
+
+
+class SGD(torch.optim.SGD, TrainingOptimiser):
+    """``torch.optim.SGD``."""

@@ -1,0 +1,138 @@
+"""Optimisers by the names that recipes give them, and what each can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from songrank import kernels
+from songrank.models.base import RankingModel
+from songrank.training.optim.base import SGD, Adam, TrainingOptimiser
+from songrank.training.optim.frequency_decay import ItemDecay
+from songrank.training.optim.row_adam import RowAdam
+from songrank.training.optim.storm import Storm
+
+if TYPE_CHECKING:
+    from songrank.training.trainer.stages import Stage
+
+Groups = list[dict[str, Any]]
+_LARGE = 2**22
+"""Numbers of a table from which on a GPU updates rows by themselves: below, updating all of it is cheaper."""
+
+
+@dataclass(frozen=True)
+class OptimiserKind:
+    """What a recipe's name for an optimiser stands for.
+
+    Args:
+        build: from groups of parameters, the stage, the model and the speed setting.
+        whole_gradient: whether all gradients are complete before its step; only then can they be clipped, summed over
+            parts of a batch, or decayed by item frequency.
+        second_moment: whether the variance-reduced losses' ``Storm`` takes its Adam form in this one's place.
+
+    """
+
+    build: Callable[[Groups, Stage, nn.Module, str], TrainingOptimiser]
+    whole_gradient: bool = True
+    second_moment: bool = False
+
+
+def _sgd(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
+    return SGD(groups, stage.learning_rate, momentum=stage.momentum, dampening=stage.momentum)
+
+
+def _adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
+    """Dense Adam; on a GPU, rows of large tables that a step does not read are updated later, to the same values."""
+    options = _adam_options(groups)
+    tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=options["capturable"]) else {}
+    if not tables:
+        return Adam(groups, stage.learning_rate, **options)
+    return RowAdam(groups, stage.learning_rate, tables, missed="exact", **options)
+
+
+def _may_defer(speed: str, *, on_gpu: bool) -> bool:
+    return speed != "plain" and on_gpu and kernels.installed()
+
+
+def deferred_tables(stage: Stage, model: nn.Module) -> dict[str, list[nn.Embedding]]:
+    """Large tables whose rows can be updated later: not where a step needs the whole gradient."""
+    if stage.clip is not None or stage.at_once is not None or stage.item_decay_power > 0:
+        return {}
+    return _tables(stage, model, lambda weight: weight.numel() >= _LARGE and weight.dtype == torch.float32)
+
+
+def _lazy_adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
+    tables = _tables(stage, model, lambda weight: True)
+    if not tables:
+        return Adam(groups, stage.learning_rate, **_adam_options(groups))
+    return RowAdam(groups, stage.learning_rate, tables, missed="lazy", **_adam_options(groups))
+
+
+OPTIMISERS = {
+    "adam": OptimiserKind(_adam, second_moment=True),
+    "lazy-adam": OptimiserKind(_lazy_adam, whole_gradient=False),
+    "sgd": OptimiserKind(_sgd),
+}
+
+
+def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
+    """A new optimiser for a stage, without weight decay for biases and norms."""
+    items: list[nn.Embedding] = []
+    if stage.weight_decay and stage.item_decay_power and isinstance(model, RankingModel):
+        items = model.row_tables(0).get("item", [])
+    by_decay = zip(_by_decay(model, items), (stage.weight_decay, 0.0), strict=True)
+    groups = [{"params": some, "weight_decay": decay} for some, decay in by_decay if some]
+    if stage.loss.traits.previous_point:
+        optimiser: TrainingOptimiser = _storm(groups, stage)
+    else:
+        optimiser = OPTIMISERS[stage.optimiser].build(groups, stage, model, speed)
+    if items:
+        decay = ItemDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
+        optimiser.register_step_pre_hook(decay)
+    return optimiser
+
+
+def _storm(groups: Groups, stage: Stage) -> Storm:
+    loss: Any = stage.loss
+    return Storm(
+        groups,
+        stage.learning_rate,
+        1.0 - stage.momentum,
+        adam=OPTIMISERS[stage.optimiser].second_moment,
+        correction=0.0 if loss.points == 1 else 1.0 if stage.correction is None else stage.correction,
+        schedule=loss.schedule,
+    )
+
+
+def _adam_options(groups: Groups) -> dict[str, Any]:
+    """Fused is one pass over weights, moments and gradients, a fifth of the time on a CPU too.
+
+    Capturable keeps the count of steps on the device.
+    """
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
+    return {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
+
+
+def _tables(stage: Stage, model: nn.Module, chosen: Callable[[Tensor], bool]) -> dict[str, list[nn.Embedding]]:
+    """Embeddings whose rows are updated by themselves."""
+    pairs = stage.sampler.queries_per_batch * stage.sampler.columns
+    named = model.row_tables(pairs) if isinstance(model, RankingModel) else {}
+    found = {
+        kind: [table for table in some if table.weight.requires_grad and chosen(table.weight)]
+        for kind, some in named.items()
+    }
+    return {kind: some for kind, some in found.items() if some}
+
+
+def _by_decay(model: nn.Module, apart: Iterable[nn.Embedding]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Weights, and what is not decayed: these tables, and one number per unit: biases, gains, temperatures."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    tables = {id(table.weight) for table in apart}
+    decayed = [parameter.dim() > 1 and id(parameter) not in tables for parameter in parameters]
+    some = [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if chosen]
+    return some, [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if not chosen]

@@ -1,0 +1,221 @@
+"""Batch adapters of models that read histories: a query is what a user interacted with before."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank.core.csr import CSR
+from songrank.core.errors import UserError
+from songrank.core.slate import Slate
+from songrank.data import CatalogueSplit, Dataset
+from songrank.data.dataset import SPLITS
+from songrank.data.histories import dataset_histories
+from songrank.losses.traits import Traits
+from songrank.metrics import Evaluation
+from songrank.models.base import RankingModel, capabilities_of, history_length
+from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
+from songrank.training.config.recipe import Batch
+from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed, ListFeed
+
+_STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
+_SLATE_BYTES = 2**28
+"""Of scores over histories that are made at a time; what losses make of them takes several times as much."""
+
+
+def make_feed(
+    dataset: Dataset,
+    device: torch.device | str = "cpu",
+    model: torch.nn.Module | None = None,
+    following: int = 1,
+    gain: str = "exp2",
+    windows: str = "last",
+) -> Feed:
+    """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
+
+    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
+    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`).
+
+    >>> import tempfile
+    >>> from songrank import SlateSampler, models
+    >>> from songrank.data import prepare
+    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
+    >>> feed = make_feed(dataset)
+    >>> model = models.create("neumf", num_queries=30, num_items=40, dim=8)
+    >>> slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
+    >>> feed.scores(model, slate).shape
+    torch.Size([5, 6])
+    """
+    if dataset.form == "list":
+        return ListFeed(dataset, device)
+    length = history_length(model)
+    if length is None:
+        return CatalogueFeed(dataset, device)
+    if capabilities_of(model).query == "sequence":
+        return SequenceFeed(dataset, device, length, following, gain, windows)
+    return HistoryFeed(dataset, device, length)
+
+
+class HistoryFeed(CatalogueFeed):
+    """Recommendation by what users turned to before: a query is a history, of at most ``length`` items.
+
+    In training that is all of training, what is asked for too: the model leaves a part of it out.
+    """
+
+    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+        super().__init__(dataset, device)
+        self.length = length
+        self.histories = self._until("train")
+        self._known: dict[str, tuple[CSR, int]] = {}
+
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
+        if split == "train":
+            raise UserError("a model of histories reads the items of training: evaluate it on validation or test")
+        return super().evaluate(model, split, candidates, **policies)
+
+    def queries(self, split: str, query: Tensor) -> Tensor:
+        """What these users turned to last, before the split."""
+        if split not in self._known:
+            before = SPLITS[: max(1, SPLITS.index(split))]
+            known = self._until(*(name for name in before if name in self.dataset))
+            counts = known.lengths
+            self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
+        known, width = self._known[split]
+        return known.last(query, self.length, width)
+
+    def _bytes_a_query(self, model: Any, split: str) -> int:
+        return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
+
+    def _until(self, *names: str) -> CSR:
+        """The users' histories over these splits."""
+        return dataset_histories(self.dataset, names).to(self.device)
+
+
+class SequenceFeed(HistoryFeed):
+    """Recommendation by what users turned to before, in order: every entry of a history is a query.
+
+    ``relevance`` is that of the entries, whose numbers are those of queries, and ``users`` that of the users, for
+    ``SequenceSampler``.
+    """
+
+    entry_queries = True
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        device: torch.device | str,
+        length: int,
+        following: int = 1,
+        gain: str = "exp2",
+        windows: str = "last",
+    ) -> None:
+        super().__init__(dataset, device, length)
+        self.users, self.following, self.windows = self.relevance, following, windows
+        self.relevance = next_items(self.histories, self.users.num_items, following, gain)
+        self.one_row_per_key = following == 1
+
+    def memory_keys(self) -> Tensor:
+        """User · items + item of each entry, as they stand."""
+        part = self.dataset["train"]
+        assert isinstance(part, CatalogueSplit)
+        return part.keys()
+
+    @property
+    def rows(self) -> int:
+        """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
+        return int(self.histories.lengths.clamp(max=self.length).sum())
+
+    @property
+    def longest(self) -> int:
+        """Most entries that one user has in a batch."""
+        return int(self.histories.lengths.clamp(max=self.length).max())
+
+    def sampler(self, batch: Batch, **options: Any) -> SequenceSampler:
+        """Slates of what comes next in histories."""
+        options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
+        return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
+
+    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+        """The sizes that losses take from the data: queries are entries of histories."""
+        # A step has the entries of some users; the last windows hold the same in each epoch, random ones any.
+        active = int((self.users.num_relevant > 0).sum()) * self.length
+        if self.windows == "random":
+            active = active * self.relevance.num_queries // max(1, self.rows)
+        sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
+        return super().loss_sizes(batch) | sizes
+
+    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+        """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
+        users = min(batch.queries, self.users.num_queries)
+        if batch.length is not None:
+            raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
+        columns = self.users.num_items
+        if batch.irrelevant != "all":
+            columns = min(columns, self.following + int(batch.irrelevant))
+        squared = [name for name, traits in losses.items() if traits.cost == "O(L²)"]
+        rows = _SLATE_BYTES // (4 * columns * (columns if squared else 1))
+        most = rows // self.longest
+        if users <= most:
+            return None
+        whole = [name for name, traits in losses.items() if traits.whole_batch]
+        if most > 0 and not whole:
+            return rows
+        room = _SLATE_BYTES // (4 * self.longest * (users if whole else 1))  # for the items of a row
+        few = min(2000, (math.isqrt(room) if squared else room) - self.following)
+        ways = [f"batch.irrelevant={few}"] if 0 < few < columns - self.following else []
+        ways += [f"batch.queries={most}"] if most > 0 else []
+        size = f"{users:,} users × {self.longest:,} entries" if most > 0 else f"a user's {self.longest:,} entries"
+        items = f"{columns:,} items{f' squared, as {min(squared)} has them,' if squared else ''}"
+        raise UserError(
+            f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {items} are more than "
+            f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole[0]} takes them all at once' if most > 0 else ''}: "
+            f"say {' or '.join(ways) or 'a smaller model.length'}"
+        )
+
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
+
+        A slate that does not say what to read: it ends with the history or, if windows are random, with the user's last
+        row, and an entry that is too old for that is scored as if there were nothing before it.
+        """
+        state = _states(model, *self._read(slate))
+        if slate.item.shape[0] == 1:
+            answer: Tensor = model.score(state, slate.item)
+            return answer
+        own = slate.column.shape[1]  # what rows share comes after what is each one's
+        return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
+
+    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
+        """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
+        if isinstance(slate, HistorySlate):
+            return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
+        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
+        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+        begin, history = last_windows(self.histories, users, self.length, end)
+        return row, (slate.query - begin[row]).clamp_min(0), history
+
+
+def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
+    """[B, dim]: the states of histories [U, T], of those that ``row`` names after ``place`` items.
+
+    On a CPU histories of like lengths are read together, up to twice as long as one another, which spares it most of
+    what only fills up; a GPU would rather do that than more and smaller steps.
+    """
+    if history.device.type != "cpu":
+        states: Tensor = model.states(history)
+        return states[row, place]
+    count = (history >= 0).sum(1)
+    kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
+    rows, found = [], []
+    for one in sorted(set(kind.tolist())):
+        users = (kind == one).nonzero().squeeze(1)
+        number = torch.empty_like(count)
+        number[users] = torch.arange(users.shape[0])
+        own = (kind[row] == one).nonzero().squeeze(1)
+        rows.append(own)
+        found.append(model.states(history[users, : int(count[users].max())])[number[row[own]], place[own]])
+    return torch.cat(found)[torch.cat(rows).argsort()]
