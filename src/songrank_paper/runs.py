@@ -107,13 +107,14 @@ def results(directory: RunDirectory, splits: Sequence[str]) -> dict[str, Any]:
     """What a finished run came to, from its files."""
     lines = read_history(directory.path)
     by_stage = {stage: [line for line in lines if line["stage"] == stage] for stage in ("warm-up", "fine-tuning")}
-    curve = validation_name(CURVE, directory.recipe().validation.candidates)
+    watch = directory.recipe().validation
+    chosen, curve = (validation_name(metric, watch.candidates) for metric in (watch.metric, CURVE))
     evaluations = {split: read_json(directory.path / "evaluation" / f"{split}.json") for split in splits}
     return {
         "metrics": {split: found["metrics"] for split, found in evaluations.items()},
         "curve": _points(by_stage["fine-tuning"] or by_stage["warm-up"], curve),
         "warm_up": _points(by_stage["warm-up"], curve),
-        "epoch": lines[chosen_epoch(lines) - 1]["epoch"],
+        "epoch": lines[chosen_epoch(lines, chosen) - 1]["epoch"],
         "seconds": directory.notes()["seconds"],
     }
 
