@@ -9,6 +9,7 @@ from torch import Tensor
 
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
+from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.dataset import SPLITS
@@ -123,7 +124,7 @@ class SequenceFeed(HistoryFeed):
         """User · items + item of each entry, as they stand."""
         part = self.dataset["train"]
         assert isinstance(part, CatalogueSplit)
-        return part.keys()
+        return table_keys(part.pairs, part.num_items)
 
     @property
     def rows(self) -> int:
