@@ -58,7 +58,8 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
         raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
-    options = read_former_options(options, known.model_fields)
+    if options.keys() - known.model_fields.keys() or isinstance(options.get("form"), str):
+        options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
             near = difflib.get_close_matches(key, known.model_fields, n=1)
