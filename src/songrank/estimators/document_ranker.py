@@ -1,7 +1,6 @@
 """Ranking of documents with features, with LightGBM's call: X, y and group in, scores out."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from songrank.core.errors import DataError
 from songrank.data.adapters.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.adapters.query_groups import Lists, read_lists
@@ -24,7 +22,6 @@ from songrank.training.trainer.loop import validation_name
 
 _PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
 _ROWS = 4096  # documents scored at once by a model that looks at each alone
-_TOLD = "ranker.json"
 
 
 class DocumentRanker(RankingEstimator):
@@ -125,9 +122,8 @@ class DocumentRanker(RankingEstimator):
 
     def _forget(self) -> None:
         """Nothing of an earlier fit may stay."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.best_score_: dict[str, dict[str, float]] = {}  # type: ignore[assignment]
+        self.__dict__.pop("feature_names_in_", None)
+        self.best_score_ = {}
         self.evals_result_: dict[str, dict[str, list[float]]] = {}
         self.best_iteration_ = int(self.history_[-1]["epoch"])
 
@@ -196,7 +192,7 @@ class DocumentRanker(RankingEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
-        metric = self._fitted_metric()
+        metric = self._validation_metric()
         return float(self.evaluate(X, y, group, metric, qid=qid, sample_weight=sample_weight).values[metric])
 
     @property
@@ -204,29 +200,21 @@ class DocumentRanker(RankingEstimator):
         """Names of the features that the model reads; ``Column_0``, … where they had none."""
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
-    def _fitted_metric(self) -> str:
-        self._fitted()
-        return str(self.recipe_.validation.metric)
-
     def _features(self, X: Any) -> Features:
         return self._columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
-        alone = self.recipe_.model["name"] == "mlp" and "within_query" not in folder.info["features"]
-        scores = np.empty(features.rows, np.float32)
-        if alone:
-            for first in range(0, features.rows, _ROWS):
-                last = min(first + _ROWS, features.rows)
-                scores[first:last] = score_documents(folder, features.dense(first, last))
-            return scores
-        order, ends = lists.order, np.concatenate([[0], np.cumsum(lists.lengths)])
-        features = features.take(order)
-        most, at = max(1, _ROWS), 0
-        while at < lists.count:
-            to = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
+        alone = folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]
+        order = np.arange(features.rows) if alone else lists.order
+        features = features if alone else features.take(order)
+        lengths = _pieces(features.rows) if alone else lists.lengths
+        ends, scores = np.concatenate([[0], np.cumsum(lengths)]), np.empty(features.rows, np.float32)
+        at = 0
+        while at < lengths.shape[0]:
+            to = max(at + 1, int(np.searchsorted(ends, ends[at] + _ROWS, side="right")) - 1)
             first, last = int(ends[at]), int(ends[to])
-            scores[order[first:last]] = score_documents(folder, features.dense(first, last), lists.lengths[at:to])
+            scores[order[first:last]] = score_documents(folder, features.dense(first, last), lengths[at:to])
             at = to
         return scores
 
@@ -242,28 +230,14 @@ class DocumentRanker(RankingEstimator):
 
     # ---- saving, and scikit-learn
 
-    def save(self, directory: str | Path) -> None:
-        """Write the model folder and the parameters; nothing in it is a pickle.
+    def _more(self) -> dict[str, Any]:
+        columns = asdict(self._columns)
+        return {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
 
-        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
-        """
-        self._fitted()
-        told = {
-            "columns": asdict(self._columns),
-            "evals_result": self.evals_result_,
-            "best_iteration": self.best_iteration_,
-        }
-        self._save(directory, {_TOLD: json.dumps(told).encode()})
-
-    def _take_more(self, files: Mapping[str, bytes]) -> None:
-        try:
-            told = json.loads(files[_TOLD])
-            self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
-            names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
-            columns = FittedColumns(names, ignored, bool(told["columns"]["named"]))
-        except (KeyError, TypeError, ValueError):
-            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
-        self._take_columns(columns)
+    def _take_more(self, told: Any) -> None:
+        self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
+        names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
+        self._take_columns(FittedColumns(names, ignored, bool(told["columns"]["named"])))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -271,3 +245,8 @@ class DocumentRanker(RankingEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _pieces(rows: int) -> Array:
+    """Lengths of pieces of at most ``_ROWS`` rows."""
+    return np.diff([*range(0, rows, _ROWS), rows])
