@@ -16,7 +16,7 @@ from songrank.estimators.base import RankingEstimator
 from songrank.io.storage import Array
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
-from songrank.serving.documents import score_documents
+from songrank.serving.documents import score_in_parts
 from songrank.training.build import policies
 from songrank.training.trainer.loop import validation_name
 
@@ -205,17 +205,11 @@ class DocumentRanker(RankingEstimator):
 
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
-        alone = folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]
-        order = np.arange(features.rows) if alone else lists.order
-        features = features if alone else features.take(order)
-        lengths = _pieces(features.rows) if alone else lists.lengths
-        ends, scores = np.concatenate([[0], np.cumsum(lengths)]), np.empty(features.rows, np.float32)
-        at = 0
-        while at < lengths.shape[0]:
-            to = max(at + 1, int(np.searchsorted(ends, ends[at] + _ROWS, side="right")) - 1)
-            first, last = int(ends[at]), int(ends[to])
-            scores[order[first:last]] = score_documents(folder, features.dense(first, last), lengths[at:to])
-            at = to
+        if folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]:
+            lengths = np.diff([*range(0, features.rows, _ROWS), features.rows])
+            return score_in_parts(folder, lengths, features.dense, _ROWS)
+        scores = np.empty(features.rows, np.float32)
+        scores[lists.order] = score_in_parts(folder, lists.lengths, features.take(lists.order).dense, _ROWS)
         return scores
 
     def _measure(self, documents: Documents, metrics: str | Sequence[str] | None) -> Evaluation:
@@ -245,8 +239,3 @@ class DocumentRanker(RankingEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _pieces(rows: int) -> Array:
-    """Lengths of pieces of at most ``_ROWS`` rows."""
-    return np.diff([*range(0, rows, _ROWS), rows])

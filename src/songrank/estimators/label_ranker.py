@@ -18,7 +18,8 @@ from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
 from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.serving.labels import label, score_labels
+from songrank.serving.answer_tables import label_frame
+from songrank.serving.labels import Labels, label, score_labels
 from songrank.training.build import policies
 
 _DIVIDED = {"validation": 0.1, "test": 0.0}
@@ -114,8 +115,7 @@ class LabelRanker(RankingEstimator):
 
     def predict(self, X: Any, k: int = 5) -> Array:
         """The k best labels of each row, best first: [n, k], of fewer columns where there are fewer labels."""
-        number, _ = self._best(X, k)
-        found: Array = self.classes_[number]
+        found: Array = self.classes_[self._best(X, k).item.numpy()]
         return found
 
     def decision_function(self, X: Any) -> Array:
@@ -125,16 +125,8 @@ class LabelRanker(RankingEstimator):
 
     def rank(self, X: Any, k: int = 5) -> Any:
         """The k best labels of each row as a table of X's kind, or a dict of arrays: row, label, score, rank."""
-        number, score = self._best(X, k)
-        rows, width = number.shape
-        frame = pl.DataFrame(
-            {
-                "row": np.repeat(np.arange(rows), width),
-                "label": self.classes_[number].reshape(-1).tolist(),
-                "score": score.reshape(-1),
-                "rank": np.tile(np.arange(1, width + 1), rows),
-            }
-        )
+        best, labels = self._best(X, k), pl.Series(self.classes_.tolist())
+        frame = label_frame(pl.Series("row", np.arange(best.item.shape[0])), best, labels)
         return write_table(frame, kind_of(X))
 
     def evaluate(self, X: Any, y: Any, metrics: str | Sequence[str] | None = None) -> Evaluation:
@@ -169,9 +161,9 @@ class LabelRanker(RankingEstimator):
         metric = self._validation_metric()
         return float(self.evaluate(X, y, metric).values[metric])
 
-    def _best(self, X: Any, k: int) -> tuple[Array, Array]:
+    def _best(self, X: Any, k: int) -> Labels:
         found = [best for part in self._parts(self._read(X)) for best in label(self._fitted(), part, k)]
-        return torch.cat([best.item for best in found]).numpy(), torch.cat([best.score for best in found]).numpy()
+        return Labels(torch.cat([best.item for best in found]), torch.cat([best.score for best in found]))
 
     def _read(self, X: Any) -> list[str] | Features:
         """What is asked about: texts, or features in the order that was fitted."""

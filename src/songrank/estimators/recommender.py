@@ -24,6 +24,7 @@ from songrank.estimators.held_out import held_out_relevance
 from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.answer_tables import recommendation_frame
 from songrank.serving.batches import queries_at_once
 from songrank.serving.recommendations import (
     Recommendations,
@@ -250,15 +251,8 @@ class Recommender(RankingEstimator):
         folder = self._fitted()
         assert folder.item_ids is not None
         items = self._interactions.original("item", folder.item_ids)
-        user, item = column_names(self._interactions.names["user"], self._interactions.names["item"])
-        columns = {
-            user: asked.gather(_column([part.position for part in parts])),
-            item: items.gather(_column([part.item for part in parts])),
-            "score": _column([part.score for part in parts], torch.float32),
-            "rank": _column([part.rank for part in parts]),
-            "source": np.where(_column([part.known for part in parts], torch.bool), "model", "popular"),
-        }
-        return write_table(pl.DataFrame(columns), kind)
+        names = column_names(self._interactions.names["user"], self._interactions.names["item"])
+        return write_table(recommendation_frame(parts, names, asked, items), kind)
 
     def predict(self, interactions: Any) -> Array:
         """The model's score of each pair of user and item; NaN where one of them was never seen."""
@@ -353,8 +347,3 @@ def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[Interactio
     memory = {name.removeprefix("memory."): rows for name, rows in arrays.items() if name != "pairs"}
     weights = {name: tensor.cpu() for name, tensor in folder.model.state_dict().items()}
     return table, Past(folder.query_ids, folder.item_ids, weights, arrays["pairs"], str(told["loss"]), memory)
-
-
-def _column(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Array:
-    joined: Array = torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy()
-    return joined
