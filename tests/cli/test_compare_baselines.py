@@ -32,7 +32,9 @@ def trained(songrank, tmp_path, monkeypatch):
 
 def test_yardsticks_are_methods_with_paired_differences(compare, trained):
     trained()
-    done = compare("run", "--baseline-model", "ease", "--baseline-model", "popularity", "--baseline-model", "ease", "--json")
+    done = compare(
+        "run", "--baseline-model", "ease", "--baseline-model", "popularity", "--baseline-model", "ease", "--json"
+    )
     assert done.stderr == ""
     result = json.loads(done.stdout)
     assert (result["baseline"], [method["label"] for method in result["methods"]]) == (
@@ -60,7 +62,9 @@ def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
     shutil.copytree("one", "two")
     file = Path("two/config.yaml")
     file.write_text(file.read_text().replace("seed: 0", "seed: 1"))
-    shown = compare("one", "two", "--baseline-model", "ease", "--metric", "mrr", "--baseline", "ease").stdout.splitlines()
+    shown = compare(
+        "one", "two", "--baseline-model", "ease", "--metric", "mrr", "--baseline", "ease"
+    ).stdout.splitlines()
     assert [line.split()[:2] for line in shown[:3]] == [["method", "seeds"], ["song", "2"], ["ease", "1"]]
     assert "difference to ease" in shown[4]
     _, yardsticks, intervals = shown[-3:]
@@ -117,7 +121,9 @@ def test_yardsticks_are_for_recommendation(compare, trained, task):
 def test_mistakes_about_yardsticks_are_one_line_before_anything_is_fitted(compare, write, monkeypatch):
     write("one")
     refused(compare("one", "--baseline-model", "easy"), "yardstick is 'easy'; expected one of ease, ials, popularity")
-    refused(compare("one", "--baseline-model", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one")
+    refused(
+        compare("one", "--baseline-model", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one"
+    )
     refused(compare("one", "--baseline-model", "ease", "--metric", "mrr"), "one: has no 'mrr'; it has ndcg@10")
     refused(compare("one", "--baseline-model", "ease"), "data/a: is no prepared data set; say with --data where")
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
