@@ -32,7 +32,9 @@ def trained(songrank, tmp_path, monkeypatch):
 
 def test_yardsticks_are_methods_with_paired_differences(compare, trained):
     trained()
-    done = compare("run", "--yardstick", "ease", "--yardstick", "popularity", "--yardstick", "ease", "--json")
+    done = compare(
+        "run", "--baseline-model", "ease", "--baseline-model", "popularity", "--baseline-model", "ease", "--json"
+    )
     assert done.stderr == ""
     result = json.loads(done.stdout)
     assert (result["baseline"], [method["label"] for method in result["methods"]]) == (
@@ -60,7 +62,9 @@ def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
     shutil.copytree("one", "two")
     file = Path("two/config.yaml")
     file.write_text(file.read_text().replace("seed: 0", "seed: 1"))
-    shown = compare("one", "two", "--yardstick", "ease", "--metric", "mrr", "--baseline", "ease").stdout.splitlines()
+    shown = compare(
+        "one", "two", "--baseline-model", "ease", "--metric", "mrr", "--baseline", "ease"
+    ).stdout.splitlines()
     assert [line.split()[:2] for line in shown[:3]] == [["method", "seeds"], ["song", "2"], ["ease", "1"]]
     assert "difference to ease" in shown[4]
     _, yardsticks, intervals = shown[-3:]
@@ -71,7 +75,7 @@ def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
     assert ", with which validation ndcg@10 is 0." in yardsticks
     assert "over queries and seeds; not adjusted" in intervals
     assert "one seed only" not in intervals
-    on_validation = compare("one", "--yardstick", "popularity", "--split", "validation", "--markdown").stdout
+    on_validation = compare("one", "--baseline-model", "popularity", "--split", "validation", "--markdown").stdout
     assert "| popularity | 1 |" in on_validation
     assert "the items of training\n" in on_validation
 
@@ -81,7 +85,7 @@ def test_yardsticks_are_measured_on_every_data_set_of_the_runs(compare, trained,
     words = ["movielens-1m", "source/ratings.dat", "-o", "other", "--holdout", "2", "-q"]
     assert songrank("data", "prepare", *words).returncode == 0
     assert songrank("train", "recipe.yaml", "data=other", "-o", "second", "-q").returncode == 0
-    result = json.loads(compare("run", "second", "--yardstick", "popularity", "--metric", "mrr", "--json").stdout)
+    result = json.loads(compare("run", "second", "--baseline-model", "popularity", "--metric", "mrr", "--json").stdout)
     values = [
         measure("popularity", open_dataset(data), metrics="mrr").evaluation.values["mrr"] for data in ("data", "other")
     ]
@@ -92,11 +96,11 @@ def test_yardsticks_are_measured_on_every_data_set_of_the_runs(compare, trained,
 
 def test_a_yardstick_finds_data_that_was_moved_where_it_is_said_to_be(compare, trained):
     trained()
-    before = compare("run", "--yardstick", "popularity").stdout
+    before = compare("run", "--baseline-model", "popularity").stdout
     Path("data").rename("moved")
     fix = "is no prepared data set; say with --data where the data set of run is now, or leave yardsticks out"
-    refused(compare("run", "--yardstick", "popularity"), fix)
-    assert compare("run", "--yardstick", "popularity", "--data", "moved").stdout == before
+    refused(compare("run", "--baseline-model", "popularity"), fix)
+    assert compare("run", "--baseline-model", "popularity", "--data", "moved").stdout == before
 
 
 def test_yardsticks_of_other_lists_are_refused(compare, trained, songrank):
@@ -104,21 +108,23 @@ def test_yardsticks_of_other_lists_are_refused(compare, trained, songrank):
     words = ["movielens-1m", "source/ratings.dat", "-o", "data", "--overwrite", "--holdout", "2", "-q"]
     assert songrank("data", "prepare", *words).returncode == 0
     message = "data: holds other lists than run was evaluated on; name the data set that it was evaluated on with"
-    refused(compare("run", "--yardstick", "popularity"), message)
+    refused(compare("run", "--baseline-model", "popularity"), message)
 
 
 @pytest.mark.parametrize("task", ["search", "labelling"])
 def test_yardsticks_are_for_recommendation(compare, trained, task):
     trained(task)
     message = f"data: is a {task} data set; yardsticks are for recommendation: leave them out"
-    refused(compare("run", "--yardstick", "ease"), message)
+    refused(compare("run", "--baseline-model", "ease"), message)
 
 
 def test_mistakes_about_yardsticks_are_one_line_before_anything_is_fitted(compare, write, monkeypatch):
     write("one")
-    refused(compare("one", "--yardstick", "easy"), "yardstick is 'easy'; expected one of ease, ials, popularity")
-    refused(compare("one", "--yardstick", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one")
-    refused(compare("one", "--yardstick", "ease", "--metric", "mrr"), "one: has no 'mrr'; it has ndcg@10")
-    refused(compare("one", "--yardstick", "ease"), "data/a: is no prepared data set; say with --data where")
+    refused(compare("one", "--baseline-model", "easy"), "yardstick is 'easy'; expected one of ease, ials, popularity")
+    refused(
+        compare("one", "--baseline-model", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one"
+    )
+    refused(compare("one", "--baseline-model", "ease", "--metric", "mrr"), "one: has no 'mrr'; it has ndcg@10")
+    refused(compare("one", "--baseline-model", "ease"), "data/a: is no prepared data set; say with --data where")
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
-    refused(compare("one", "--yardstick", "ials"), 'not installed: pip install "songrank[yardsticks]"')
+    refused(compare("one", "--baseline-model", "ials"), 'not installed: pip install "songrank[yardsticks]"')

@@ -1,6 +1,5 @@
 """New documents are read as those of training were, and get the scores that the prepared data set gives."""
 
-import importlib
 import random
 
 import numpy as np
@@ -13,7 +12,6 @@ from songrank.data import prepare
 from songrank.serving import open_model, score_documents
 from songrank.training.trained_model import model_sizes, write_model
 
-module = importlib.import_module("songrank.serving.documents")
 OPTIONS = {
     "plain": {},
     "transformed": {"standardise": True, "log_features": "auto", "missing": "mean"},
@@ -84,8 +82,8 @@ def test_as_the_prepared_data_set_has_it(made):
 def test_how_many_lists_are_held_at_once_changes_nothing(made, monkeypatch, values, pairs):
     features, lengths = raw()
     whole = score_documents(made[0], features, lengths)
-    monkeypatch.setattr(module, "_VALUES", values)
-    monkeypatch.setattr(module, "_PAIRS", pairs)
+    monkeypatch.setattr("songrank.models.document_lists._VALUES", values)
+    monkeypatch.setattr("songrank.models.document_lists._PAIRS", pairs)
     assert score_documents(made[0], features, lengths) == pytest.approx(whole, rel=1e-5, abs=1e-6)
 
 

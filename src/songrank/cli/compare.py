@@ -28,15 +28,16 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="Label or run of the method to compare the others with.")] = None,
     split: Annotated[str, typer.Option(help="Split whose evaluation to read.")] = "test",
     level: Annotated[float, typer.Option(help="Level of the confidence intervals.")] = 0.95,
-    yardstick: Annotated[
+    baseline_model: Annotated[
         list[str] | None, typer.Option(help="Recommendation: ease, ials or popularity beside; may be repeated.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="For yardsticks: where the runs' data set is now, if it was moved.")
+        Path | None, typer.Option(help="For baseline models: where the runs' data set is now, if it was moved.")
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Tables to paste into a document.")] = False,
+    yardstick: Annotated[list[str] | None, typer.Option(hidden=True, help="The old name of --baseline-model.")] = None,
 ) -> None:
     """Compare finished runs: means over seeds, and differences per query with intervals.
 
@@ -48,8 +49,8 @@ def compare(
     Train three seeds or more: then intervals allow for luck with the seed. On
     several data sets, such as five folds, means and differences are averages over them.
 
-    A yardstick is a recommender without a deep model, fitted here and now to the runs' data, its options chosen on
-    validation, so that you see whether the deep model pays.
+    A baseline model is a recommender without a deep model, fitted here and now to the runs' data, its options chosen
+    on validation, so that you see whether the deep model pays.
     """
     from songrank.analysis.baseline_methods import baseline_methods
     from songrank.baselines.evaluate import check_baseline
@@ -60,15 +61,16 @@ def compare(
         raise DataError("both --json and --markdown were given", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
-    for name in yardstick or []:
+    names = [*(baseline_model or []), *(yardstick or [])]
+    for name in names:
         check_baseline(name)
     methods = group_runs([read_run(path, split) for path in runs_to_compare(runs)])
-    if baseline is not None and baseline not in (yardstick or []):
+    if baseline is not None and baseline not in names:
         find_method(methods, baseline)
-    if yardstick:
+    if names:
         metric = common_metrics([run for method in methods for run in method.runs], metric)
         with progress_bar(quiet or as_json) as report:
-            methods += baseline_methods(yardstick, methods, split, metric, data=data, progress=report)
+            methods += baseline_methods(names, methods, split, metric, data=data, progress=report)
     result = compare_methods(methods, metrics=metric, baseline=baseline, level=level)
     if as_json:
         typer.echo(json.dumps(plain(_as_dict(result, split)), indent=2, ensure_ascii=False, allow_nan=False))

@@ -7,21 +7,6 @@ import typer
 
 from songrank.core.errors import UserError
 
-_TAKES = {
-    "ids": "query int64 [B]",
-    "histories": "history int64 [B, T]",
-    "documents": "features float32 [B, L, {num_features}] and mask bool [B, L]",
-    "features": "features float32 [B, {num_features}]",
-    "words": "tokens int64 [B, T]",
-}
-_GIVES = {
-    "ids": "[B, {num_items}]",
-    "histories": "[B, {num_items}]",
-    "documents": "[B, L]",
-    "features": "[B, {num_labels}]",
-    "words": "[B, {num_labels}]",
-}
-
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, or of a model.")],
@@ -38,7 +23,7 @@ def export(
         songrank export runs/movielens-1m-song-0 -o model.onnx
     """
     from songrank.io.tables.table_writer import check_output
-    from songrank.serving.export import SUFFIXES, TOLERANCE, export_model
+    from songrank.serving.export import SUFFIXES, TOLERANCE, export_model, export_shapes
     from songrank.serving.open import open_model
 
     if format is not None and format not in SUFFIXES:
@@ -50,7 +35,7 @@ def export(
     sizes = folder.info["sizes"]
     path = export_model(folder.model, folder.inputs, sizes, output, chosen)
     if not quiet:
-        takes, gives = (shape[folder.inputs].format(**sizes) for shape in (_TAKES, _GIVES))
+        takes, gives = export_shapes(folder.inputs, sizes)
         exact = f"checked against the model to {TOLERANCE:g} of its largest score, or of 1"
         size = path.stat().st_size / 1e6
         typer.echo(f"takes {takes}, gives scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")

@@ -1,9 +1,11 @@
 """The command's root: what every subcommand shares, above all how it ends."""
 
+import errno
 import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -22,6 +24,7 @@ from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
 from songrank.cli.report import report
+from songrank.cli.signals import known_signals
 from songrank.cli.train import train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
@@ -37,8 +40,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+COMMANDS = (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export)
+"""All commands, in the order of the help; a new one is a line here and its own file."""
 app.add_typer(data, name="data")
-for command in (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export):
+for command in COMMANDS:
     app.command()(command)
 
 
@@ -51,7 +56,8 @@ def _root(version: bool = typer.Option(False, "--version", help="Say which versi
 
 def main() -> NoReturn:
     """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in known_signals("SIGTERM"):
+        signal.signal(number, _terminate)
     keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -67,8 +73,11 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         print("stopped; what was not saved before is not kept", file=sys.stderr)
         sys.exit(_INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output, such as head, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if not _reader_is_gone(error):
+            raise
+        with suppress(OSError, ValueError):  # a stream of another kind has no number
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
         message = getattr(error, "format_message", None)  # what typer's errors about words have, and no others
@@ -77,6 +86,11 @@ def main() -> NoReturn:
         if message():  # empty where typer has printed its help instead
             print(f"error: {message()}", file=sys.stderr)
         sys.exit(2)
+
+
+def _reader_is_gone(error: OSError) -> bool:
+    """Whether the reader of our output, such as head, has closed it; Windows calls that an invalid argument."""
+    return isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,55 @@ if TYPE_CHECKING:
     from songrank.training.run import Run
 
 
-class TrainingView:
-    """Receives each step and each epoch of a run, and shows what was asked for."""
+class View:
+    """Receives steps and warnings of a long job; a bar shows how far it is where there is a terminal for it."""
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         self.quiet, self.as_json = quiet, as_json
         self._bar: Any = None
         self._task: Any = None
         self._steps = 0
+
+    @contextmanager
+    def _shown(self, columns: Sequence[Any], task: str, total: int, **options: Any) -> Iterator[None]:
+        """Show a bar with these columns, and figures that are told to it, while the job lasts."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        if self.quiet or self.as_json or not console.is_terminal:
+            yield
+            return
+        figures = TextColumn("{task.fields[figures]}")
+        all_columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), *columns, figures)
+        done = options.pop("completed", 0)
+        with Progress(*all_columns, TimeRemainingColumn(), console=console, transient=True, **options) as self._bar:
+            try:
+                self._task = self._bar.add_task(task, total=total, completed=done, figures="")
+                yield
+            finally:
+                self._bar = None
+
+    def tick(self) -> None:
+        """One more step."""
+        self._steps += 1
+        if self._bar is not None and self._steps % 4 == 0:
+            self._bar.advance(self._task, 4 * self._step_size())
+
+    def _step_size(self) -> float:
+        """How much of the bar's total a step is."""
+        return 1
+
+    def warn(self, message: str) -> None:
+        """Something that a person should know."""
+        typer.echo(f"warning: {message}", err=True)
+
+
+class TrainingView(View):
+    """Receives each step and each epoch of a run, and shows what was asked for."""
+
+    def __init__(self, *, quiet: bool, as_json: bool) -> None:
+        super().__init__(quiet=quiet, as_json=as_json)
         self._writer: Any = None
         self._validation = ""
         self._epochs: dict[str, int] = {}
@@ -33,21 +74,12 @@ class TrainingView:
     @contextmanager
     def shown(self, run: "Run") -> Iterator[None]:
         """Show a run while it lasts."""
-        from rich.console import Console
-
         self._writer = _tensorboard(run.directory.tensorboard)
-        console = Console(stderr=True)
         self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
         try:
-            if self.quiet or self.as_json or not console.is_terminal:
-                yield
-                return
-            with _progress(console) as self._bar:
-                total = sum(stage.epochs * len(stage.sampler) for stage in run.trainer.stages)
-                self._task = self._bar.add_task("starting", total=total, figures="")
+            with self._shown([_rate_column()], "starting", total_steps(run)):
                 yield
         finally:
-            self._bar = None
             if self._writer is not None:
                 self._writer.close()
 
@@ -58,12 +90,6 @@ class TrainingView:
         if not finished:
             typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)
             sys.exit(128 + received[0])
-
-    def tick(self) -> None:
-        """One more step."""
-        self._steps += 1
-        if self._bar is not None and self._steps % 4 == 0:
-            self._bar.advance(self._task, 4)
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """One more epoch."""
@@ -91,28 +117,21 @@ class TrainingView:
     def _of(self, stage: str) -> str:
         return f" of {self._epochs[stage]}" if stage in self._epochs else ""
 
-    def warn(self, message: str) -> None:
-        """Something that a person should know."""
-        typer.echo(f"warning: {message}", err=True)
+
+def total_steps(run: "Run") -> int:
+    """Steps of all epochs of a run."""
+    return sum(stage.epochs * len(stage.sampler) for stage in run.trainer.stages)
 
 
-def _progress(console: Any) -> Any:
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+def _rate_column() -> Any:
+    from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        Rate(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+    return Rate()
 
 
 def _tensorboard(folder: Path) -> Any:

@@ -3,14 +3,15 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from songrank.cli.signals import stoppable
+from songrank.cli.training_view import View, total_steps
 
 if TYPE_CHECKING:
     from songrank.analysis.tuning import Study, Trial
@@ -84,43 +85,27 @@ def tune(
         _print_summary(study)
 
 
-class _View:
+class _View(View):
     """Receives each step, epoch and trial, and shows what was asked for."""
 
     def __init__(self, trials: int, *, quiet: bool, as_json: bool) -> None:
-        self.trials, self.quiet, self.as_json = trials, quiet, as_json
+        super().__init__(quiet=quiet, as_json=as_json)
+        self.trials, self._done = trials, 0
         self._study: Any = None
-        self._bar: Any = None
-        self._task: Any = None
-        self._steps = self._done = 0
 
-    @contextmanager
-    def shown(self, study: "Study") -> Iterator[None]:
+    def shown(self, study: "Study") -> AbstractContextManager[None]:
         """Show a study while it lasts."""
-        from rich.console import Console
-
         self._study, self._done = study, len(study.trials())
-        console = Console(stderr=True)
-        if self.quiet or self.as_json or not console.is_terminal:
-            yield
-            return
-        with _progress(console) as self._bar:
-            try:
-                self._task = self._bar.add_task(self._counted(), total=self.trials, completed=self._done, figures="")
-                yield
-            finally:
-                self._bar = None
+        # each trial is of one length, so the speed of the last ten minutes tells more than that of the last half
+        return self._shown([], self._counted(), self.trials, completed=self._done, speed_estimate_period=600)
 
-    def tick(self) -> None:
-        """One more step."""
-        self._steps += 1
-        if self._bar is not None and self._steps % 4 == 0:
-            self._bar.advance(self._task, 4 / self._total())
+    def _step_size(self) -> float:
+        return 1 / (total_steps(self._study.run) or 1)
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """One more epoch of a trial."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done + line["step"] / self._total())
+            self._bar.update(self._task, completed=self._done + line["step"] * self._step_size())
 
     def finished(self, trial: "Trial") -> None:
         """One more trial."""
@@ -139,28 +124,11 @@ class _View:
         elif not self.quiet:
             typer.echo(line, err=True)
 
-    def warn(self, message: str) -> None:
-        """Something that a person should know."""
-        typer.echo(f"warning: {message}", err=True)
-
     def _name(self) -> str:
         return f"validation {self._study.metric}"
 
     def _counted(self) -> str:
         return f"trial {min(self._done + 1, self.trials)} of {self.trials}"
-
-    def _total(self) -> int:
-        """Steps of the trial that is under way."""
-        stages = self._study.run.trainer.stages
-        return sum(stage.epochs * len(stage.sampler) for stage in stages) or 1
-
-
-def _progress(console: Any) -> Any:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[figures]}"))
-    # each trial is of one length, so the speed of the last ten minutes tells more than that of the last half
-    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=600)
 
 
 def _told(parameters: Mapping[str, Any]) -> str:

@@ -2,21 +2,24 @@
 
 import copy
 import json
+import logging
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
-from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
+from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
 from songrank.io.files import make_folder
 from songrank.io.locks import alone
 from songrank.metrics import Evaluation
@@ -49,6 +52,7 @@ class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
     """
 
 
+@dataclass(eq=False, repr=False)
 class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     """Fits by preparing a data set and running a recipe in a folder: the same code as ``songrank train``.
 
@@ -58,55 +62,34 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     task: ClassVar[str]
     default_recipe: ClassVar[str]
-    folder_: ModelFolder
-    recipe_: Recipe
-    history_: list[dict[str, Any]]
-    evaluation_: dict[str, Evaluation]
-    best_score_: float | None
-
-    def __init__(
-        self,
-        loss: str = "song",
-        model: str | Mapping[str, Any] | None = None,
-        *,
-        recipe: str | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        data_options: Mapping[str, Any] | None = None,
-        members: int = 1,
-        random_state: int | None = 0,
-        device: str = "auto",
-        folder: str | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.loss = loss
-        self.model = model
-        self.recipe = recipe
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.options = options
-        self.data_options = data_options
-        self.members = members
-        self.random_state = random_state
-        self.device = device
-        self.folder = folder
-        self.callbacks = callbacks
-        self.verbose = verbose
+    loss: str = "song"
+    model: str | Mapping[str, Any] | None = None
+    _: KW_ONLY
+    recipe: str | None = None
+    epochs: int | None = None
+    learning_rate: float | None = None
+    options: Mapping[str, Any] | None = None
+    data_options: Mapping[str, Any] | None = None
+    members: int = 1
+    random_state: int | None = 0
+    device: str = "auto"
+    folder: str | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: int = 1
+    folder_: ModelFolder = field(init=False)
+    recipe_: Recipe = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
+    evaluation_: dict[str, Evaluation] = field(init=False)
+    best_score_: Any = field(init=False)
 
     # ---- what subclasses use
 
     def _changes(self) -> list[str]:
         """The parameters in the words of a recipe; None leaves the recipe's own value."""
-        words: dict[str, Any] = {"loss": self.loss}
-        if self.model is not None:
-            words["model"] = self.model
-        if self.epochs is not None:
-            words["fine_tuning.epochs"] = self.epochs
-        if self.learning_rate is not None:
-            words["fine_tuning.learning_rate"] = self.learning_rate
-        words |= {"seed": _seed(self.random_state), "device": self.device, **(self.options or {})}
+        stage = {"fine_tuning.epochs": self.epochs, "fine_tuning.learning_rate": self.learning_rate}
+        words = {key: value for key, value in {"model": self.model, **stage}.items() if value is not None}
+        words = {"loss": self.loss, **words, "seed": _seed(self.random_state), "device": self.device}
+        words |= self.options or {}
         try:
             return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
         except TypeError as error:
@@ -211,14 +194,13 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _say(self, message: str) -> None:
         if self.verbose and message:
-            print(message, file=sys.stderr, flush=True)
+            _log.info("%s", message)
 
     def _fitted(self) -> ModelFolder:
         """The model, or an error where there is none yet."""
-        if not hasattr(self, "folder_"):
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        folder: ModelFolder = self.folder_
-        return folder
+        return self.folder_
 
     def _metrics(self, metrics: str | Sequence[str] | None) -> list[str]:
         """Names of metrics, the recipe's where none are given; a wrong one is the user's mistake."""
@@ -230,8 +212,13 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             raise UserError(str(error)) from None
 
+    def _validation_metric(self) -> str:
+        """The recipe's validation metric: what :meth:`score` gives."""
+        self._fitted()
+        return str(self.recipe_.validation.metric)
+
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "folder_")
+        return "folder_" in vars(self)
 
     # ---- saving
 
@@ -240,7 +227,12 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
         Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
         """
-        self._save(directory, {})
+        self._fitted()
+        self._save(directory, {RANKER: json.dumps(self._more()).encode()})
+
+    def _more(self) -> dict[str, Any]:
+        """What a subclass keeps besides, for :meth:`_take_more`."""
+        raise NotImplementedError
 
     def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
         """Save with more files, by name."""
@@ -271,24 +263,44 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         if made.folder_.task != cls.task:
             raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
         try:
-            made._take_more(files)
+            made._take_files(files)
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             raise error if isinstance(error, UserError) else damaged from None
         return made
 
-    def _take_more(self, files: Mapping[str, bytes]) -> None:
-        """Take over what a subclass has kept besides."""
+    def _take_files(self, files: Mapping[str, bytes]) -> None:
+        """The way back from :meth:`save`."""
+        try:
+            self._take_more(json.loads(files[RANKER]))
+        except (KeyError, TypeError, ValueError):
+            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
+
+    def _take_more(self, told: Any) -> None:
+        """The way back from :meth:`_more`."""
+        raise NotImplementedError
 
 
 def _seed(random_state: Any) -> int:
     """A seed from all that scikit-learn and numpy call one."""
-    if random_state is None:
-        return 0
-    if hasattr(random_state, "randint"):
+    if random_state is np.random or isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    if hasattr(random_state, "integers"):
+    if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     try:
-        return int(random_state)
+        return 0 if random_state is None else int(random_state)
     except (TypeError, ValueError):
         raise UserError(f"random_state is {shown(random_state)}; expected a whole number") from None
+
+
+class _StandardError(logging.StreamHandler[Any]):
+    """Writes to what is standard error at the time, which notebooks and tests replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+_log = logging.getLogger(__name__)
+_log.addHandler(_StandardError())
+_log.setLevel(logging.INFO)
+_log.propagate = False  # verbose=0 is the way to silence it

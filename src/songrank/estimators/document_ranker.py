@@ -1,7 +1,6 @@
 """Ranking of documents with features, with LightGBM's call: X, y and group in, scores out."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +9,6 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
-from songrank.core.errors import DataError
 from songrank.data.adapters.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.adapters.query_groups import Lists, read_lists
@@ -18,13 +16,12 @@ from songrank.data.adapters.sample_weights import read_weights
 from songrank.estimators.base import RankingEstimator
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
-from songrank.serving.documents import score_documents
+from songrank.serving.documents import score_in_parts
 from songrank.training.build import policies
 from songrank.training.trainer.loop import validation_name
 
 _PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
 _ROWS = 4096  # documents scored at once by a model that looks at each alone
-_TOLD = "ranker.json"
 
 
 class DocumentRanker(RankingEstimator):
@@ -125,9 +122,8 @@ class DocumentRanker(RankingEstimator):
 
     def _forget(self) -> None:
         """Nothing of an earlier fit may stay."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.best_score_: dict[str, dict[str, float]] = {}  # type: ignore[assignment]
+        self.__dict__.pop("feature_names_in_", None)
+        self.best_score_ = {}
         self.evals_result_: dict[str, dict[str, list[float]]] = {}
         self.best_iteration_ = int(self.history_[-1]["epoch"])
 
@@ -196,7 +192,7 @@ class DocumentRanker(RankingEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
-        metric = self._fitted_metric()
+        metric = self._validation_metric()
         return float(self.evaluate(X, y, group, metric, qid=qid, sample_weight=sample_weight).values[metric])
 
     @property
@@ -204,30 +200,16 @@ class DocumentRanker(RankingEstimator):
         """Names of the features that the model reads; ``Column_0``, … where they had none."""
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
-    def _fitted_metric(self) -> str:
-        self._fitted()
-        return str(self.recipe_.validation.metric)
-
     def _features(self, X: Any) -> Features:
         return self._columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
-        alone = self.recipe_.model["name"] == "mlp" and "within_query" not in folder.info["features"]
+        if folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]:
+            lengths = np.diff([*range(0, features.rows, _ROWS), features.rows])
+            return score_in_parts(folder, lengths, features.dense, _ROWS)
         scores = np.empty(features.rows, np.float32)
-        if alone:
-            for first in range(0, features.rows, _ROWS):
-                last = min(first + _ROWS, features.rows)
-                scores[first:last] = score_documents(folder, features.dense(first, last))
-            return scores
-        order, ends = lists.order, np.concatenate([[0], np.cumsum(lists.lengths)])
-        features = features.take(order)
-        most, at = max(1, _ROWS), 0
-        while at < lists.count:
-            to = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
-            first, last = int(ends[at]), int(ends[to])
-            scores[order[first:last]] = score_documents(folder, features.dense(first, last), lists.lengths[at:to])
-            at = to
+        scores[lists.order] = score_in_parts(folder, lists.lengths, features.take(lists.order).dense, _ROWS)
         return scores
 
     def _measure(self, documents: Documents, metrics: str | Sequence[str] | None) -> Evaluation:
@@ -242,28 +224,14 @@ class DocumentRanker(RankingEstimator):
 
     # ---- saving, and scikit-learn
 
-    def save(self, directory: str | Path) -> None:
-        """Write the model folder and the parameters; nothing in it is a pickle.
+    def _more(self) -> dict[str, Any]:
+        columns = asdict(self._columns)
+        return {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
 
-        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
-        """
-        self._fitted()
-        told = {
-            "columns": asdict(self._columns),
-            "evals_result": self.evals_result_,
-            "best_iteration": self.best_iteration_,
-        }
-        self._save(directory, {_TOLD: json.dumps(told).encode()})
-
-    def _take_more(self, files: Mapping[str, bytes]) -> None:
-        try:
-            told = json.loads(files[_TOLD])
-            self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
-            names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
-            columns = FittedColumns(names, ignored, bool(told["columns"]["named"]))
-        except (KeyError, TypeError, ValueError):
-            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
-        self._take_columns(columns)
+    def _take_more(self, told: Any) -> None:
+        self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
+        names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
+        self._take_columns(FittedColumns(names, ignored, bool(told["columns"]["named"])))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,17 +1,10 @@
 """Interactions that a model has not been fitted on, as what its ranking is measured by."""
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-import polars as pl
 import torch
 from torch import Tensor
 
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
-from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_labels
-from songrank.io.tables.frames import TABLE
 from songrank.models.model_folder import ModelFolder
 
 
@@ -44,15 +37,3 @@ def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: T
         target // items, target % items, best, users.shape[0], items, exclude=(met // items, met % items)
     )
     return users.to(folder.device), relevance.to(folder.device)
-
-
-def held_out_labels(frame: pl.DataFrame, options: Mapping[str, Any]) -> Tensor:
-    """Labels of a table's rows as preparation would have them with these options."""
-    if "label" not in frame.columns:
-        return torch.ones(frame.height)
-    label = read_column(read_labels, frame["label"], LABEL_EXPECTED, TABLE, None)
-    if options.get("min_rating") is not None:
-        label = np.where(label >= options["min_rating"], label, 0)
-    if options.get("labels") == "binary":
-        label = (label > 0).astype(np.float32)
-    return torch.from_numpy(np.asarray(label, np.float32))

@@ -1,8 +1,6 @@
 """Labelling: texts or features in, the most fitting labels out."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,18 +9,19 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
-from songrank.core.errors import DataError, shown
+from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.feature_matrix import Features, read_matrix
 from songrank.data.adapters.frames import kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
+from songrank.data.adapters.texts import as_texts
 from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.serving.labels import label, score_labels
+from songrank.serving.answer_tables import label_frame
+from songrank.serving.labels import Labels, label, score_labels
 from songrank.training.build import policies
 
-_TOLD = "ranker.json"
 _DIVIDED = {"validation": 0.1, "test": 0.0}
 
 
@@ -64,6 +63,7 @@ class LabelRanker(RankingEstimator):
 
     task = "labelling"
     default_recipe = "labelling"
+    _reads_texts = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from texts or features, and their labels.
@@ -85,20 +85,24 @@ class LabelRanker(RankingEstimator):
             blocks = (sparse_block(_known(dense, first)) for first, _, dense in given.blocks())
             rows = LabelledRows(labels, ids, features=blocks, num_features=given.count)
             self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
-        self._note(None if isinstance(given, list) else given)
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        if not isinstance(given, list):
+            self._note(given.count, given.names)
         return self
 
     def _default_recipe(self) -> str:
-        return "labelling-text" if getattr(self, "_reads_texts", False) else "labelling"
+        return "labelling-text" if self._reads_texts else "labelling"
 
-    def _note(self, features: Features | None) -> None:
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        if features is not None:
-            self.n_features_in_ = features.count
-            if features.names is not None:
-                self.feature_names_in_ = np.array(features.names, object)
+    def _note(self, count: int, names: Sequence[str] | None) -> None:
+        self.n_features_in_ = count
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+
+    @property
+    def _names(self) -> Sequence[str] | None:
+        """Names of the features that were fitted, if they had any."""
+        return vars(self).get("feature_names_in_")
 
     @property
     def classes_(self) -> Array:
@@ -111,8 +115,7 @@ class LabelRanker(RankingEstimator):
 
     def predict(self, X: Any, k: int = 5) -> Array:
         """The k best labels of each row, best first: [n, k], of fewer columns where there are fewer labels."""
-        number, _ = self._best(X, k)
-        found: Array = self.classes_[number]
+        found: Array = self.classes_[self._best(X, k).item.numpy()]
         return found
 
     def decision_function(self, X: Any) -> Array:
@@ -122,16 +125,8 @@ class LabelRanker(RankingEstimator):
 
     def rank(self, X: Any, k: int = 5) -> Any:
         """The k best labels of each row as a table of X's kind, or a dict of arrays: row, label, score, rank."""
-        number, score = self._best(X, k)
-        rows, width = number.shape
-        frame = pl.DataFrame(
-            {
-                "row": np.repeat(np.arange(rows), width),
-                "label": self.classes_[number].reshape(-1).tolist(),
-                "score": score.reshape(-1),
-                "rank": np.tile(np.arange(1, width + 1), rows),
-            }
-        )
+        best, labels = self._best(X, k), pl.Series(self.classes_.tolist())
+        frame = label_frame(pl.Series("row", np.arange(best.item.shape[0])), best, labels)
         return write_table(frame, kind_of(X))
 
     def evaluate(self, X: Any, y: Any, metrics: str | Sequence[str] | None = None) -> Evaluation:
@@ -163,13 +158,12 @@ class LabelRanker(RankingEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The recipe's validation metric, NDCG@5, of :meth:`evaluate`: for model selection with scikit-learn."""
-        self._fitted()
-        metric = str(self.recipe_.validation.metric)
+        metric = self._validation_metric()
         return float(self.evaluate(X, y, metric).values[metric])
 
-    def _best(self, X: Any, k: int) -> tuple[Array, Array]:
+    def _best(self, X: Any, k: int) -> Labels:
         found = [best for part in self._parts(self._read(X)) for best in label(self._fitted(), part, k)]
-        return torch.cat([best.item for best in found]).numpy(), torch.cat([best.score for best in found]).numpy()
+        return Labels(torch.cat([best.item for best in found]), torch.cat([best.score for best in found]))
 
     def _read(self, X: Any) -> list[str] | Features:
         """What is asked about: texts, or features in the order that was fitted."""
@@ -179,8 +173,7 @@ class LabelRanker(RankingEstimator):
             raise DataError(f"X holds {given}", f"expected {fitted}, as in fit")
         if texts is not None:
             return texts
-        names = getattr(self, "feature_names_in_", None)
-        return read_matrix(X).like(self.n_features_in_, None if names is None else list(names), type(self).__name__)
+        return read_matrix(X).like(self.n_features_in_, self._names, type(self).__name__)
 
     def _parts(self, given: list[str] | Features) -> Iterator[Any]:
         """Texts, or blocks of dense features."""
@@ -191,27 +184,14 @@ class LabelRanker(RankingEstimator):
 
     # ---- saving, and scikit-learn
 
-    def save(self, directory: str | Path) -> None:
-        """Write the model folder and the parameters; nothing in it is a pickle.
+    def _more(self) -> dict[str, Any]:
+        return {"names": None if self._names is None else list(self._names)}
 
-        Callbacks and a custom ``folder`` are not saved. An estimator saved here before is replaced.
-        """
-        self._fitted()
-        names = getattr(self, "feature_names_in_", None)
-        told = {"names": None if names is None else list(names)}
-        self._save(directory, {_TOLD: json.dumps(told).encode()})
-
-    def _take_more(self, files: Mapping[str, bytes]) -> None:
-        folder = self._fitted()
-        self._reads_texts = folder.inputs == "words"
-        try:
-            names = json.loads(files[_TOLD])["names"]
-        except (KeyError, TypeError, ValueError):
-            raise DataError("ranker.json is missing or damaged", "save the ranker again") from None
+    def _take_more(self, told: Any) -> None:
+        names = told["names"]
+        self._reads_texts = self.folder_.inputs == "words"
         if not self._reads_texts:
-            self.n_features_in_ = int(folder.info["features"]["count"])
-            if names is not None:
-                self.feature_names_in_ = np.array(names, object)
+            self._note(int(self.folder_.info["features"]["count"]), names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -221,25 +201,6 @@ class LabelRanker(RankingEstimator):
         tags.target_tags.two_d_labels = True
         tags.target_tags.multi_output = True
         return tags
-
-
-def as_texts(X: Any) -> list[str] | None:
-    """X as texts, or None if it holds something else.
-
-    >>> as_texts(np.array(["a", "b"])), as_texts([[1.0]])
-    (['a', 'b'], None)
-    """
-    if isinstance(X, str):
-        raise DataError("X is one text", "expected several: [X]")
-    if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
-        return None
-    if kind_of(X) == "pyarrow":
-        X = X.to_pylist()
-    listed = X.tolist() if isinstance(X, np.ndarray) else list(X) if hasattr(X, "__iter__") else []
-    wrong = [row for row, text in enumerate(listed) if not isinstance(text, str)]
-    if wrong and len(wrong) < len(listed):
-        raise DataError(f"X is {shown(listed[wrong[0]])} in row {wrong[0]} (from 0)", "expected a text in every row")
-    return listed if listed and not wrong else None
 
 
 def _known(dense: Array, first: int) -> Array:

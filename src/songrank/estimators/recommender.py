@@ -1,32 +1,30 @@
 """Recommendation as most people want it: interactions in, items for users out."""
 
+import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
-from songrank.data.adapters.frames import kind_of, read_table, write_table
+from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
+from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_options import ColumnOptions
-from songrank.estimators.base import Callback, RankingEstimator
-from songrank.estimators.held_out import held_out_labels, held_out_relevance
-from songrank.estimators.interactions import (
-    HISTORY,
-    Interactions,
-    id_keys,
-    pack,
-    read_interactions,
-    unpack,
-)
+from songrank.estimators.base import RankingEstimator
+from songrank.estimators.held_out import held_out_relevance
 from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.models.model_folder import ModelFolder
+from songrank.serving.answer_tables import recommendation_frame
 from songrank.serving.batches import queries_at_once
 from songrank.serving.recommendations import (
     Recommendations,
@@ -36,15 +34,18 @@ from songrank.serving.recommendations import (
     recommend_after,
     score_users,
 )
+from songrank.training.build import policies
 from songrank.training.run import Run
 from songrank.training.warm_start import Past
 
+_TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
 _ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
 _MANY_ITEMS, _DRAWN = 5_000, "batch.irrelevant=2000"
 """A sequence model in a size for CPUs: what takes seconds an epoch on 100,000 interactions (docs/estimators.md)."""
 
 
+@dataclass(eq=False, repr=False)
 class Recommender(RankingEstimator):
     """Learns from who met what, and recommends what each user has not met yet.
 
@@ -85,51 +86,15 @@ class Recommender(RankingEstimator):
 
     task = "recommendation"
     default_recipe = "recommendation"
-    _interactions: Interactions
-    _past: Past | None
-    _timed: bool = False  # of what was fitted last
-    _sizes: Sequence[str] = ()
-
-    def __init__(
-        self,
-        loss: str = "song",
-        model: str | Mapping[str, Any] | None = None,
-        *,
-        recipe: str | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        data_options: Mapping[str, Any] | None = None,
-        user: str = "auto",
-        item: str = "auto",
-        label: str | None = "auto",
-        time: str | None = "auto",
-        members: int = 1,
-        random_state: int | None = 0,
-        device: str = "auto",
-        folder: str | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: int = 1,
-    ) -> None:
-        super().__init__(
-            loss,
-            model,
-            recipe=recipe,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            options=options,
-            data_options=data_options,
-            members=members,
-            random_state=random_state,
-            device=device,
-            folder=folder,
-            callbacks=callbacks,
-            verbose=verbose,
-        )
-        self.user = user
-        self.item = item
-        self.label = label
-        self.time = time
+    _: KW_ONLY
+    user: str = "auto"
+    item: str = "auto"
+    label: str | None = "auto"
+    time: str | None = "auto"
+    _interactions: InteractionTable = field(init=False)
+    _past: Past | None = field(init=False)
+    _timed: bool = field(init=False, default=False)  # of what was fitted last
+    _sizes: Sequence[str] = field(init=False, default=())
 
     def _default_recipe(self) -> str:
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
@@ -180,7 +145,7 @@ class Recommender(RankingEstimator):
             epochs: of fine-tuning.
 
         """
-        if not hasattr(self, "folder_"):
+        if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
         if self.recipe_.members is not None:
             raise UserError(f"members was {self.recipe_.members} in fit, and partial_fit goes on with one; fit anew")
@@ -191,7 +156,7 @@ class Recommender(RankingEstimator):
         self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.average=null", past=self._past)
         return self
 
-    def _learn(self, interactions: Interactions, *changes: str, past: Past | None = None) -> None:
+    def _learn(self, interactions: InteractionTable, *changes: str, past: Past | None = None) -> None:
         self._timed = "time" in interactions.names
         self._sizes = (
             self._choose_sizes(interactions.frame["item"].n_unique()) if past is None else self._fitted_sizes()
@@ -238,24 +203,11 @@ class Recommender(RankingEstimator):
         """
         folder = self._fitted()
         assert folder.query_ids is not None
-        kind = kind_of(users) if hasattr(users, "columns") else self._interactions.kind
-        asked = (
-            self._interactions.original("user", folder.query_ids)
-            if users is None
-            else self._interactions.given(users, "user")
-        )
-        parts = list(
-            recommend(
-                folder,
-                id_keys(asked).to_list(),
-                k,
-                exclude_seen=exclude_seen,
-                allow=None if allow is None else id_keys(self._interactions.given(allow, "item")).to_list(),
-                deny=id_keys(self._interactions.given(deny, "item")).to_list(),
-                fallback=fallback,
-            )
-        )
-        return self._answers(asked, parts, kind)
+        table = self._interactions
+        asked = table.original("user", folder.query_ids) if users is None else table.given(users, "user")
+        limits = {"exclude_seen": exclude_seen, **self._limits(allow, deny)}
+        parts = list(recommend(folder, id_keys(asked).to_list(), k, fallback=fallback, **limits))
+        return self._answers(asked, parts, kind_of(users) if is_table(users) else table.kind)
 
     def recommend_for(
         self, histories: Any, k: int = 10, *, exclude_seen: bool = True, allow: Any = None, deny: Any = ()
@@ -285,31 +237,22 @@ class Recommender(RankingEstimator):
         table = read_interactions(frame, None, columns)
         log = table.log()
         read, met = table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
-        parts = recommend_after(
-            folder,
-            read,
-            k,
-            exclude_seen=exclude_seen,
-            met=met,
-            allow=None if allow is None else id_keys(self._interactions.given(allow, "item")).to_list(),
-            deny=id_keys(self._interactions.given(deny, "item")).to_list(),
-        )
+        parts = recommend_after(folder, read, k, exclude_seen=exclude_seen, met=met, **self._limits(allow, deny))
         return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
+
+    def _limits(self, allow: Any, deny: Any) -> dict[str, Any]:
+        """Items that may and may not be recommended, as the model's ids."""
+        given = {"allow": allow, "deny": deny}
+        keys = {word: id_keys(self._interactions.given(ids, "item")) for word, ids in given.items() if ids is not None}
+        return {word: ids.to_list() for word, ids in keys.items()}
 
     def _answers(self, asked: pl.Series, parts: Sequence[Recommendations], kind: str) -> Any:
         """Recommendations as a table with the original ids."""
         folder = self._fitted()
         assert folder.item_ids is not None
         items = self._interactions.original("item", folder.item_ids)
-        user, item = column_names(self._interactions.names["user"], self._interactions.names["item"])
-        columns = {
-            user: asked.gather(_column([part.position for part in parts])),
-            item: items.gather(_column([part.item for part in parts])),
-            "score": _column([part.score for part in parts], torch.float32),
-            "rank": _column([part.rank for part in parts]),
-            "source": np.where(_column([part.known for part in parts], torch.bool), "model", "popular"),
-        }
-        return write_table(pl.DataFrame(columns), kind)
+        names = column_names(self._interactions.names["user"], self._interactions.names["item"])
+        return write_table(recommendation_frame(parts, names, asked, items), kind)
 
     def predict(self, interactions: Any) -> Array:
         """The model's score of each pair of user and item; NaN where one of them was never seen."""
@@ -340,19 +283,11 @@ class Recommender(RankingEstimator):
         """
         metrics = self._metrics(metrics)
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)
-        users, relevance = held_out_relevance(
-            folder, *self._numbers(frame), held_out_labels(frame, self.data_options or {})
-        )
-        told = self.recipe_.evaluation
+        label = torch.from_numpy(label_column(frame, self.data_options or {}))
+        users, relevance = held_out_relevance(folder, *self._numbers(frame), label)
         with torch.no_grad():
-            return evaluate_catalogue(
-                lambda query: score_users(folder, users[query]),
-                relevance,
-                metrics=metrics,
-                ties=told.ties,
-                empty=told.empty,
-                gain=self.recipe_.gain,
-            )
+            scores = lambda query: score_users(folder, users[query])  # noqa: E731
+            return evaluate_catalogue(scores, relevance, metrics=metrics, **policies(self.recipe_))
 
     def score(self, interactions: Any, y: Any = None) -> float:
         """NDCG@10 of :meth:`evaluate`, for model selection with scikit-learn.
@@ -367,10 +302,8 @@ class Recommender(RankingEstimator):
         folder = self._fitted()
         assert folder.query_ids is not None
         assert folder.item_ids is not None
-        return (
-            folder.query_ids.find(id_keys(frame["user"]).to_list()),
-            folder.item_ids.find(id_keys(frame["item"]).to_list()),
-        )
+        user, item = (id_keys(frame[word]).to_list() for word in ("user", "item"))
+        return folder.query_ids.find(user), folder.item_ids.find(item)
 
     # ---- saving
 
@@ -385,12 +318,32 @@ class Recommender(RankingEstimator):
 
         """
         self._fitted()
-        self._save(directory, pack(self._interactions, self._past if data else None))
+        self._save(directory, _pack(self._interactions, self._past if data else None))
 
-    def _take_more(self, files: Mapping[str, bytes]) -> None:
-        self._interactions, self._past = unpack(files, self._fitted())
+    def _take_files(self, files: Mapping[str, bytes]) -> None:
+        self._interactions, self._past = _unpack(files, self._fitted())
 
 
-def _column(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Array:
-    joined: Array = torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy()
-    return joined
+def _pack(interactions: InteractionTable, past: Past | None) -> dict[str, bytes]:
+    """Files to save; without a past, names and types of columns alone."""
+    told = {"names": dict(interactions.names), "kind": interactions.kind, "loss": None if past is None else past.loss}
+    table = io.BytesIO()
+    (interactions.frame.clear() if past is None else interactions.frame).write_parquet(table)
+    files = {_TOLD: json.dumps(told).encode(), _TABLE: table.getvalue()}
+    if past is not None:
+        files[_PAST] = save({"pairs": past.pairs, **{f"memory.{name}": rows for name, rows in past.memory.items()}})
+    return files
+
+
+def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, Past | None]:
+    """The way back from :func:`_pack`, with the model that was saved beside."""
+    told = json.loads(files[_TOLD])
+    table = InteractionTable(pl.read_parquet(io.BytesIO(files[_TABLE])), dict(told["names"]), str(told["kind"]))
+    if _PAST not in files:
+        return table, None
+    assert folder.query_ids is not None
+    assert folder.item_ids is not None
+    arrays = load(files[_PAST])
+    memory = {name.removeprefix("memory."): rows for name, rows in arrays.items() if name != "pairs"}
+    weights = {name: tensor.cpu() for name, tensor in folder.model.state_dict().items()}
+    return table, Past(folder.query_ids, folder.item_ids, weights, arrays["pairs"], str(told["loss"]), memory)

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from songrank import __version__
 from songrank.core.errors import DataError, UserError, shown
+from songrank.io.checksums import check_sha256
 from songrank.io.files import write_whole
 from songrank.io.json_files import plain, read_json
 from songrank.io.staging import staged_directory
@@ -17,8 +21,11 @@ FORMAT, VERSION = "songrank-estimator", 1
 NOT_SAVED = ("callbacks", "folder")
 """Parameters that belong to one process and one machine."""
 
+RANKER = "ranker.json"
+"""What a ranker keeps besides its model and parameters."""
+
 _TOLD = "estimator.json"
-_OWN = ("model.json", "vocabulary.txt", "recommender.json", "ranker.json", "interactions.parquet")
+_OWN = ("model.json", "vocabulary.txt", "recommender.json", RANKER, "interactions.parquet")
 _AGAIN = "save the estimator again"
 
 
@@ -50,27 +57,17 @@ def read_estimator(path: Path, name: str) -> tuple[dict[str, Any], dict[str, byt
     sound = isinstance(parameters, dict) and set(parameters).isdisjoint(NOT_SAVED) and isinstance(files, dict)
     if not sound or any(Path(file).name != file for file in files or ()):
         raise DataError("was changed by hand or is damaged", _AGAIN, file=str(path / _TOLD))
-    return told, {file: _checked(path / file, digest) for file, digest in (files or {}).items()}
-
-
-def _checked(file: Path, digest: Any) -> bytes:
-    """What a file holds, if its checksum is this one."""
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror})", _AGAIN, file=str(file)) from None
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise DataError("is damaged: its checksum is another", _AGAIN, file=str(file))
-    return data
+    for file, digest in (files or {}).items():
+        check_sha256(path / file, digest, "is damaged: its checksum is another", _AGAIN)
+    return told, {file: (path / file).read_bytes() for file in files or ()}
 
 
 def plain_number(value: Any) -> Any:
     """A number of numpy's as one of Python's, for JSON.
 
-    >>> import numpy as np
     >>> plain_number(np.int64(3))
     3
     """
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+    if isinstance(value, np.generic | np.ndarray | torch.Tensor) and value.ndim == 0:
         return value.item()
     raise TypeError(f"{type(value).__name__} {value!r:.40}")

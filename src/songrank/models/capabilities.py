@@ -28,6 +28,7 @@ class Capabilities:
         sparse_rows: whether a step reads only the rows of the slate's queries and items in these tables, by calling
             their embeddings; then an optimiser may update those rows alone.
         dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias.
+        pointwise: whether the score of a document does not depend on the other documents of its list.
 
     >>> Capabilities("sequence").inputs
     'histories'
@@ -39,6 +40,7 @@ class Capabilities:
     item_tables: tuple[str, ...] = ()
     sparse_rows: bool = False
     dot_product: bool = False
+    pointwise: bool = False
 
     @property
     def inputs(self) -> str:

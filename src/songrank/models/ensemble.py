@@ -35,7 +35,8 @@ class Ensemble(RankingModel):
         if not members:
             raise ValueError("members is empty; expected at least one model")
         self.members = nn.ModuleList(members)
-        self.capabilities = Capabilities(capabilities_of(members[0]).query)  # it has no tables of its own
+        first = capabilities_of(members[0])
+        self.capabilities = Capabilities(first.query, pointwise=first.pointwise)  # it has no tables of its own
 
     @property
     def num_items(self) -> int:

@@ -35,7 +35,7 @@ class MLPScorer(RankingModel):
 
     """
 
-    capabilities = Capabilities("documents")
+    capabilities = Capabilities("documents", pointwise=True)
 
     @checked
     def __init__(

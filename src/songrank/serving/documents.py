@@ -1,19 +1,17 @@
 """Scores for new documents: features as they come, treated as those of training were, whole lists at a time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from songrank.core.columns import Array
-from songrank.core.csr import length_groups
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
+from songrank.models.document_lists import list_groups, score_lists
 from songrank.models.model_folder import ModelFolder
-
-_VALUES = 2**24  # features of padded lists that are held at once
-_PAIRS = 2**24  # pairs of documents of a list that are compared at once, by models that do
 
 
 def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> Array:
@@ -42,17 +40,40 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
         what = f"lists have {int(lengths.sum()):,} documents in all, and there are {raw.shape[0]:,}"
         raise DataError(what, "expected one length a list, each at least 1, that sum to the documents")
     scores = np.empty(raw.shape[0], np.float32)
-    ends, width = np.cumsum(lengths), transform.num_features
-
-    def fits(lists: int, longest: int) -> bool:
-        return lists * longest * width <= _VALUES and lists * longest**2 <= _PAIRS
-
-    for first, last in length_groups(lengths.tolist(), fits):
+    ends = np.cumsum(lengths)
+    for first, last in list_groups(lengths.tolist(), transform.num_features):
         begin, end = int(ends[first] - lengths[first]), int(ends[last - 1])
-        part = raw[begin:end]
-        if how != "none":
-            part = compare_within(part, lengths[first:last], how)
-        scores[begin:end] = _score(folder, transform.apply(part), lengths[first:last])
+        part, sizes = raw[begin:end], lengths[first:last]
+        rows = torch.from_numpy(transform.apply(part if how == "none" else compare_within(part, sizes, how)))
+        scores[begin:end] = score_lists(folder.model, rows, torch.from_numpy(sizes), folder.device).numpy()
+    return scores
+
+
+def score_in_parts(
+    folder: ModelFolder,
+    lengths: Array,
+    dense: Callable[[int, int], Array],
+    most: int,
+    report: Callable[[int], None] = lambda done: None,
+) -> Array:
+    """:func:`score_documents` for features that are read in parts: whole lists, ``most`` documents at a time or so.
+
+    Args:
+        folder: of a search task.
+        lengths: how many documents each list has.
+        dense: the features of the documents from one position to another.
+        most: how many documents are read at a time.
+        report: told how many documents are scored.
+
+    """
+    ends, at = np.concatenate([[0], np.cumsum(lengths)]), 0
+    scores = np.empty(int(ends[-1]), np.float32)
+    while at < lengths.shape[0]:
+        to = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
+        first, last = int(ends[at]), int(ends[to])
+        scores[first:last] = score_documents(folder, dense(first, last), lengths[at:to])
+        at = to
+        report(last)
     return scores
 
 
@@ -67,12 +88,3 @@ def _transform(folder: ModelFolder) -> FeatureTransform:
     if "transform" in folder.info:
         return FeatureTransform.from_json(folder.info["transform"])
     return FeatureTransform.fit([], int(folder.info["features"]["count"]))
-
-
-def _score(folder: ModelFolder, rows: Array, lengths: Array) -> Array:
-    mask = torch.arange(int(lengths.max())) < torch.from_numpy(lengths).unsqueeze(1)
-    padded = torch.zeros(*mask.shape, rows.shape[1])
-    padded[mask] = torch.from_numpy(rows)
-    with torch.no_grad():
-        found: Array = folder.model(padded.to(folder.device), mask.to(folder.device)).float().cpu()[mask].numpy()
-    return found

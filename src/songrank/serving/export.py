@@ -113,22 +113,41 @@ def export_model(
 
 
 class _Kind(NamedTuple):
-    """What a file takes."""
+    """What a file takes and gives."""
 
     task: str
     size: str
     """The one that bounds or shapes the inputs."""
     axes: dict[str, str]
     """Of each input, which axes stay open: its first ones, by their letters."""
+    takes: str
+    gives: str
 
 
 _KINDS = {
-    "ids": _Kind("recommendation", "num_queries", {"query": "B"}),
-    "histories": _Kind("recommendation", "num_items", {"history": "BT"}),
-    "documents": _Kind("search", "num_features", {"features": "BL", "mask": "BL"}),
-    "features": _Kind("labelling", "num_features", {"features": "B"}),
-    "words": _Kind("labelling", "vocabulary", {"tokens": "BT"}),
+    "ids": _Kind("recommendation", "num_queries", {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
+    "histories": _Kind("recommendation", "num_items", {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
+    "documents": _Kind(
+        "search",
+        "num_features",
+        {"features": "BL", "mask": "BL"},
+        "features float32 [B, L, {num_features}] and mask bool [B, L]",
+        "[B, L]",
+    ),
+    "features": _Kind(
+        "labelling", "num_features", {"features": "B"}, "features float32 [B, {num_features}]", "[B, {num_labels}]"
+    ),
+    "words": _Kind("labelling", "vocabulary", {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
 }
+
+
+def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
+    """Names, types and shapes of what an exported file takes, and the shape of the scores that it gives.
+
+    >>> export_shapes("ids", {"num_queries": 3, "num_items": 9})
+    ('query int64 [B]', '[B, 9]')
+    """
+    return _KINDS[inputs].takes.format(**sizes), _KINDS[inputs].gives.format(**sizes)
 
 
 class _Recorded(nn.Module):

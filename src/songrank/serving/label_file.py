@@ -18,8 +18,9 @@ from songrank.io.tables.frames import find_column, need_column
 from songrank.io.tables.input_table import InputTable, are_whole, id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.answer_tables import label_frame
 from songrank.serving.batches import texts_at_once
-from songrank.serving.labels import Labels, label
+from songrank.serving.labels import label
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -71,22 +72,10 @@ def label_file(
                 count = found.item.shape[0]
                 rows = np.arange(begin, begin + count)
                 first = pl.Series("row", rows + done) if ids is None else pl.Series("id", ids[begin : begin + count])
-                writer.write(_frame(first, found, names))
+                writer.write(label_frame(first, found, names))
                 begin += count
             done += begin
     return LabelledFile(done, writer.rows)
-
-
-def _frame(first: pl.Series, found: Labels, names: pl.Series) -> pl.DataFrame:
-    count, wide = found.item.shape
-    return pl.DataFrame(
-        {
-            first.name: first.gather(np.repeat(np.arange(count), wide)),
-            "label": names.gather(found.item.reshape(-1).numpy()),
-            "score": found.score.reshape(-1).numpy(),
-            "rank": np.tile(np.arange(1, wide + 1), count),
-        }
-    )
 
 
 def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:

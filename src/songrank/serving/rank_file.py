@@ -19,10 +19,9 @@ from songrank.io.tables.frames import need_column
 from songrank.io.tables.input_table import InputTable, id_column
 from songrank.io.tables.table_writer import TableWriter, table_writer, writing
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.documents import num_raw_features, score_documents
+from songrank.serving.documents import num_raw_features, score_in_parts
 
 _TABLES = (".parquet", ".csv", ".tsv")
-_READ_ROWS = 2**18
 
 
 class RankedFile(NamedTuple):
@@ -116,8 +115,11 @@ class _Documents:
                 features[:, at] = block.read(read_features, name, fix)
             self._query.add(query)
             self.features.add(features)
-            self._parts.append(self.writer.folder / f"carried-{len(self._parts)}.parquet")
-            carried.write_parquet(self._parts[-1])
+            self._carry(carried)
+
+    def _carry(self, columns: pl.DataFrame) -> None:
+        self._parts.append(self.writer.folder / f"carried-{len(self._parts)}.parquet")
+        columns.write_parquet(self._parts[-1])
 
     def _read_letor(self, path: Path, job: Job) -> None:
         first = int(self.folder.info["features"].get("first_index", 1))
@@ -130,7 +132,9 @@ class _Documents:
                 raise DataError("its lines have no qid:", "write 'qid:ID' after each label", file=block.file)
             whole = part.query.dtype.kind == "i"
             self._query.add(pl.Series(part.query if whole else part.query.tolist(), dtype=None if whole else pl.String))
+            begin = self.features.num_rows
             self.features.add_sparse(part.offsets, part.index - first, part.value)
+            self._carry(pl.DataFrame({"row": np.arange(begin, self.features.num_rows)}))
         if not self.features.num_rows:
             raise DataError("has no rows", "expected at least one document", file=str(path))
 
@@ -139,38 +143,33 @@ class _Documents:
         self._number, ids = self._query.finish()
         self._ids, self.num_queries = id_column(ids), len(ids)
         rows, lengths = np.argsort(self._number, kind="stable"), np.bincount(self._number)
-        ends = np.cumsum(lengths)
-        self._score = np.empty(rows.shape[0], np.float32)
-        step, first, begin = max(1, CHUNK_BYTES // (4 * self.width)), 0, 0
-        while begin < rows.shape[0]:
-            last = max(first + 1, int(np.searchsorted(ends, begin + step, side="right")))
-            part, end = rows[begin : ends[last - 1]], int(ends[last - 1])
-            features = np.zeros((part.shape[0], self.width), np.float32)
-            found = self.features.rows(part)
+
+        def dense(first: int, last: int) -> Array:
+            features = np.zeros((last - first, self.width), np.float32)
+            found = self.features.rows(rows[first:last])
             features[:, : found.shape[1]] = found
-            self._score[part] = score_documents(self.folder, features, lengths[first:last])
-            first, begin = last, end
-            job.report("ranking", begin, rows.shape[0])
+            return features
+
+        most, total = max(1, CHUNK_BYTES // (4 * self.width)), rows.shape[0]
+        self._score = np.empty(total, np.float32)
+        self._score[rows] = score_in_parts(
+            self.folder, lengths, dense, most, lambda done: job.report("ranking", done, total)
+        )
         self._best_first = np.lexsort((-self._score, self._number))
-        self._rank = np.empty(rows.shape[0], np.int64)
-        self._rank[self._best_first] = np.arange(rows.shape[0]) - np.repeat(ends - lengths, lengths) + 1
+        self._rank = np.empty(total, np.int64)
+        self._rank[self._best_first] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
 
     def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
         """The output, in the order of the input or by query and rank; the latter holds carried columns in memory."""
-        if by_rank and self._parts:
+        if by_rank:
             carried = pl.concat([pl.read_parquet(part) for part in self._parts])
             yield self._frame(self._best_first, carried[self._best_first])
-        elif self._parts:
-            begin = 0
-            for part in self._parts:
-                carried = pl.read_parquet(part)
-                yield self._frame(np.arange(begin, begin + carried.height), carried)
-                begin += carried.height
-        else:
-            order = self._best_first if by_rank else np.arange(self._rank.shape[0])
-            for begin in range(0, order.shape[0], _READ_ROWS):
-                rows = order[begin : begin + _READ_ROWS]
-                yield self._frame(rows, pl.DataFrame({"row": rows}))
+            return
+        begin = 0
+        for part in self._parts:
+            carried = pl.read_parquet(part)
+            yield self._frame(np.arange(begin, begin + carried.height), carried)
+            begin += carried.height
 
     def _frame(self, rows: Array, carried: pl.DataFrame) -> pl.DataFrame:
         query = self._ids.gather(self._number[rows]).alias(self.query)

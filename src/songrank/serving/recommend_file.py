@@ -16,8 +16,8 @@ from songrank.io.source import Job, Progress
 from songrank.io.tables.input_table import InputTable, id_column, read_id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.answer_tables import recommendation_frame
 from songrank.serving.recommendations import (
-    Recommendations,
     barred_items,
     check_k,
     column_names,
@@ -102,7 +102,7 @@ def recommend_file(
     user_ids, items, done = id_column(folder.query_ids) if asked is None else asked, id_column(known), 0
     with table_writer(output, overwrite=overwrite) as writer:
         for batch in found:
-            writer.write(_frame(batch, (name, item), user_ids, items))
+            writer.write(recommendation_frame([batch], (name, item), user_ids, items))
             done += batch.num_users
             job.report("recommending", done, len(user_ids))
     return RecommendedFile(len(user_ids), new_users, writer.rows)
@@ -159,16 +159,3 @@ def _warn_of_unknown(
 def _plain(name: str) -> str:
     """A column name in the form that :func:`find_column` compares."""
     return name.lower().replace(" ", "_")
-
-
-def _frame(batch: Recommendations, names: tuple[str, str], users: pl.Series, items: pl.Series) -> pl.DataFrame:
-    rows = pl.DataFrame(
-        {
-            names[0]: users.gather(batch.position.numpy()),
-            names[1]: items.gather(batch.item.numpy()),
-            "score": batch.score.numpy(),
-            "rank": batch.rank.numpy(),
-            "source": batch.known.numpy(),
-        }
-    )
-    return rows.with_columns(source=pl.when(pl.col("source")).then(pl.lit("model")).otherwise(pl.lit("popular")))

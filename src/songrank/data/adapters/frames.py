@@ -20,6 +20,11 @@ def kind_of(table: Any) -> str:
     return module if module in ("pandas", "polars", "pyarrow", "numpy") else "dict"
 
 
+def is_table(values: Any) -> bool:
+    """Whether these are columns with names, of pandas, polars or Arrow, and not one column or an array."""
+    return hasattr(values, "columns")
+
+
 def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
     """Any table as a polars frame; the columns of an array get these names, as many as it has.
 

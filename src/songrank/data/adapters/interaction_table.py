@@ -1,7 +1,5 @@
-"""Tables of interactions as the Recommender reads them, and what it keeps of them when it is saved."""
+"""Tables of interactions in memory: user, item, and perhaps label and time, with their original ids."""
 
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,33 +7,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.data.adapters.frames import kind_of, read_table
-from songrank.data.preparation.interaction_log import Interactions as Log
+from songrank.data.adapters.frames import is_table, kind_of, read_table
+from songrank.data.preparation.interaction_log import Interactions
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, InteractionColumns
-from songrank.io.tables.columns import read_ids
+from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_ids, read_labels
 from songrank.io.tables.frames import TABLE, to_polars
-from songrank.models.model_folder import ModelFolder
-from songrank.training.warm_start import Past
 
 COLUMNS = ("user", "item", "label", "time")
 HISTORY = ("user", "item", "time")
-_TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
 
 
 @dataclass(frozen=True)
-class Interactions:
-    """What was fitted, under our names, with what the columns were called and the kind of table they came in."""
+class InteractionTable:
+    """Rows under our names, with the original names of the columns and the kind of table they came in."""
 
     frame: pl.DataFrame
     names: Mapping[str, str]
     kind: str
-
-    def prepared(self) -> pl.DataFrame:
-        """With ids as whole numbers or texts."""
-        return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
 
     def options(self) -> dict[str, str | None]:
         """What preparation is told about the columns of :meth:`called`."""
@@ -43,17 +35,21 @@ class Interactions:
         return {f"{option}_column": self.names.get(word) for option, word in words.items()}
 
     def called(self) -> pl.DataFrame:
-        """What is prepared, under the names of the table that was fitted, which a model keeps for its answers."""
-        return self.prepared().rename(dict(self.names))
+        """What is prepared, under the original names, which a model keeps for its answers."""
+        return self._prepared().rename(dict(self.names))
 
-    def log(self) -> Log:
+    def _prepared(self) -> pl.DataFrame:
+        """With ids as whole numbers or texts."""
+        return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
+
+    def log(self) -> Interactions:
         """Rows by numbers of their users and items, in order or with times."""
         label, time = (word if word in self.names else None for word in ("label", "time"))
         collector = Collector(InteractionColumns("user", "item", label, time))
-        collector.add(self.prepared(), TABLE)
+        collector.add(self._prepared(), TABLE)
         return collector.finish()
 
-    def and_more(self, more: "Interactions") -> "Interactions":
+    def and_more(self, more: "InteractionTable") -> "InteractionTable":
         """These, then others, which must have the same columns."""
         try:
             if set(more.frame.columns) != set(self.frame.columns):
@@ -64,7 +60,7 @@ class Interactions:
         except pl.exceptions.PolarsError:
             found, expected = (", ".join(f"{k} {v}" for k, v in f.schema.items()) for f in (more.frame, self.frame))
             raise DataError(f"columns are {found}", f"expected {expected}, as in fit") from None
-        return Interactions(both, self.names, self.kind)
+        return InteractionTable(both, self.names, self.kind)
 
     def original(self, word: str, ids: Ids) -> pl.Series:
         """The original value of each id, by number, in the type that it came in; as text where that is not known."""
@@ -90,7 +86,7 @@ class Interactions:
             raise DataError(f"the table has columns {found}", fix)
         frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
         frame = frame.with_columns(self._typed(frame[word], word) for word in ("user", "item"))
-        return frame if y is None else with_labels(frame, y)
+        return frame if y is None else _with_labels(frame, y)
 
     def _typed(self, column: pl.Series, word: str) -> pl.Series:
         """Ids in the type of those that were fitted, where that decides how a number is written."""
@@ -99,7 +95,7 @@ class Interactions:
 
     def given(self, values: Any, word: str) -> pl.Series:
         """Ids of users or items that were given alone, or in a table with a column of them."""
-        if hasattr(values, "columns") or isinstance(values, Mapping):
+        if is_table(values) or isinstance(values, Mapping):
             frame, name = read_table(values, (word,)), self.names[word]
             if name not in frame.columns and frame.width > 1:
                 raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
@@ -110,12 +106,8 @@ class Interactions:
         column = to_polars({word: values})[word] if in_memory else pl.Series(word, list(values), strict=False)
         return self._typed(column, word)
 
-    def without_rows(self) -> "Interactions":
-        """Names and types alone."""
-        return Interactions(self.frame.clear(), self.names, self.kind)
 
-
-def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interactions:
+def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> InteractionTable:
     """Read user, item, and label and time if there are any.
 
     >>> found = read_interactions({"visitor_id": [1], "asin": ["b7"]}, None, ColumnOptions())
@@ -124,7 +116,7 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     """
     frame = read_table(table, COLUMNS)
     if y is not None:
-        frame = with_labels(frame, y)
+        frame = _with_labels(frame, y)
         columns = columns.model_copy(update={"label_column": "label"})
     names = InteractionColumns.find(frame.columns, columns, TABLE, ("user=…", "item=…"))
     found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
@@ -132,7 +124,17 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
     strange = [name for name, kind in frame.schema.items() if kind == pl.Object]
     frame = frame.with_columns(id_keys(frame[name]) for name in strange)
-    return Interactions(frame, called, kind_of(table))
+    return InteractionTable(frame, called, kind_of(table))
+
+
+def label_column(frame: pl.DataFrame, options: Mapping[str, Any]) -> Array:
+    """Labels of a table's rows as preparation would have them with these options; 1 without a column of labels."""
+    if "label" not in frame.columns:
+        return np.ones(frame.height, np.float32)
+    label = read_column(read_labels, frame["label"], LABEL_EXPECTED, TABLE, None)
+    if options.get("min_rating") is not None:
+        label = np.where(label >= options["min_rating"], label, 0)
+    return (label > 0 if options.get("labels") == "binary" else label).astype(np.float32)
 
 
 def _kind(time: pl.DataType) -> str:
@@ -140,7 +142,7 @@ def _kind(time: pl.DataType) -> str:
     return "dates" if time.is_temporal() else "numbers" if time.is_numeric() else "texts"
 
 
-def with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
+def _with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
     """The table with these labels in a column ``label``, one a row."""
     column = pl.Series("label", np.asarray(y).reshape(-1))
     if len(column) != frame.height:
@@ -180,34 +182,3 @@ def _instants(column: pl.Series) -> pl.Series:
         return texts
     rest = column.to_physical() % 1000
     return texts + pl.select(pl.when(rest > 0).then(rest.cast(pl.String)).otherwise(pl.lit(""))).to_series()
-
-
-def pack(interactions: Interactions, past: Past | None) -> dict[str, bytes]:
-    """Files to save; without a past, names and types alone."""
-    from safetensors.torch import save
-
-    kept = interactions if past is not None else interactions.without_rows()
-    told = {"names": dict(kept.names), "kind": kept.kind, "loss": None if past is None else past.loss}
-    table = io.BytesIO()
-    kept.frame.write_parquet(table)
-    files = {_TOLD: json.dumps(told).encode(), _TABLE: table.getvalue()}
-    if past is not None:
-        files[_PAST] = save({"pairs": past.pairs, **{f"memory.{name}": rows for name, rows in past.memory.items()}})
-    return files
-
-
-def unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[Interactions, Past | None]:
-    """The way back from :func:`pack`, with the model that was saved beside."""
-    from safetensors.torch import load
-
-    told = json.loads(files[_TOLD])
-    interactions = Interactions(pl.read_parquet(io.BytesIO(files[_TABLE])), dict(told["names"]), str(told["kind"]))
-    if _PAST not in files:
-        return interactions, None
-    assert folder.query_ids is not None
-    assert folder.item_ids is not None
-    arrays = load(files[_PAST])
-    memory = {name.removeprefix("memory."): rows for name, rows in arrays.items() if name != "pairs"}
-    weights = {name: tensor.cpu() for name, tensor in folder.model.state_dict().items()}
-    past = Past(folder.query_ids, folder.item_ids, weights, arrays["pairs"], str(told["loss"]), memory)
-    return interactions, past

@@ -1,0 +1,45 @@
+"""Answers of a model as tables: one row per item or label, with score and rank."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from songrank.core.columns import Array
+from songrank.serving.labels import Labels
+from songrank.serving.recommendations import Recommendations
+
+
+def recommendation_frame(
+    batches: Sequence[Recommendations], names: tuple[str, str], users: pl.Series, items: pl.Series
+) -> pl.DataFrame:
+    """User, item, score, rank and source, which is ``model`` or ``popular``; ``names`` are those of user and item."""
+
+    def column(parts: list[Tensor], dtype: torch.dtype = torch.int64) -> Array:
+        return np.asarray(torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy())
+
+    known = column([batch.known for batch in batches], torch.bool)
+    return pl.DataFrame(
+        {
+            names[0]: users.gather(column([batch.position for batch in batches])),
+            names[1]: items.gather(column([batch.item for batch in batches])),
+            "score": column([batch.score for batch in batches], torch.float32),
+            "rank": column([batch.rank for batch in batches]),
+            "source": np.where(known, "model", "popular"),
+        }
+    )
+
+
+def label_frame(first: pl.Series, found: Labels, labels: pl.Series) -> pl.DataFrame:
+    """Label, score and rank beside ``first``, which names each text; ``labels`` are the ids of all labels."""
+    count, wide = found.item.shape
+    return pl.DataFrame(
+        {
+            first.name: first.gather(np.repeat(np.arange(count), wide)),
+            "label": labels.gather(found.item.reshape(-1).numpy()),
+            "score": found.score.reshape(-1).numpy(),
+            "rank": np.tile(np.arange(1, wide + 1), count),
+        }
+    )
