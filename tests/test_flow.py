@@ -50,7 +50,7 @@ MAY_KNOW = {
         "serving",
         "training",
     },
-    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "models", "serving", "training"},
+    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
 }
 
 

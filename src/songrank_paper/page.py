@@ -21,8 +21,8 @@ from songrank import __version__
 from songrank.analysis.report.formatting import duration, short
 from songrank.analysis.report.html import Html, document, facts, folded, is_replaceable, table, tag
 from songrank.core.errors import DataError
-from songrank.io.files import plain, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import write_whole
+from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Findings, Table
 
 if TYPE_CHECKING:

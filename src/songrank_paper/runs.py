@@ -16,8 +16,7 @@ from songrank.analysis.report.curves import chosen_epoch, read_history
 from songrank.analysis.trials import run_trial
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
-from songrank.io.files import plain
-from songrank.io.storage import read_json
+from songrank.io.json_files import plain, read_json
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory, fingerprint

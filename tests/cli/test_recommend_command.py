@@ -13,7 +13,7 @@ import torch
 from songrank import models
 from songrank.data import prepare
 from songrank.serving import open_model
-from songrank.serving.items import recommend
+from songrank.serving.recommendations import recommend
 from songrank.training.trained_model import model_sizes, write_model
 from tests.cli.small_sets import recipe
 
@@ -181,7 +181,7 @@ def test_whatever_stops_it_leaves_what_was_there(songrank, model, tmp_path, monk
     writer = importlib.import_module("songrank.io.tables.table_writer").TableWriter
     place, write = tmp_path / f"best{suffix}", writer.write
     place.write_text("what was there")
-    monkeypatch.setattr(importlib.import_module("songrank.serving.items"), "_SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.batches._SCORES", {"cpu": 1})
     monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 5)
 
     def stop(self, rows):
@@ -210,7 +210,7 @@ def test_what_a_killed_process_left_is_cleared_up(songrank, model, tmp_path):
 
 
 def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("songrank.serving.items"), "_SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.batches._SCORES", {"cpu": 1})
     monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 7)
     assert songrank("recommend", model, "-o", tmp_path / "best.parquet").returncode == 0
     assert pl.read_parquet(tmp_path / "best.parquet").rows() == by_library(model, USERS, 10)

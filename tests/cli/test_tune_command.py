@@ -15,7 +15,7 @@ optuna = pytest.importorskip("optuna")
 
 from songrank.cli.main import main
 from songrank.data import prepare
-from songrank.io.files import alone
+from songrank.io.locks import alone
 
 RECIPE = {
     "data": "data",

@@ -1,6 +1,5 @@
 """A model of histories in use: what it reads of known users, and of anybody who brings a history."""
 
-import importlib
 import random
 
 import numpy as np
@@ -16,10 +15,9 @@ from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_log import Interactions
 from songrank.models import NeuMF, SequenceModel
 from songrank.serving import open_model, recommend, recommend_after
-from songrank.serving.items import score_users
+from songrank.serving.recommendations import score_users
 from songrank.training.trained_model import write_model
 
-module = importlib.import_module("songrank.serving.items")
 LENGTH, FILMS = 4, 30
 
 
@@ -97,7 +95,7 @@ def test_users_who_were_never_seen_get_what_is_popular(folder):
 
 @pytest.mark.parametrize("at_once", [1, 3, 2**40])
 def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_once):
-    monkeypatch.setattr(module, "_BYTES", {"cpu": at_once * folder.model.query_bytes})
+    monkeypatch.setattr("songrank.serving.batches._BYTES", {"cpu": at_once * folder.model.query_bytes})
     films = [*log.values(), [], [105], [999, 105, 998]]  # known users, who has none, and films that nobody knows
     offsets = torch.tensor([0, *np.cumsum([len(row) for row in films])])
     query = np.repeat(np.arange(len(films)), [len(row) for row in films])
@@ -170,7 +168,7 @@ def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
 def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeypatch):
     users = torch.tensor([3, 0, 7, 7, 11])
     whole = score_users(folder, users)
-    monkeypatch.setattr(module, "_BYTES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.batches._BYTES", {"cpu": 1})
     torch.testing.assert_close(score_users(folder, users), whole)
 
 

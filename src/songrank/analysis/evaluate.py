@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from songrank.core.devices import choose_device
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
 from songrank.metrics import Evaluation
@@ -22,5 +21,5 @@ def evaluate_run(
     directory.check_data(dataset)
     if split not in dataset:
         raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
-    model = open_model(path, choose_device(device)).model
+    model = open_model(path, device).model
     return evaluate_model(model, dataset, split, recipe, **changes)

@@ -3,7 +3,7 @@
 import torch
 
 from songrank.core.csr import CSR
-from songrank.core.pairs import unpack
+from songrank.core.pairs import table_keys, unpack
 from songrank.data import CatalogueSplit
 
 
@@ -15,6 +15,6 @@ def histories(*splits: CatalogueSplit) -> CSR:
     >>> histories(train, later)["item"].tolist()
     [0, 1, 4, 2, 4]
     """
-    keys = torch.cat([split.keys() for split in splits]).unique()  # type: ignore[no-untyped-call]
-    query, item = unpack(keys, splits[0].num_items)
+    every = torch.cat([table_keys(split.pairs, split.num_items) for split in splits])
+    query, item = unpack(every.unique(), splits[0].num_items)  # type: ignore[no-untyped-call]
     return CSR.from_rows(query, splits[0].num_queries, item=item)

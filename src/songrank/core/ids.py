@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.io.storage import Array
+from songrank.core.columns import Array
 
 
 class Ids:
@@ -66,6 +66,17 @@ class Ids:
     def from_arrays(cls, name: str, arrays: Mapping[str, Tensor]) -> "Ids":
         """Ids from stored arrays, memory-mapped if these are."""
         return cls(arrays[name], arrays.get(f"{name}.offsets"))
+
+    def is_valid(self) -> bool:
+        """Whether stored ids can be looked up: whole numbers that ascend, or distinct texts."""
+        stored = self.arrays("id")
+        values, offsets = stored["id"], stored.get("id.offsets")
+        if values.ndim != 1:
+            return False
+        if self.kind == "integer" or offsets is None:
+            return values.dtype == np.int64 and bool((values[1:] > values[:-1]).all())
+        whole = offsets[0] == 0 and offsets[-1] == values.shape[0] and bool((offsets[1:] >= offsets[:-1]).all())
+        return whole and (values.dtype, offsets.dtype) == (np.uint8, np.int64) and len(set(self)) == len(self)
 
     def keep(self, numbers: Array) -> "Ids":
         """Only the ids with these numbers, which ascend."""

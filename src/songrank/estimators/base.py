@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from songrank.analysis.ensemble import make_ensemble
-from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
 from songrank.estimators.saving import NOT_SAVED, plain_number, read_estimator, write_estimator
-from songrank.io.files import alone, make_folder
+from songrank.io.files import make_folder
+from songrank.io.locks import alone
 from songrank.metrics import Evaluation
 from songrank.metrics.names import parse_metrics
 from songrank.models.model_folder import ModelFolder
@@ -175,7 +175,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         evaluation = make_ensemble(places, work / "ensemble", device=self.device, overwrite=True)
         return {
             "evaluation_": evaluation,
-            "folder_": open_model(work / "ensemble", choose_device(self.device)),
+            "folder_": open_model(work / "ensemble", self.device),
             "recipe_": first.recipe.model_copy(update={"members": members}),
         }
 
@@ -183,7 +183,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """What a finished run gave, by the names of attributes."""
         best = run.trainer.at.best
         return {
-            "folder_": open_model(run.directory.path, choose_device(self.device)),
+            "folder_": open_model(run.directory.path, self.device),
             "recipe_": run.recipe,
             "history_": [dict(line) for line in run.trainer.at.history],
             "evaluation_": dict(run.results),
@@ -267,7 +267,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
         except (KeyError, TypeError, ValueError) as error:
             raise error if isinstance(error, UserError) else damaged from None
-        made.folder_ = open_model(path, choose_device(device))
+        made.folder_ = open_model(path, device)
         if made.folder_.task != cls.task:
             raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
         try:

@@ -14,7 +14,7 @@ from songrank.core.ids import Ids
 from songrank.data.adapters.frames import kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions as Log
 from songrank.data.preparation.interaction_options import ColumnOptions
-from songrank.data.readers.interactions import Collector, Names
+from songrank.data.readers.interactions import Collector, InteractionColumns
 from songrank.io.tables.columns import read_ids
 from songrank.io.tables.frames import TABLE, to_polars
 from songrank.models.model_folder import ModelFolder
@@ -49,7 +49,7 @@ class Interactions:
     def log(self) -> Log:
         """Rows by numbers of their users and items, in order or with times."""
         label, time = (word if word in self.names else None for word in ("label", "time"))
-        collector = Collector(Names("user", "item", label, time))
+        collector = Collector(InteractionColumns("user", "item", label, time))
         collector.add(self.prepared(), TABLE)
         return collector.finish()
 
@@ -126,11 +126,7 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     if y is not None:
         frame = with_labels(frame, y)
         columns = columns.model_copy(update={"label_column": "label"})
-    try:
-        names = Names.find(frame.columns, columns, TABLE)
-    except DataError as error:
-        fix = error.fix.replace("--query-column", "user=…").replace("--item-column", "item=…")
-        raise DataError(error.what, fix, file=TABLE) from None
+    names = InteractionColumns.find(frame.columns, columns, TABLE, ("user=…", "item=…"))
     found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
     called = {word: name for word, name in found.items() if name is not None}
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())

@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import kind_of, read_table, write_table
@@ -25,13 +26,12 @@ from songrank.estimators.interactions import (
     read_interactions,
     unpack,
 )
-from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
-from songrank.models.model_folder import column_names
-from songrank.serving.items import (
+from songrank.serving.batches import queries_at_once
+from songrank.serving.recommendations import (
     Recommendations,
+    column_names,
     need_histories,
-    queries_at_once,
     recommend,
     recommend_after,
     score_users,

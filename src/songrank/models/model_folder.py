@@ -12,7 +12,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,14 @@ from torch.overrides import TorchFunctionMode
 
 from songrank import __version__
 from songrank.core.csr import CSR
-from songrank.core.errors import DataError
+from songrank.core.devices import choose_device
+from songrank.core.errors import DataError, UserError
 from songrank.core.ids import Ids
+from songrank.io.arrays import read_arrays
+from songrank.io.checksums import check_sha256
 from songrank.io.files import write_whole
-from songrank.io.storage import read_arrays, read_json
-from songrank.models.base import history_length
+from songrank.io.json_files import read_json
+from songrank.models.base import RankingModel
 from songrank.models.ensemble import Ensemble
 from songrank.models.model_folder_checks import tables_fit
 from songrank.models.registry import INPUTS, MODELS
@@ -62,7 +66,7 @@ class ModelFolder:
 
     path: Path
     info: Mapping[str, Any]
-    model: nn.Module
+    model: RankingModel
     item_ids: Ids | None = None
     query_ids: Ids | None = None
     seen: CSR | None = None
@@ -96,30 +100,15 @@ class ModelFolder:
 
     def history_input(self, histories: CSR, rows: Tensor) -> Tensor:
         """The input [R, T] of a model that reads histories, T at least 1."""
-        length = history_length(self.model)
+        length = self.model.history_length
         assert length is not None
         longest = int(histories.lengths[rows].max()) if rows.numel() else 0
         return histories.last(rows, length, width=max(1, min(length, longest))).to(self.device)
 
     @property
-    def called(self) -> tuple[str, str]:
-        """What tables of recommendations call users and items."""
-        told = self.info.get("called", {})
-        return column_names(told.get("query", "user"), told.get("item", "item"))
-
-    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.model.parameters()).device
-
-
-def column_names(user: str, item: str) -> tuple[str, str]:
-    """What a table calls users and items: as they are called, unless that would be two columns of one name.
-
-    >>> column_names("visitor", "sku"), column_names("visitor", "score")
-    (('visitor', 'sku'), ('user', 'item'))
-    """
-    return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
 
 
 def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
@@ -173,7 +162,10 @@ def read_words(file: Path) -> dict[str, int]:
 
 
 def read_model(
-    path: str | Path, device: torch.device | str = "cpu", readable: Callable[[ModelFolder], bool] = lambda folder: True
+    path: str | Path,
+    device: torch.device | str = "cpu",
+    task: str | None = None,
+    readable: Callable[[ModelFolder], bool] = lambda folder: True,
 ) -> ModelFolder:
     """Read a model folder; everything is checked before any part of it is used.
 
@@ -181,37 +173,55 @@ def read_model(
 
     Args:
         path: a model folder, or the directory of a finished run.
-        device: where the weights go.
+        device: where the weights go; a name is that of a recipe, such as ``"auto"``.
+        task: raise unless the model is for this task.
         readable: whether new input can be read as the folder describes it; a check of the caller's.
 
     """
     path = Path(path)
-    info = _description(path)
-    for name in info["files"]:
-        _check_sum(path / name, info["files"][name])
-    model = _load(path, info)
-    try:
-        ids, seen, histories = (
-            read_arrays(path / name, _AGAIN) if name in info["files"] else {} for name in (IDS, SEEN, HISTORIES)
-        )
-        folder = ModelFolder(
-            path,
-            info,
-            model.to(device).eval(),
-            Ids.from_arrays("item", ids) if "item" in ids else None,
-            Ids.from_arrays("query", ids) if "query" in ids else None,
-            CSR(seen["offsets"], {"item": seen["item"]}) if seen else None,
-            seen["count"] if seen else None,
-            read_words(path / WORDS) if WORDS in info["files"] else None,
-            CSR(histories["offsets"], {"item": histories["item"]}) if histories else None,
-        )
+    with _one_line(path):
+        info = _description(path)
+        for name, digest in info["files"].items():
+            damaged = "is damaged, or of another model: its checksum is not that of model.json"
+            check_sha256(path / name, digest, damaged, _AGAIN)
+        arrays = {name: read_arrays(path / name, _AGAIN) for name in info["files"] if name != WORDS}
+        tables = _tables(path, info, arrays)
+        place = choose_device(device) if isinstance(device, str) else device
+        folder = ModelFolder(path, info, _load(path, info, arrays[WEIGHTS]).to(place).eval(), **tables)
+        if task is not None:
+            folder.need(task)
         if not (tables_fit(folder) and readable(folder)):
             raise ValueError("tables")
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path)) from None
     return folder
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """Whatever is wrong with tables becomes one line about the folder."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError):
+        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path)) from None
+
+
+def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
+    """All but the weights, by the names of the fields."""
+    ids = {word: Ids.from_arrays(word, arrays[IDS]) for word in ("item", "query") if word in arrays.get(IDS, {})}
+    if not all(known.is_valid() for known in ids.values()):
+        raise ValueError("ids")
+    tables: dict[str, Any] = {f"{word}_ids": known for word, known in ids.items()}
+    for name, lists in (("seen", SEEN), ("histories", HISTORIES)):
+        if lists in arrays:
+            tables[name] = CSR(arrays[lists]["offsets"], {"item": arrays[lists]["item"]})
+            if len(tables[name]) != len(ids["query"]):
+                raise ValueError(name)
+    if SEEN in arrays:
+        tables["item_counts"] = arrays[SEEN]["count"]
+    if WORDS in info["files"]:
+        tables["words"] = read_words(path / WORDS)
+    return tables
 
 
 def _description(path: Path) -> dict[str, Any]:
@@ -243,18 +253,6 @@ def _description(path: Path) -> dict[str, Any]:
     return info
 
 
-def _check_sum(file: Path, expected: Any) -> None:
-    try:
-        with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror})", _AGAIN, file=str(file)) from None
-    if found != expected:
-        raise DataError(
-            "is damaged, or of another model: its checksum is not that of model.json", _AGAIN, file=str(file)
-        )
-
-
 _DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
 _DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
 
@@ -268,9 +266,8 @@ class _WithoutDraws(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
+def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> RankingModel:
     """The model with its weights: built without memory first, so that sizes that do not fit the file cost nothing."""
-    weights = read_arrays(path / WEIGHTS, _AGAIN)
     options = {key: value for key, value in info["model"].items() if key != "name"}
     try:
         layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
@@ -281,7 +278,7 @@ def _load(path: Path, info: Mapping[str, Any]) -> nn.Module:
             raise ValueError(f"{members!r} members")
         with torch.device("meta"), _WithoutDraws():
             models = [kind(**info["sizes"], **options) for _ in range(members)]
-        model = models[0] if members == 1 else Ensemble(models)
+        model: RankingModel = models[0] if members == 1 else Ensemble(models)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
     except Exception as error:  # models raise whatever they like at options that are none
         reason = (str(error).splitlines() or [type(error).__name__])[0]

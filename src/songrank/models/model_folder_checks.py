@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from songrank.core.csr import CSR
-from songrank.core.ids import Ids
 
 if TYPE_CHECKING:
     from songrank.models.model_folder import ModelFolder
@@ -19,8 +17,8 @@ def tables_fit(folder: "ModelFolder") -> bool:
     users = sizes.get("num_queries", None if folder.query_ids is None else len(folder.query_ids))
     sound = (folder.item_ids is None) == (folder.inputs == "documents")
     sound = sound and (folder.query_ids is None) == (folder.inputs not in ("ids", "histories"))
-    sound = sound and (folder.item_ids is None or _sound_ids(folder.item_ids, items))
-    sound = sound and (folder.query_ids is None or _sound_ids(folder.query_ids, users))
+    sound = sound and (folder.item_ids is None or len(folder.item_ids) == items)
+    sound = sound and (folder.query_ids is None or len(folder.query_ids) == users)
     if folder.seen is not None:
         count = folder.item_counts
         sound = sound and count is not None and count.dtype == torch.int64 and count.shape == (items,)
@@ -41,21 +39,9 @@ def tables_fit(folder: "ModelFolder") -> bool:
 
 def _sound_lists(lists: CSR, users: int, items: int) -> bool:
     """Whether these are lists of items, one for each user."""
-    offsets, item = lists.offsets, lists["item"]
+    offsets, item = lists.offsets, lists.columns["item"]
     sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
     sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
     sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
     sound = sound and bool((offsets.diff() >= 0).all())
     return sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
-
-
-def _sound_ids(ids: Ids, count: int) -> bool:
-    """Whether so many ids can be looked up: whole numbers that ascend, or texts."""
-    arrays = ids.arrays("id")
-    values, offsets = arrays["id"], arrays.get("id.offsets")
-    if len(ids) != count or values.ndim != 1:
-        return False
-    if offsets is None:
-        return values.dtype == np.int64 and bool((values[1:] > values[:-1]).all())
-    whole = offsets[0] == 0 and offsets[-1] == values.shape[0] and bool((offsets[1:] >= offsets[:-1]).all())
-    return whole and (values.dtype, offsets.dtype) == (np.uint8, np.int64) and len(set(ids)) == count

@@ -7,19 +7,19 @@ if TYPE_CHECKING:
     from songrank.models.model_folder import ModelFolder as ModelFolder
     from songrank.serving.documents import score_documents as score_documents
     from songrank.serving.export import export_model as export_model
-    from songrank.serving.items import recommend as recommend
-    from songrank.serving.items import recommend_after as recommend_after
     from songrank.serving.labels import label as label
     from songrank.serving.labels import score_labels as score_labels
     from songrank.serving.open import open_model as open_model
+    from songrank.serving.recommendations import recommend as recommend
+    from songrank.serving.recommendations import recommend_after as recommend_after
 
 _HOMES = {
     "ModelFolder": "models.model_folder",
     "export_model": "serving.export",
     "label": "serving.labels",
     "open_model": "serving.open",
-    "recommend": "serving.items",
-    "recommend_after": "serving.items",
+    "recommend": "serving.recommendations",
+    "recommend_after": "serving.recommendations",
     "score_documents": "serving.documents",
     "score_labels": "serving.labels",
 }

@@ -1,15 +1,15 @@
 """Scores for new documents: features as they come, treated as those of training were, whole lists at a time."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
+from songrank.core.csr import length_groups
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
-from songrank.io.storage import Array
 from songrank.models.model_folder import ModelFolder
 
 _VALUES = 2**24  # features of padded lists that are held at once
@@ -42,8 +42,12 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
         what = f"lists have {int(lengths.sum()):,} documents in all, and there are {raw.shape[0]:,}"
         raise DataError(what, "expected one length a list, each at least 1, that sum to the documents")
     scores = np.empty(raw.shape[0], np.float32)
-    ends = np.cumsum(lengths)
-    for first, last in _groups(lengths, transform.num_features):
+    ends, width = np.cumsum(lengths), transform.num_features
+
+    def fits(lists: int, longest: int) -> bool:
+        return lists * longest * width <= _VALUES and lists * longest**2 <= _PAIRS
+
+    for first, last in length_groups(lengths.tolist(), fits):
         begin, end = int(ends[first] - lengths[first]), int(ends[last - 1])
         part = raw[begin:end]
         if how != "none":
@@ -72,16 +76,3 @@ def _score(folder: ModelFolder, rows: Array, lengths: Array) -> Array:
     with torch.no_grad():
         found: Array = folder.model(padded.to(folder.device), mask.to(folder.device)).float().cpu()[mask].numpy()
     return found
-
-
-def _groups(lengths: Array, num_features: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring lists that fit into memory when padded to the longest of them."""
-    first, longest = 0, 1
-    for at, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        count = at + 1 - first
-        if at > first and (count * longest * num_features > _VALUES or count * longest**2 > _PAIRS):
-            yield first, at
-            first, longest = at, length
-    if lengths.size:
-        yield first, lengths.size

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
+from songrank.data.adapters.feature_matrix import dense_rows, num_rows
 from songrank.data.preparation.sparse_features import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
-from songrank.io.storage import Array
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.items import check_k, top
-
-_SCORES = 2**24  # scores, features or words' vectors that are held at once
-_WORD = 1024
+from songrank.serving.batches import texts_at_once
+from songrank.serving.recommendations import check_k, top
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def _words(folder: ModelFolder, texts: Sequence[str]) -> Tensor:
 
 def _features(folder: ModelFolder, rows: Any) -> Array:
     told = folder.info["features"]
-    dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
+    dense = dense_rows(rows)
     if dense.ndim != 2 or dense.shape[1] != told["count"]:
         raise DataError(
             f"features have shape {list(dense.shape)}", f"expected [texts, {told['count']}], as in training"
@@ -60,18 +59,11 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
     return scale_rows(lengths, dense.reshape(-1), told.get("scale", "none")).reshape(dense.shape)
 
 
-def rows_at_once(folder: ModelFolder) -> int:
-    """How many texts are scored together."""
-    sizes, width = folder.info["sizes"], folder.info.get("vocabulary", {}).get("width", 0)
-    return int(max(1, _SCORES // max(sizes["num_labels"], sizes.get("num_features", 0), width * _WORD)))
-
-
 def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
     """Scores [B, labels] of all labels, a batch of texts at a time."""
     folder.need("labelling")
-    rows = queries.shape[0] if hasattr(queries, "shape") else len(queries)
-    step = rows_at_once(folder)
-    for first in range(0, rows, step):
+    step = texts_at_once(folder)
+    for first in range(0, num_rows(queries), step):
         part = read_queries(folder, queries[first : first + step])
         with torch.no_grad():
             yield folder.model.score_all(part.to(folder.device)).float()  # type: ignore[operator]

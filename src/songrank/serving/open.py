@@ -12,7 +12,7 @@ from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.models.model_folder import ModelFolder, read_model
 
 
-def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFolder:
+def open_model(path: str | Path, device: torch.device | str = "cpu", task: str | None = None) -> ModelFolder:
     """Open a model folder, or a finished run that holds one; everything is checked before any part of it is used.
 
     Nothing is unpickled, no name in a file is followed, and memory is allocated only for weights that exist.
@@ -21,7 +21,7 @@ def open_model(path: str | Path, device: torch.device | str = "cpu") -> ModelFol
     Traceback (most recent call last):
     songrank.core.errors.DataError: nowhere/model.json: is missing; expected a folder made by `songrank train`
     """
-    return read_model(path, device, _readable)
+    return read_model(path, device, task, _readable)
 
 
 def _readable(folder: ModelFolder) -> bool:

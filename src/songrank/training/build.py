@@ -19,7 +19,7 @@ from songrank.training.config.components import make_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_inputs, model_sizes
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import DatasetFeed
 from songrank.training.trainer.history_adapters import make_feed
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
@@ -146,7 +146,7 @@ def policies(recipe: Recipe) -> dict[str, Any]:
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
 
 
-def _stages(recipe: Recipe, feed: Feed) -> list[Stage]:
+def _stages(recipe: Recipe, feed: DatasetFeed) -> list[Stage]:
     sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
     at_once = feed.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
     sizes = {**feed.loss_sizes(recipe.batch), "seed": recipe.seed}

@@ -16,7 +16,8 @@ from songrank.analysis.report.runs import ReportedRun
 from songrank.analysis.report.training_section import curves_section, training_section
 from songrank.core.errors import DataError
 from songrank.data import Dataset
-from songrank.io.files import plain, write_whole
+from songrank.io.files import write_whole
+from songrank.io.json_files import plain
 
 _GENERATOR = "songrank report"
 _SECTIONS = {

@@ -91,8 +91,7 @@ def compare_memory(
     """
     model.eval()
     sampler = SlateSampler(feed.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
-    by_query = [name for name in loss.by_query if name in _TITLES and loss.table(name).read().isfinite().any()]
-    names = [*loss.by_pair, *by_query]
+    names = loss.estimates
     blank = copy.deepcopy(loss)
     blank.reset()
     held: dict[str, list[Tensor]] = {name: [] for name in names}

@@ -11,7 +11,7 @@ from songrank.analysis.finished_runs import FinishedRun, check_lists, read_run
 from songrank.analysis.report.curves import read_history
 from songrank.core.errors import DataError, UserError
 from songrank.data import Dataset, open_dataset
-from songrank.io.storage import read_json
+from songrank.io.json_files import read_json
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
-from songrank.io.storage import Array
 from songrank.io.tables.columns import read_column, read_features
 from songrank.io.tables.frames import to_polars
 
@@ -209,3 +209,13 @@ def as_numbers(values: Any, first: int = 0) -> Array:
         row, column = np.argwhere(np.isinf(dense))[0].tolist()
         raise DataError(f"X is {block[row, column]} in row {first + row}, column {column} (from 0)", _NUMBERS)
     return dense
+
+
+def dense_rows(rows: Any) -> Array:
+    """A dense or sparse matrix as a float32 array."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
+
+
+def num_rows(rows: Any) -> int:
+    """How many rows a list, an array or a sparse matrix has."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

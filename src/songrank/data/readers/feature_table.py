@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
@@ -16,7 +17,6 @@ from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.columns import (
     ID_EXPECTED,
     LABEL_EXPECTED,
@@ -54,7 +54,7 @@ class FeatureTableOptions(ListOptions):
 
 
 @dataclass(frozen=True)
-class Names:
+class FeatureTableColumns:
     """Which column means what."""
 
     query: str
@@ -64,7 +64,7 @@ class Names:
     features: tuple[str, ...]
 
     @classmethod
-    def find(cls, columns: list[str], options: FeatureTableOptions, file: str) -> "Names":
+    def find(cls, columns: list[str], options: FeatureTableOptions, file: str) -> "FeatureTableColumns":
         """As the options say, or by usual names; the rest are features, in the order of the table."""
         for name in options.ignore:
             need_column(name, (), columns, "ignored", file)
@@ -120,7 +120,7 @@ class _Collector:
 
     def __init__(self, options: FeatureTableOptions, rows: ListRows) -> None:
         self.options, self.rows = options, rows
-        self.names: Names | None = None
+        self.names: FeatureTableColumns | None = None
 
     def add_table(self, table: pl.LazyFrame, file: str, split: str | None) -> None:
         """A table that can be cut."""
@@ -139,9 +139,9 @@ class _Collector:
         for block, line in text.frames(names.all):
             self._add(block, names, split, text.name, line)
 
-    def _agree(self, columns: list[str], file: str) -> Names:
+    def _agree(self, columns: list[str], file: str) -> FeatureTableColumns:
         """What the columns of this file mean; its features must be those of the files before it."""
-        names = Names.find(columns, self.options, file)
+        names = FeatureTableColumns.find(columns, self.options, file)
         self.names = self.names or names
         odd = set(names.features) ^ set(self.names.features)
         if odd:
@@ -152,7 +152,13 @@ class _Collector:
         return replace(names, features=self.names.features)
 
     def _add(
-        self, block: pl.DataFrame, names: Names, split: str | None, file: str, line: Where | None, first: int = 0
+        self,
+        block: pl.DataFrame,
+        names: FeatureTableColumns,
+        split: str | None,
+        file: str,
+        line: Where | None,
+        first: int = 0,
     ) -> None:
         where = (file, line, first)
         query = read_column(read_ids, block[names.query], ID_EXPECTED, *where)

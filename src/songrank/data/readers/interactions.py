@@ -1,5 +1,6 @@
 """Interactions in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
 from songrank.io.tables.delimited import DelimitedFile
 from songrank.io.tables.encoding import IdColumn
@@ -27,7 +28,7 @@ _FILES = ["*.parquet", "*.csv", "*.tsv", "*.txt", "*.dat", "*.inter"]
 
 
 @dataclass(frozen=True)
-class Names:
+class InteractionColumns:
     """Which column means what."""
 
     query: str
@@ -36,11 +37,17 @@ class Names:
     time: str | None
 
     @classmethod
-    def find(cls, columns: list[str], options: ColumnOptions, file: str) -> "Names":
-        """As the options say, or by usual names."""
+    def find(
+        cls,
+        columns: list[str],
+        options: ColumnOptions,
+        file: str,
+        named_by: Sequence[str | None] = (None, None),
+    ) -> "InteractionColumns":
+        """As the options say, or by usual names; ``named_by``: what the caller's options for query and item are."""
         names = cls(
-            need_column(options.query_column, USER_NAMES, columns, "query", file),
-            need_column(options.item_column, ITEM_NAMES, columns, "item", file),
+            need_column(options.query_column, USER_NAMES, columns, "query", file, named_by[0]),
+            need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, _TIME, columns, "time", file),
         )
@@ -57,7 +64,7 @@ class Names:
 class Collector:
     """Puts blocks of rows together, each checked on its way in."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: InteractionColumns) -> None:
         self.names = names
         self._query, self._item = IdColumn(), IdColumn()
         self._label: list[Array] = []
@@ -135,7 +142,7 @@ def _add_text(collector: Collector | None, source: Source, options: ColumnOption
 
 def _agree(collector: Collector | None, columns: list[str], options: ColumnOptions, file: str) -> Collector:
     """The collector so far, if this file has the columns of those before it."""
-    names = Names.find(columns, options, file)
+    names = InteractionColumns.find(columns, options, file)
     if collector is not None and names != collector.names:
         raise DataError("has other columns than the file before it", "prepare files of one kind", file=file)
     return collector or Collector(names)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, first_line
 from songrank.io.source import Job, Source
 
 TABLE = "the table"  # what messages call a table in memory
@@ -37,9 +37,8 @@ def to_polars(table: Any) -> pl.DataFrame:
     except DataError:
         raise
     except Exception as error:  # whatever a foreign table does when it is asked for its columns
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"cannot be read ({reason})", "expected columns of one length and one type each", file=TABLE
+            f"cannot be read ({first_line(error)})", "expected columns of one length and one type each", file=TABLE
         ) from None
     raise DataError(
         f"source is a {type(table).__name__}",
@@ -109,8 +108,7 @@ def _parquet(source: Source | str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"cannot be read as Parquet ({reason})", "write it again", file=name) from None
+        raise DataError(f"cannot be read as Parquet ({first_line(error)})", "write it again", file=name) from None
 
 
 def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:
@@ -127,10 +125,13 @@ def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str],
     return next((plain[name.replace("_", "")] for name in usual if name.replace("_", "") in plain), None)
 
 
-def need_column(given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str:
-    """Like :func:`find_column`, where there must be one."""
+def need_column(
+    given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str, option: str | None = None
+) -> str:
+    """Like :func:`find_column`, where there must be one; ``option`` is what names it, ``--{what}-column`` if None."""
     found = find_column(given, usual, columns, what, file)
     if found is None:
         names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
-        raise DataError(f"no column is clearly the {what} among {names}", f"name it: --{what}-column", file=file)
+        fix = f"name it: {option or f'--{what}-column'}"
+        raise DataError(f"no column is clearly the {what} among {names}", fix, file=file)
     return found

@@ -4,14 +4,16 @@
 without seen items, or each query's own documents. An adapter also knows which sampler makes its slates.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from songrank.core.errors import UserError
+from songrank.core.pairs import latest_pairs
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
@@ -20,7 +22,9 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.document_lists import score_lists
 from songrank.sampling import SlateSampler
-from songrank.training.config.recipe import Batch
+
+if TYPE_CHECKING:
+    from songrank.training.config.recipe import Batch
 
 _EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
 _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
@@ -28,7 +32,7 @@ _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is fas
 
 
 class Feed(Protocol):
-    """How one kind of data reaches a model."""
+    """What the training loop asks of the data; bring your own to train on something else than a prepared data set."""
 
     relevance: Relevance
     """Of training, on the device."""
@@ -44,27 +48,23 @@ class Feed(Protocol):
         """
         ...
 
-    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
-        """Slates of these sizes."""
-        ...
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
-        """The sizes that losses take from the data."""
-        ...
-
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
-        """How many rows of a batch are scored at a time to bound memory; None for all of them."""
-        ...
-
-
-class _Adapter:
-    """What all adapters share."""
+class DatasetFeed(ABC):
+    """An adapter of a prepared data set: it also makes the slates that it reads."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
 
-    def sampler(self, batch: Batch, **options: Any) -> SlateSampler:
+    @abstractmethod
+    def scores(self, model: Any, slate: Slate) -> Tensor:
+        """Scores [B, L] for a slate of training."""
+
+    @abstractmethod
+    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
+        """Metrics over the full lists of a split."""
+
+    def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
         """Slates of some relevant and some irrelevant items of each query."""
         partial = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
         weight = self.dataset["train"].weight
@@ -72,13 +72,13 @@ class _Adapter:
             self.relevance, batch.queries, **self._columns(batch), **options, query_weight=weight, partial=partial
         )
 
-    def _columns(self, batch: Batch) -> dict[str, Any]:
+    def _columns(self, batch: "Batch") -> dict[str, Any]:
         """Which items a slate holds."""
         if batch.length == "all":
             return {"relevant": "all", "irrelevant": "all"}
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes that losses take from the data."""
         return {
             "num_pairs": self.relevance.num_pairs,
@@ -87,12 +87,12 @@ class _Adapter:
             "active_queries": int((self.relevance.num_relevant > 0).sum()),
         }
 
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+    def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """All of a batch."""
         return None
 
 
-class CatalogueFeed(_Adapter):
+class CatalogueFeed(DatasetFeed):
     """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
 
     entry_queries = False
@@ -122,7 +122,7 @@ class CatalogueFeed(_Adapter):
         """Query · items + item of each row of a loss's memory by pair."""
         part = self.dataset["train"]
         assert isinstance(part, CatalogueSplit)
-        return part.unique_keys()[0]
+        return latest_pairs(part.pairs, part.num_items)[0]
 
     def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
         if part.tokens is not None:
@@ -168,7 +168,7 @@ class CatalogueFeed(_Adapter):
         return part.num_features * 4
 
 
-class ListFeed(_Adapter):
+class ListFeed(DatasetFeed):
     """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
@@ -180,7 +180,7 @@ class ListFeed(_Adapter):
         assert isinstance(part, ListSplit)
         return part
 
-    def _columns(self, batch: Batch) -> dict[str, Any]:
+    def _columns(self, batch: "Batch") -> dict[str, Any]:
         """As the batch says, else as preparation recorded."""
         if batch.length is None:
             batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})

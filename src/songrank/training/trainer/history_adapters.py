@@ -2,23 +2,26 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
+from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
-from songrank.models.base import RankingModel, capabilities_of, history_length
+from songrank.models.base import RankingModel
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
-from songrank.training.config.recipe import Batch
-from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed, ListFeed
+from songrank.training.trainer.batch_adapters import CatalogueFeed, DatasetFeed, ListFeed
+
+if TYPE_CHECKING:
+    from songrank.training.config.recipe import Batch
 
 _STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
 _SLATE_BYTES = 2**28
@@ -32,7 +35,7 @@ def make_feed(
     following: int = 1,
     gain: str = "exp2",
     windows: str = "last",
-) -> Feed:
+) -> DatasetFeed:
     """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
     Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
@@ -50,12 +53,12 @@ def make_feed(
     """
     if dataset.form == "list":
         return ListFeed(dataset, device)
-    length = history_length(model)
-    if length is None:
+    if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
         return CatalogueFeed(dataset, device)
-    if capabilities_of(model).query == "sequence":
-        return SequenceFeed(dataset, device, length, following, gain, windows)
-    return HistoryFeed(dataset, device, length)
+    assert model.history_length is not None
+    if model.capabilities.query == "sequence":
+        return SequenceFeed(dataset, device, model.history_length, following, gain, windows)
+    return HistoryFeed(dataset, device, model.history_length)
 
 
 class HistoryFeed(CatalogueFeed):
@@ -121,7 +124,7 @@ class SequenceFeed(HistoryFeed):
         """User · items + item of each entry, as they stand."""
         part = self.dataset["train"]
         assert isinstance(part, CatalogueSplit)
-        return part.keys()
+        return table_keys(part.pairs, part.num_items)
 
     @property
     def rows(self) -> int:
@@ -133,12 +136,12 @@ class SequenceFeed(HistoryFeed):
         """Most entries that one user has in a batch."""
         return int(self.histories.lengths.clamp(max=self.length).max())
 
-    def sampler(self, batch: Batch, **options: Any) -> SequenceSampler:
+    def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
         """Slates of what comes next in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
         return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
 
-    def loss_sizes(self, batch: Batch) -> dict[str, int]:
+    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes that losses take from the data: queries are entries of histories."""
         # A step has the entries of some users; the last windows hold the same in each epoch, random ones any.
         active = int((self.users.num_relevant > 0).sum()) * self.length
@@ -147,7 +150,7 @@ class SequenceFeed(HistoryFeed):
         sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
-    def rows_at_once(self, batch: Batch, losses: Mapping[str, Traits]) -> int | None:
+    def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
         users = min(batch.queries, self.users.num_queries)
         if batch.length is not None:

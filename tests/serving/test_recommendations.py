@@ -1,7 +1,6 @@
 """The best items that a user has not met, beside plain loops over all scores; and who was never seen."""
 
 import csv
-import importlib
 import random
 
 import numpy as np
@@ -13,11 +12,10 @@ import torch
 from songrank import models
 from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
-from songrank.serving import open_model
-from songrank.serving.items import recommend
+from songrank.serving import batches, open_model
+from songrank.serving.recommendations import recommend, top
 from songrank.training.trained_model import write_model
 
-module = importlib.import_module("songrank.serving.items")  # the package calls its function by the same name
 USERS, TITLES = 25, [f"Film {number}, The ({1950 + number})" for number in range(1, 41)]
 
 
@@ -110,7 +108,7 @@ def test_who_has_met_nearly_all_gets_what_is_left(folder):
 def test_the_size_of_batches_changes_nothing(monkeypatch, tied, rows):
     users = [*tied.query_ids, 10**9, 3, "nobody"]
     whole = answers(tied, users, 6)
-    monkeypatch.setattr(module, "_SCORES", {"cpu": rows * len(tied.item_ids)})
+    monkeypatch.setattr(batches, "_SCORES", {"cpu": rows * len(tied.item_ids)})
     assert answers(tied, users, 6) == whole
     counts = [batch.num_users for batch in recommend(tied, users)]
     assert sum(counts) == len(users)
@@ -194,7 +192,7 @@ def test_of_equal_scores_the_first_come_first():
     scores = torch.randint(0, 4, (50, 17), generator=rng).float()
     scores[torch.rand(50, 17, generator=rng) < 0.3] = -torch.inf
     for k in (1, 3, 16, 17):
-        value, item = module.top(scores, k)
+        value, item = top(scores, k)
         for row, values, items in zip(scores.tolist(), value.tolist(), item.tolist(), strict=True):
             order = sorted((n for n in range(17) if row[n] > -torch.inf), key=lambda n: (-row[n], n))[:k]
             assert items[: len(order)] == order

@@ -1,0 +1,28 @@
+"""Ids given directly: lists, arrays, or one column of pandas, polars or Arrow."""
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from songrank.core.errors import UserError, shown
+
+
+def ids_in_order(name: str, ids: Any) -> Any:
+    """Ids with positions: a list or a column. A set has no order, and a single id is a mistake.
+
+    >>> ids_in_order("users", 7)
+    Traceback (most recent call last):
+    songrank.core.errors.UserError: users is 7; expected a list or a column of ids, in order
+    """
+    alone = isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") or getattr(ids, "ndim", 1) == 0
+    if alone or isinstance(ids, Set | Mapping):
+        found = shown(ids) if alone else f"a {type(ids).__name__}"
+        raise UserError(f"{name} is {found}; expected a list or a column of ids, in order")
+    if getattr(ids, "ndim", 1) != 1 or hasattr(ids, "columns"):
+        raise UserError(f"{name} has shape {list(ids.shape)}; expected one column of ids")
+    return ids if hasattr(ids, "shape") else list(ids)
+
+
+def id_at(ids: Any, position: int) -> Any:
+    """One of these ids, as a Python value."""
+    found = list(ids)[position]
+    return found.item() if hasattr(found, "item") else found

@@ -1,0 +1,178 @@
+"""Scores and ranks for the documents of a file, written to a table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from songrank.core.columns import Array
+from songrank.core.errors import DataError
+from songrank.data.parsers.svmlight import parse_rows
+from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
+from songrank.data.readers.feature_table import QUERY_NAMES
+from songrank.io.source import Job, Progress, Source
+from songrank.io.tables.columns import ID_EXPECTED, read_features, read_ids
+from songrank.io.tables.encoding import IdColumn
+from songrank.io.tables.frames import need_column
+from songrank.io.tables.input_table import InputTable, id_column
+from songrank.io.tables.table_writer import TableWriter, table_writer, writing
+from songrank.models.model_folder import ModelFolder
+from songrank.serving.documents import num_raw_features, score_documents
+
+_TABLES = (".parquet", ".csv", ".tsv")
+_READ_ROWS = 2**18
+
+
+class RankedFile(NamedTuple):
+    """What was written: the number of queries, and of ranked documents."""
+
+    queries: int
+    rows: int
+
+
+def rank_file(
+    folder: ModelFolder,
+    documents: Path,
+    output: Path,
+    query_column: str | None = None,
+    by_rank: bool = False,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> RankedFile:
+    """Score the documents of each query, and write them with score and rank; 1 is best.
+
+    Args:
+        folder: of a search task.
+        documents: a CSV, TSV or Parquet table with the features of training, or LETOR text.
+        output: CSV or Parquet file to write.
+        query_column: column of queries of a table; None: found by its name.
+        by_rank: by query and rank, and not in the order of ``documents``.
+        overwrite: replace an existing file.
+        progress: receives progress.
+
+    """
+    job = Job(progress)
+    with table_writer(output, overwrite=overwrite) as writer:
+        rows = _Documents(folder, writer)
+        with writing(output):  # what is read goes to the same disk
+            rows.read(documents, query_column, job)
+        rows.score(job)
+        for frame in rows.frames(by_rank):
+            writer.write(frame)
+    return RankedFile(rows.num_queries, writer.rows)
+
+
+class _Documents:
+    """Documents of a file: features and carried columns on disk; queries, scores and ranks in memory.
+
+    Args:
+        folder: of the model.
+        writer: of the output; its folder is for what does not fit in memory.
+
+    """
+
+    def __init__(self, folder: ModelFolder, writer: TableWriter) -> None:
+        self.folder, self.writer, self.width = folder, writer, num_raw_features(folder)
+        self.features, self._query = FeatureStore(writer.folder), IdColumn()
+        self.columns, self.query = ["query", "row"], "query"
+        self._parts: list[Path] = []
+        self.num_queries = 0
+
+    def read(self, path: Path, query_column: str | None, job: Job) -> None:
+        """Read a file of the kind that the model was trained on."""
+        names = self.folder.info["features"].get("names")
+        if names is not None:
+            self._read_table(path, names, query_column, job)
+            return
+        if Source(path).file_name.lower().endswith(_TABLES):
+            fix = "expected LETOR text, rows such as 0 qid:7 1:0.5 3:2"
+            raise DataError("is a table, and the model was trained on numbered features", fix, file=str(path))
+        if query_column is not None:
+            raise DataError("is no table", "leave out --query-column: LETOR text has qid:", file=str(path))
+        self._read_letor(path, job)
+
+    def _read_table(self, path: Path, names: list[str], query_column: str | None, job: Job) -> None:
+        table = InputTable(path, job)
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            listed = ", ".join(map(repr, missing[:12])) + (f" and {len(missing) - 12:,} more" if missing[12:] else "")
+            fix = f"expected the {len(names):,} features of training"
+            raise DataError(f"has no column {listed}", fix, file=table.name)
+        self.columns = others = [name for name in table.columns if name not in names]
+        self.query = need_column(query_column or "auto", QUERY_NAMES, others, "query", table.name)
+        for name in ("score", "rank"):
+            if name in others:
+                raise DataError(f"has a column {name!r}, as the output has", "rename or remove it", file=table.name)
+        for block in table.blocks([*others, *names]):
+            carried = block.frame.select(others)
+            self.writer.check(carried.schema)
+            query = block.read(read_ids, self.query, ID_EXPECTED)
+            features = np.empty((block.frame.height, len(names)), np.float32)
+            for at, name in enumerate(names):
+                fix = "expected a finite number, or nothing if it is missing"
+                features[:, at] = block.read(read_features, name, fix)
+            self._query.add(query)
+            self.features.add(features)
+            self._parts.append(self.writer.folder / f"carried-{len(self._parts)}.parquet")
+            carried.write_parquet(self._parts[-1])
+
+    def _read_letor(self, path: Path, job: Job) -> None:
+        first = int(self.folder.info["features"].get("first_index", 1))
+        last = first + self.width - 1
+        for block in Source(path).blocks(job):
+            part = parse_rows(block.data, file=block.file, line=block.line, first_index=first, max_index=last)
+            if not part.label.shape[0]:
+                continue
+            if part.query is None:
+                raise DataError("its lines have no qid:", "write 'qid:ID' after each label", file=block.file)
+            whole = part.query.dtype.kind == "i"
+            self._query.add(pl.Series(part.query if whole else part.query.tolist(), dtype=None if whole else pl.String))
+            self.features.add_sparse(part.offsets, part.index - first, part.value)
+        if not self.features.num_rows:
+            raise DataError("has no rows", "expected at least one document", file=str(path))
+
+    def score(self, job: Job) -> None:
+        """Score whole lists, some at a time, and rank within each."""
+        self._number, ids = self._query.finish()
+        self._ids, self.num_queries = id_column(ids), len(ids)
+        rows, lengths = np.argsort(self._number, kind="stable"), np.bincount(self._number)
+        ends = np.cumsum(lengths)
+        self._score = np.empty(rows.shape[0], np.float32)
+        step, first, begin = max(1, CHUNK_BYTES // (4 * self.width)), 0, 0
+        while begin < rows.shape[0]:
+            last = max(first + 1, int(np.searchsorted(ends, begin + step, side="right")))
+            part, end = rows[begin : ends[last - 1]], int(ends[last - 1])
+            features = np.zeros((part.shape[0], self.width), np.float32)
+            found = self.features.rows(part)
+            features[:, : found.shape[1]] = found
+            self._score[part] = score_documents(self.folder, features, lengths[first:last])
+            first, begin = last, end
+            job.report("ranking", begin, rows.shape[0])
+        self._best_first = np.lexsort((-self._score, self._number))
+        self._rank = np.empty(rows.shape[0], np.int64)
+        self._rank[self._best_first] = np.arange(rows.shape[0]) - np.repeat(ends - lengths, lengths) + 1
+
+    def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
+        """The output, in the order of the input or by query and rank; the latter holds carried columns in memory."""
+        if by_rank and self._parts:
+            carried = pl.concat([pl.read_parquet(part) for part in self._parts])
+            yield self._frame(self._best_first, carried[self._best_first])
+        elif self._parts:
+            begin = 0
+            for part in self._parts:
+                carried = pl.read_parquet(part)
+                yield self._frame(np.arange(begin, begin + carried.height), carried)
+                begin += carried.height
+        else:
+            order = self._best_first if by_rank else np.arange(self._rank.shape[0])
+            for begin in range(0, order.shape[0], _READ_ROWS):
+                rows = order[begin : begin + _READ_ROWS]
+                yield self._frame(rows, pl.DataFrame({"row": rows}))
+
+    def _frame(self, rows: Array, carried: pl.DataFrame) -> pl.DataFrame:
+        query = self._ids.gather(self._number[rows]).alias(self.query)
+        figures = [pl.Series("score", self._score[rows]), pl.Series("rank", self._rank[rows])]
+        return carried.with_columns(query, *figures).select(*self.columns, "score", "rank")

@@ -1,0 +1,174 @@
+"""Recommendations for the users of a file, or for all known users, written to a table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import torch
+
+from songrank.core.csr import CSR
+from songrank.core.ids import Ids
+from songrank.data.histories import table_histories
+from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.readers.interactions import ITEM_NAMES, USER_NAMES, Collector, InteractionColumns
+from songrank.io.source import Job, Progress
+from songrank.io.tables.input_table import InputTable, id_column, read_id_column
+from songrank.io.tables.table_writer import table_writer
+from songrank.models.model_folder import ModelFolder
+from songrank.serving.recommendations import (
+    Recommendations,
+    barred_items,
+    check_k,
+    column_names,
+    need_histories,
+    recommend_histories,
+    recommend_numbers,
+    user_numbers,
+)
+
+Warn = Callable[[str], None]
+
+
+class RecommendedFile(NamedTuple):
+    """What was written: the number of users, of new users among them, and of rows."""
+
+    users: int
+    new_users: int
+    rows: int
+
+
+def recommend_file(
+    folder: ModelFolder,
+    output: Path,
+    users: Path | None = None,
+    k: int = 10,
+    *,
+    user_column: str | None = None,
+    histories: Path | None = None,
+    item_column: str | None = None,
+    time_column: str | None = None,
+    exclude_seen: bool = True,
+    allow: Path | None = None,
+    deny: Path | None = None,
+    fallback: str = "popular",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    warn: Warn = lambda message: None,
+) -> RecommendedFile:
+    """Write a table of user, item, score, rank and source, which is ``model`` or ``popular``.
+
+    Args:
+        folder: of a recommendation task.
+        output: CSV or Parquet file to write.
+        users: CSV, TSV or Parquet file of user ids; None for all known users.
+        k: how many items per user.
+        user_column: column of users in ``users`` or ``histories``; None: found by its name.
+        histories: instead of ``users``, an interaction log, for a model that reads histories.
+        item_column: column of items in ``histories``.
+        time_column: column of times in ``histories``; without times, rows are in order.
+        exclude_seen: leave out seen items.
+        allow: file of the only items that may be recommended.
+        deny: file of items that may not be recommended.
+        fallback: for new users, as in :func:`songrank.serving.recommend`.
+        overwrite: replace an existing file.
+        progress: receives progress.
+        warn: receives warnings, one line each.
+
+    """
+    k, job, called = check_k(k), Job(progress), folder.info.get("called", {})
+    assert folder.query_ids is not None
+    assert folder.item_ids is not None
+    known, asked, new_users = folder.item_ids, None, 0
+    user, item = column_names(called.get("query", "user"), called.get("item", "item"))
+    name, number = user, torch.arange(len(folder.query_ids))
+    if histories is not None:
+        name, asked, lists, met = _histories(histories, (user_column, item_column, time_column), folder, job, warn)
+    elif users is not None:
+        name, asked = _users(users, user_column, user, folder.query_ids, job)
+    name = user if name == item else column_names(name, item)[0]
+    allowed, denied = (
+        None if file is None else _items(file, called.get("item", "item"), known, job, warn, needed=needed)
+        for file, needed in ((allow, True), (deny, False))
+    )
+    if users is not None and asked is not None:
+        number = user_numbers(folder.query_ids, asked, fallback)
+        new_users = int((number < 0).sum())
+    barred = barred_items(known, allowed, denied)
+    if histories is not None:
+        found = recommend_histories(folder, lists, k, barred, met if exclude_seen else None)
+    else:
+        found = recommend_numbers(folder, number, k, barred, exclude_seen=exclude_seen, fallback=fallback)
+    user_ids, items, done = id_column(folder.query_ids) if asked is None else asked, id_column(known), 0
+    with table_writer(output, overwrite=overwrite) as writer:
+        for batch in found:
+            writer.write(_frame(batch, (name, item), user_ids, items))
+            done += batch.num_users
+            job.report("recommending", done, len(user_ids))
+    return RecommendedFile(len(user_ids), new_users, writer.rows)
+
+
+def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> tuple[str, pl.Series]:
+    """The name of the column of users, and their ids: whole numbers only if the model's users are such too."""
+    names, fix = (_plain(usual), *USER_NAMES), "name it: --user-column"
+    name, asked = read_id_column(file, column, names, "user", fix, known, job)
+    return name or usual, asked if known.kind == "integer" else asked.cast(pl.String)
+
+
+def _histories(
+    file: Path, given: tuple[str | None, str | None, str | None], folder: ModelFolder, job: Job, warn: Warn
+) -> tuple[str, pl.Series, CSR, CSR]:
+    """The name of the column of users, their ids, histories and seen items."""
+    need_histories(folder)
+    assert folder.item_ids is not None
+    table, told = InputTable(file, job), folder.info.get("called", {})
+    usual = [name if (name := told.get(word)) in table.columns else "auto" for word in ("query", "item", "time")]
+    if told.get("time", "auto") is None:  # without times in training
+        usual[2] = None
+    query, item, time = (own or other for own, other in zip(given, usual, strict=True))
+    rated = folder.info.get("min_rating") is not None
+    label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
+    label = label if label == "auto" or label in table.columns else None
+    options = ColumnOptions(query_column=query, item_column=item, label_column=label, time_column=time)
+    names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
+    collector = Collector(names)
+    for block in table.blocks(names.all):
+        collector.add(block.frame, block.file, block.line, block.first)
+    log = collector.finish()
+    _warn_of_unknown(file, list(log.item_ids), folder.item_ids, warn)
+    read, met = table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
+    return names.query, id_column(log.query_ids), read, met
+
+
+def _items(file: Path, called: str, known: Ids, job: Job, warn: Warn, *, needed: bool) -> pl.Series:
+    """The items of a file; unknown ones are a warning, and left to the caller where all are and some are needed."""
+    names, fix = (_plain(called), *ITEM_NAMES), f"expected one column, or one called {called}"
+    ids = read_id_column(file, None, names, "item", fix, known, job)[1]
+    _warn_of_unknown(file, ids, known, warn, unless_all=needed)
+    return ids
+
+
+def _warn_of_unknown(
+    file: Path, ids: pl.Series | list[str] | list[int], known: Ids, warn: Warn, *, unless_all: bool = False
+) -> None:
+    unknown = int((known.find(ids) < 0).sum())
+    if unknown and not (unless_all and unknown == len(ids)):
+        warn(f"{file}: {unknown:,} of {len(ids):,} items are not known to the model")
+
+
+def _plain(name: str) -> str:
+    """A column name in the form that :func:`find_column` compares."""
+    return name.lower().replace(" ", "_")
+
+
+def _frame(batch: Recommendations, names: tuple[str, str], users: pl.Series, items: pl.Series) -> pl.DataFrame:
+    rows = pl.DataFrame(
+        {
+            names[0]: users.gather(batch.position.numpy()),
+            names[1]: items.gather(batch.item.numpy()),
+            "score": batch.score.numpy(),
+            "rank": batch.rank.numpy(),
+            "source": batch.known.numpy(),
+        }
+    )
+    return rows.with_columns(source=pl.when(pl.col("source")).then(pl.lit("model")).otherwise(pl.lit("popular")))
