@@ -19,22 +19,15 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from songrank.core.errors import DataError, shown
 
 BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 1 << 28
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # to read bytes
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    lzma.LZMAError,
-    gzip.BadGzipFile,
-    struct.error,
-    UnicodeDecodeError,
-)
+_DAMAGED: tuple[type[Exception], ...] = (zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError)
+_DAMAGED += (zlib.error, struct.error, EOFError, UnicodeDecodeError)
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -65,6 +58,19 @@ class Block:
     data: bytes
     line: int
     file: str
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Number and bytes of each line."""
+        return enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.line)
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """Number and text of each line; raises unless all are UTF-8."""
+        check_utf8(self)
+        return enumerate(self.data.decode("utf-8").removesuffix("\n").split("\n"), self.line)
+
+    def fail(self, what: str, fix: str, line: int) -> NoReturn:
+        """Raise, naming the file and the line."""
+        raise DataError(what, fix, file=self.file, line=line) from None
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ def check_utf8(block: Block) -> None:
     except UnicodeDecodeError as error:
         line = block.line + block.data.count(b"\n", 0, error.start)
         found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
-        raise DataError(found, "save the file as UTF-8 or say --encoding latin-1", file=block.file, line=line) from None
+        block.fail(found, "save the file as UTF-8 or say --encoding latin-1", line)
 
 
 def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
