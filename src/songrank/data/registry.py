@@ -247,7 +247,7 @@ KINDS = {
             "Planted preferences of any size and shape, for trying out and for measuring",
             "nothing",
             ".synthetic:synthetic",
-            ".synthetic.shapes:SyntheticOptions",
+            ".synthetic.synthetic_options:SyntheticOptions",
             without_source=True,
         ),
     )

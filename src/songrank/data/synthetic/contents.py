@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,14 +19,17 @@ from songrank.data.synthetic.labelling import draw_labels, draw_texts
 from songrank.data.synthetic.numbers import offsets_of
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
-from songrank.data.synthetic.shapes import Plan, SyntheticOptions, make_plan
+from songrank.data.synthetic.shapes import Plan, make_plan
 from songrank.io.arrays import Pieces, ScratchArray
 from songrank.io.source import Job
+
+if TYPE_CHECKING:
+    from songrank.data.synthetic.synthetic_options import SyntheticOptions
 
 _WHAT = "making synthetic data"
 
 
-def synthetic(source: None, options: SyntheticOptions, job: Job, scratch: Path) -> Content:
+def synthetic(source: None, options: "SyntheticOptions", job: Job, scratch: Path) -> Content:
     """The reader of the registry's ``synthetic``: it reads nothing."""
     return synthetic_content(make_plan(**options.model_dump()), job, scratch)
 
