@@ -19,12 +19,7 @@ _PURPOSE = 0x53504C49
 def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
     """0, 1 or 2 for each pair: train, validation, test; None if all are for training.
 
-    Args:
-        counts: pairs of each query; pairs are in order of query, then time.
-        time: of each pair, where it is known.
-        options: ``split`` and what goes with it.
-        job: told about queries that are too short.
-
+    Pairs are in order of query, then time; ``counts`` are those of each query.
     """
     if options.split == "none":
         return None

@@ -16,14 +16,7 @@ Arrays = Mapping[str, Array | Pieces]
 
 
 def statistics(splits: Sequence[Arrays], num_items: int | None, shared_queries: bool = False) -> dict[str, Any]:
-    """Counts, list lengths, sparsity and label histogram of some splits together.
-
-    Args:
-        splits: ``offsets`` and ``label``, and whatever else a split holds.
-        num_items: size of the catalogue; None for lists.
-        shared_queries: row q is the same query in all splits.
-
-    """
+    """Counts, list lengths, sparsity and label histogram of some splits together."""
     lengths, relevant = zip(*(_per_query(arrays) for arrays in splits), strict=True)
     per_query = sum(relevant) if shared_queries else np.concatenate(relevant)
     rows, pairs = int(per_query.shape[0]), int(per_query.sum())

@@ -76,15 +76,7 @@ class ListRows:
         self._weight: list[Array] = []
 
     def add(self, query: pl.Series, label: Array, split: Array, weight: Array | None = None) -> None:
-        """Take in rows whose features were added already.
-
-        Args:
-            query: id of each row's query.
-            label: of at least 0.
-            split: code of each row's split.
-            weight: of each row's query, in all blocks or in none.
-
-        """
+        """Take in rows whose features were added already; queries have weights in all blocks or in none."""
         self._query.append(query)
         self._label.append(np.asarray(label, np.float32))
         self._split.append(np.asarray(split, np.uint8))
@@ -92,14 +84,7 @@ class ListRows:
             self._weight.append(np.asarray(weight, np.float32))
 
     def content(self, options: ListOptions, job: Job, described: Mapping[str, Any] | None = None) -> Content:
-        """Group, split and transform what was added.
-
-        Args:
-            options: what to do.
-            job: told how many values were missing.
-            described: more about the features for ``dataset.json``, e.g. their names.
-
-        """
+        """Group, split and transform what was added; ``described`` is more about the features for ``dataset.json``."""
         if not self.features.num_features:
             raise DataError("no row has a feature", "expected at least one: nothing could be learned")
         query, ids = _number_queries(self._query)

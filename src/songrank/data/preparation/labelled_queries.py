@@ -43,11 +43,7 @@ def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
 def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
     """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
 
-    Args:
-        found: files of the right kind.
-        options: ``split`` says which are needed.
-        path: what the user named; a single file there holds all rows, whatever its name.
-
+    A file that the user named himself holds all rows, whatever its name.
     """
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}

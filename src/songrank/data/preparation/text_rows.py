@@ -15,13 +15,7 @@ from songrank.io.source import Block, Job, Source, check_utf8
 
 
 class TextRows:
-    """All texts of all files, in the order in which they are read.
-
-    Args:
-        scratch: a folder for what does not fit in memory.
-        words_of: the words of a text.
-
-    """
+    """All texts of all files, in the order in which they are read."""
 
     def __init__(self, scratch: Path, words_of: Callable[[str], list[str]]) -> None:
         self.words: Codes[str] = Codes()
@@ -41,14 +35,7 @@ class TextRows:
         return [str(name) for name in self._ids]
 
     def read_json(self, source: Source, job: Job, *, own_ids: bool) -> int:
-        """Add the objects of a file of JSON lines, and return how many there are.
-
-        Args:
-            source: the file.
-            job: told about progress.
-            own_ids: whether ids may occur that occur in other files too.
-
-        """
+        """Add and count the objects of a file of JSON lines; with ``own_ids``, other files may have the same ids."""
         if own_ids:
             self._lines_of_ids.clear()
         before = self.texts.rows

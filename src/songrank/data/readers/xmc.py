@@ -36,13 +36,6 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
     or not. Rows without labels are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and
     a test file are split anew, the latter's go on from the former's. Lists of rows for training and test
     (``*_trSplit.txt``, ``*_tstSplit.txt``) are not read, which is an error unless a random split is asked for.
-
-    Args:
-        source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
-        options: how rows are split, and features scaled.
-        job: told about progress and about what is left out.
-        scratch: a folder for what does not fit in memory.
-
     """
     labels = RowWriter(scratch, "labels", {"item": np.int32})
     features = FeatureWriter(scratch, options.scale)

@@ -46,12 +46,7 @@ class Catalogue:
     def draw(cls, items: int, strength: float, seed: int, purpose: str) -> "Catalogue":
         """A catalogue; each group has popular and rare items alike, and an item's number says nothing.
 
-        Args:
-            items: how many.
-            strength: standard deviation of uᵀv over queries and groups.
-            seed: decides all.
-            purpose: so that words and labels of one seed are not alike.
-
+        ``strength`` is the standard deviation of uᵀv over queries and groups.
         """
         rng = stream(seed, purpose)
         groups = max(1, min(_GROUPS, items // 8))

@@ -24,7 +24,7 @@ from songrank.io.arrays import Pieces, ScratchArray
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
-    from songrank.data.synthetic.options import SyntheticOptions
+    from songrank.data.synthetic.synthetic_options import SyntheticOptions
 
 _WHAT = "making synthetic data"
 

@@ -65,17 +65,7 @@ class Takers:
 def take(
     catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
 ) -> Array:
-    """``counts[r]`` different items for each row r, row after row, each row's in random order.
-
-    Args:
-        catalogue: what there is.
-        chances: [rows, groups], from :meth:`Catalogue.chances`.
-        counts: [rows].
-        sure_row: ascending; with ``sure_item``, what rows take for sure.
-        sure_item: the item of each.
-        rng: random numbers of these rows alone.
-
-    """
+    """``counts[r]`` different items for each row r, row after row, each row's in random order."""
     row, item = _by_draws(catalogue, chances, counts, sure_row, sure_item, rng)
     short = np.flatnonzero(np.bincount(row, minlength=counts.shape[0]) < counts)
     weighed = [_by_keys(catalogue.weights(chances[r]), int(counts[r]), sure_item[sure_row == r], rng) for r in short]
