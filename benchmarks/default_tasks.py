@@ -16,7 +16,9 @@ from torch import Tensor
 from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler
 from songrank.functional import list_weights, weighted_threshold
 from songrank.losses.base import RankingLoss, Rows
+from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.memory import moving_average
+from songrank.losses.paper_form import PaperForm
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 
 RULES: dict[str, Callable[[Slate], Tensor]] = {
@@ -31,9 +33,9 @@ class RuleSONG(SONG):
 
     rule: str
 
-    def _ndcg(self, u: Tensor, slate: Slate, dtype: torch.dtype, rank_offset: Any = None) -> tuple[Tensor, Tensor]:
-        offset: Any = RULES[self.rule](slate).to(dtype).unsqueeze(1) if rank_offset is None else rank_offset
-        return super()._ndcg(u, slate, dtype, rank_offset=offset)
+    def _ndcg(self, u: Tensor, slate: Slate, rank_offset: Any = None) -> tuple[Tensor, Tensor]:
+        offset: Any = RULES[self.rule](slate).to(u.dtype).unsqueeze(1) if rank_offset is None else rank_offset
+        return super()._ndcg(u, slate, rank_offset=offset)
 
 
 class QuantileKSONG(KSONG):
@@ -44,7 +46,7 @@ class QuantileKSONG(KSONG):
         weight = list_weights(slate.label, slate.mask, slate.list_size.float(), slate.num_relevant.float())
         counts = weight * slate.list_size.unsqueeze(1)
         sample = weighted_threshold(scores.detach(), counts, self.problem.k, self.problem.epsilon)
-        threshold = moving_average(rows["threshold"], sample, self.threshold_rate)
+        threshold = moving_average(rows["threshold"], sample, self.tracking.rate)
         chosen = self.problem.k < slate.list_size
         return value, {**moved, "threshold": torch.where(chosen, threshold, rows["threshold"])}
 
@@ -57,12 +59,14 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
     if config["loss"] == "k-song":
         # "balanced" is Newton with ∇λ divided by the curvature of the slate; the others divide by s, as eq. 5 has it.
         step = options.pop("threshold_step", None)
-        if step is not None:
-            options["implicit"] = "slate" if step == "balanced" else "memory"
+        form: dict[str, Any] = {} if step is None else {"implicit": "slate" if step == "balanced" else "memory"}
         if step in ("newton", "gradient"):
-            options["threshold_step"] = step
+            form["threshold_step"] = step
+        names = {"threshold_rate": "rate", "threshold_gamma": "gamma", "tau1": "tau1"}
+        threshold = ThresholdOptions(**{names[name]: options.pop(name) for name in names.keys() & options.keys()})
         kind = QuantileKSONG if step == "quantile" else KSONG
-        loss = kind(relevance.num_pairs, relevance.num_queries, **options)
+        rows = relevance.num_pairs, relevance.num_queries
+        loss = kind(*rows, threshold=threshold, form=PaperForm(**form), **options)
     elif isinstance(options.get("rank_offset"), str):
         rule = options.pop("rank_offset")
         loss = RuleSONG(relevance.num_pairs, **options)

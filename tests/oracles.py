@@ -204,6 +204,7 @@ class SongOracle:
                 first[j] = min(max(x, 0.0), 1.0)
                 second[j] = 1 / self.tau1 if 0 < x <= 1 else 0.0
         bend = self.tau2 + sum(weights[j] * second[j] for j in weights)
+        before = self.s.get(q, bend)
         self.s[q] = (1 - self.gamma_s) * self.s[q] + self.gamma_s * bend if q in self.s else bend
         slope = (self.k + self.epsilon) / row.size + self.tau2 * (lam - centre)
         slope -= sum(weights[j] * first[j] for j in weights)
@@ -212,7 +213,7 @@ class SongOracle:
             reach = abs(own - lam) + self.tau1
             move = max(min(move / self.s[q], reach), -reach)
         self.lam[q] = lam - move
-        divisor = bend if self.implicit == "slate" else self.s[q]
+        divisor = {"slate": bend, "memory": self.s[q], "memory_before": before}[self.implicit]
         return lam, {j: weights[j] * second[j] / divisor for j in weights}
 
 

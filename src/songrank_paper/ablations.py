@@ -135,4 +135,4 @@ class FigBilevel(_TwoForms):
 
     name = "fig-bilevel"
     title = "Top-K NDCG: the bilevel form against ψ(K − ḡ)"
-    plain, changed, change = "bilevel, ψ(h − λ)", "rank, ψ(K − ḡ)", "loss.form=rank"
+    plain, changed, change = "bilevel, ψ(h − λ)", "rank, ψ(K − ḡ)", "loss.form.selection=rank"

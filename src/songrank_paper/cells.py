@@ -20,8 +20,8 @@ import torch
 
 from songrank import __version__
 from songrank.core.errors import DataError
-from songrank.io.files import NEW, not_written, plain, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import NEW, not_written, write_whole
+from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Cell, Experiment, Plan
 from songrank_paper.workers import Workers, cores
 

@@ -63,7 +63,8 @@ def paper(
     to be gone on with.
     """
     from songrank.core.devices import choose_device
-    from songrank.io.files import alone, make_folder
+    from songrank.io.files import make_folder
+    from songrank.io.locks import alone
     from songrank_paper import EXPERIMENTS, load_all, load_experiment
     from songrank_paper.cells import Store, run_cells
     from songrank_paper.experiment import Plan

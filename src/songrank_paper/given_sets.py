@@ -17,7 +17,7 @@ from songrank.core.errors import DataError, UserError, shown
 from songrank.data import CatalogueSplit, Dataset, open_dataset, prepare
 from songrank.data.registry import KINDS
 from songrank.io.files import write_whole
-from songrank.io.storage import read_json
+from songrank.io.json_files import read_json
 from songrank_paper.data_sets import SETS, PaperSet
 
 

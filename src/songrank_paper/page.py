@@ -14,22 +14,21 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from songrank import __version__
 from songrank.analysis.report.formatting import duration, short
-from songrank.analysis.report.html import Html, escaped, facts, folded, table, tag
+from songrank.analysis.report.html import Html, document, facts, folded, is_replaceable, table, tag
 from songrank.core.errors import DataError
-from songrank.io.files import plain, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import write_whole
+from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MARKER = '<meta name="generator" content="songrank paper">'
+_GENERATOR = "songrank paper"
 _LONG = 20  # rows from which on a table is folded
 _STYLE = """
 .drawings { display: flex; flex-wrap: wrap; gap: 1.25rem; margin: 1.25rem 0; }
@@ -120,14 +119,7 @@ def write_report(output: Path, order: Sequence[str], warn: Callable[[str], None]
 def check_report(output: Path) -> None:
     """Raise if the page would replace a file that is none of ours."""
     place = output / "report.html"
-    try:
-        with place.open("rb") as file:
-            ours = _MARKER.encode() in file.read(1000)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(f"cannot be opened ({error.strerror})", "choose another folder", file=str(place)) from None
-    if not ours:
+    if not is_replaceable(place, _GENERATOR, "choose another folder"):
         raise DataError("exists and was not made by `songrank paper`", "choose another folder with -o", file=str(place))
 
 
@@ -175,21 +167,12 @@ def _page(sections: Mapping[str, Html]) -> str:
         "(Qiu et al., ICML 2022), its numbers beside ours. Each section says which data were used."
     )
     links = [tag("a", name, href=f"#{name}") for name in sections]
-    style = files("songrank.analysis.report").joinpath("page.css").read_text(encoding="utf-8") + _STYLE
-    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
     body = [
         tag("header", tag("h1", title), tag("p", lead, class_="lead"), tag("nav", *links, aria_label="Contents")),
         tag("main", *sections.values()),
         tag("footer", f"Made by songrank {__version__}."),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'{_MARKER}\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
-    )
+    return document(title, _GENERATOR, body, style=_STYLE)
 
 
 def _section(made: Mapping[str, Any]) -> Html:

@@ -16,8 +16,7 @@ from songrank.analysis.report.curves import chosen_epoch, read_history
 from songrank.analysis.trials import run_trial
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
-from songrank.io.files import plain
-from songrank.io.storage import read_json
+from songrank.io.json_files import plain, read_json
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory, fingerprint
@@ -108,13 +107,14 @@ def results(directory: RunDirectory, splits: Sequence[str]) -> dict[str, Any]:
     """What a finished run came to, from its files."""
     lines = read_history(directory.path)
     by_stage = {stage: [line for line in lines if line["stage"] == stage] for stage in ("warm-up", "fine-tuning")}
-    curve = validation_name(CURVE, directory.recipe().validation.candidates)
+    watch = directory.recipe().validation
+    chosen, curve = (validation_name(metric, watch.candidates) for metric in (watch.metric, CURVE))
     evaluations = {split: read_json(directory.path / "evaluation" / f"{split}.json") for split in splits}
     return {
         "metrics": {split: found["metrics"] for split, found in evaluations.items()},
         "curve": _points(by_stage["fine-tuning"] or by_stage["warm-up"], curve),
         "warm_up": _points(by_stage["warm-up"], curve),
-        "epoch": lines[chosen_epoch(lines) - 1]["epoch"],
+        "epoch": lines[chosen_epoch(lines, chosen) - 1]["epoch"],
         "seconds": directory.notes()["seconds"],
     }
 

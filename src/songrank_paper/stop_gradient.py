@@ -15,7 +15,8 @@ from songrank import KSONG
 from songrank.core.slate import Slate
 from songrank.data import open_dataset
 from songrank.functional import ThresholdProblem
-from songrank.io.files import plain, write_whole
+from songrank.io.files import write_whole
+from songrank.io.json_files import plain
 from songrank.losses.base import Rows
 from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 from songrank.training.run import Run

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from songrank.data import open_dataset
-from songrank.io.files import alone
+from songrank.io.locks import alone
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 from songrank.models import Ensemble, NeuMF, SequenceModel
 from songrank.serving import open_model

@@ -247,7 +247,7 @@ def test_a_model_for_another_task_names_its_command(songrank, named, tmp_path):
     assert "holds a model for search, not for labelling; use `songrank rank`" in done.stderr
 
 
-@pytest.mark.parametrize("call", ["polars.DataFrame.write_parquet", "songrank.io.storage.ScratchArray.append"])
+@pytest.mark.parametrize("call", ["polars.DataFrame.write_parquet", "songrank.io.arrays.ScratchArray.append"])
 def test_a_disk_that_is_full_is_one_line(songrank, named, tmp_path, monkeypatch, call):
     def full(*_, **__):
         raise OSError(28, "No space left on device")

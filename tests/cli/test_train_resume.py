@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from songrank.core.errors import DataError
-from songrank.io.files import alone
+from songrank.io.locks import alone
 from songrank.training import Run, load_recipe
 from songrank.training.run_directory import RunDirectory
 from songrank.training.trainer.loop import Trainer

@@ -15,6 +15,7 @@ optuna = pytest.importorskip("optuna")
 
 from songrank.cli.main import main
 from songrank.data import prepare
+from songrank.io.locks import alone
 
 RECIPE = {
     "data": "data",
@@ -32,7 +33,7 @@ RATE = ["--search", "fine_tuning.learning_rate=1e-3..1e-1:log"]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
-    prepare("synthetic", None, folder / "data", queries=60, items=80, pairs=900)
+    prepare("synthetic", None, folder / "data", queries=40, items=50, pairs=500)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE))
     return folder
 
@@ -69,12 +70,6 @@ def begin(folder, *words):
     )
 
 
-def complete(folder, *words):
-    process = begin(folder, *words)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
-
-
 def wait_for(process, path):
     for _ in range(12000):
         if path.exists() or process.poll() is not None:
@@ -95,8 +90,8 @@ def histories(place):
 # ---- what it prints
 
 
-def test_a_search_from_the_first_trial_to_a_recipe_that_train_accepts(here):
-    code, out, err = complete(here, *SHORT, *GAMMA, *RATE, "-o", "a study", "--trials", "7")
+def test_a_search_from_the_first_trial_to_a_recipe_that_train_accepts(songrank, here):
+    code, out, err = songrank("tune", "recipe.yaml", *SHORT, *GAMMA, *RATE, "-o", "a study", "--trials", "7")
     assert code == 0, err
     lines = err.splitlines()
     assert len(lines) == 7
@@ -112,8 +107,7 @@ def test_a_search_from_the_first_trial_to_a_recipe_that_train_accepts(here):
     assert "flatters" in notes[1]
     assert "look at test once" in notes[1]
     assert notes[2] == "train with it: songrank train 'a study/best.yaml' seed=1"
-    words = [sys.executable, "-m", "songrank.cli", "train", "a study/best.yaml", "seed=1", "-o", "run", "-q"]
-    assert subprocess.run(words, cwd=here, check=False).returncode == 0
+    assert songrank("train", "a study/best.yaml", "seed=1", "-o", "run", "-q")[0] == 0
     assert (here / "run" / "evaluation" / "test.json").exists()
 
 
@@ -145,7 +139,19 @@ def test_where_all_trials_fail_the_exit_code_is_1(songrank):
 def test_on_a_terminal_there_is_a_bar_with_the_time_left(here):
     pty = pytest.importorskip("pty")
     parent, child = pty.openpty()
-    command = [sys.executable, "-m", "songrank.cli", "tune", "recipe.yaml", *GAMMA, "-o", "study", "--trials", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "songrank.cli",
+        "tune",
+        "recipe.yaml",
+        *SHORT,
+        *GAMMA,
+        "-o",
+        "study",
+        "--trials",
+        "2",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm", "COLUMNS": "200"}
     process = subprocess.Popen(command, cwd=here, env=environment, stdout=subprocess.DEVNULL, stderr=child)
     os.close(child)
@@ -175,9 +181,9 @@ def test_help_shows_the_words_and_the_usual_search(songrank):
 # ---- signals
 
 
-def test_killed_in_the_midst_of_trials_it_ends_with_the_study_of_one_that_was_not(here):
-    words = [*GAMMA, *RATE, "--trials", "4"]
-    code, whole_out, err = complete(here, *words, "-o", "whole")
+def test_killed_in_the_midst_of_trials_it_ends_with_the_study_of_one_that_was_not(songrank, here):
+    words = ["fine_tuning.epochs=8", *GAMMA, *RATE, "--trials", "4"]
+    code, whole_out, err = songrank("tune", "recipe.yaml", *words, "-o", "whole")
     assert code == 0, err
     place = here / "study"
     for number in (1, 2):
@@ -188,7 +194,7 @@ def test_killed_in_the_midst_of_trials_it_ends_with_the_study_of_one_that_was_no
         assert process.returncode == -signal.SIGKILL
         assert [state for _, state, _, _ in stored(place)] == ["COMPLETE"] * number + ["RUNNING"]
     left = (place / "trial-0002" / "config.yaml").stat().st_mtime_ns
-    code, out, err = complete(here, *words, "-o", "study")
+    code, out, err = songrank("tune", "recipe.yaml", *words, "-o", "study")
     assert code == 0, err
     assert [line.split(":")[0] for line in err.splitlines()] == ["trial 2", "trial 3"]
     assert (place / "trial-0002" / "config.yaml").stat().st_mtime_ns == left  # gone on with, not begun again
@@ -199,7 +205,7 @@ def test_killed_in_the_midst_of_trials_it_ends_with_the_study_of_one_that_was_no
     assert out.splitlines()[:-1] == whole_out.splitlines()[:-1]
 
 
-def test_killed_while_the_study_is_being_made_it_goes_on(here):
+def test_killed_while_the_study_is_being_made_it_goes_on(songrank, here):
     words = [*SHORT, *GAMMA, "--trials", "2", "-o", "study"]
     place = here / "study"
     for path in (place, place / "study.db", place / "trial-0000"):
@@ -207,7 +213,7 @@ def test_killed_while_the_study_is_being_made_it_goes_on(here):
         wait_for(process, path)
         process.kill()
         process.communicate()
-    code, _, err = complete(here, *words)
+    code, _, err = songrank("tune", "recipe.yaml", *words)
     assert code == 0, err
     assert [(number, state) for number, state, _, _ in stored(place)] == [(0, "COMPLETE"), (1, "COMPLETE")]
     assert sorted(file.name for file in place.iterdir()) == [
@@ -221,13 +227,11 @@ def test_killed_while_the_study_is_being_made_it_goes_on(here):
 
 
 def test_a_second_process_is_kept_out(songrank, here):
-    words = [*GAMMA, "--trials", "2", "-o", "study", "fine_tuning.epochs=400"]
-    process = begin(here, *words)
-    wait_for(process, here / "study" / "trial-0000" / "checkpoints")
-    code, _, err = songrank("tune", "recipe.yaml", *words)
+    words = [*SHORT, *GAMMA, "-o", "study", "-q"]
+    assert songrank("tune", "recipe.yaml", *words, "--trials", "1")[0] == 0
+    with alone(here / "study", "searched"):
+        code, _, err = songrank("tune", "recipe.yaml", *words, "--trials", "2")
     assert (code, err) == (2, "error: study: is being searched by another process; wait for it\n")
-    process.kill()
-    process.communicate()
     assert len(stored(here / "study")) == 1
 
 

@@ -9,7 +9,7 @@ import torch
 
 from songrank.core.errors import UserError
 from songrank.estimators import Recommender
-from songrank.io.files import alone
+from songrank.io.locks import alone
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 
 

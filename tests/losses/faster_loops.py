@@ -168,7 +168,8 @@ class FasterOracle:
             reach = abs(own - lam) + self.tau1
             moved = max(min(moved / self.s[q], reach), -reach)
         self.used[q], self.lam[q] = lam, lam - moved
-        s_now = max(s_then, self.tau2) if self.lagged else self.s[q]
+        before = self.lagged or self.implicit == "memory_before"
+        s_now = max(s_then, self.tau2) if before else self.s[q]
         by = bend if self.implicit == "slate" else s_now
         found = [(lam, {j: weights[j] * second[j] / by for j in weights}), None]
         if past is not None:

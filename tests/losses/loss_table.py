@@ -30,6 +30,8 @@ from songrank.losses import (
     RankNet,
     SoftmaxCE,
 )
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 
 PAIRS, QUERIES, K = 12, 8, 2
 COUNTS = ("steps", "guarded", "last_query", "last_threshold")  # of the faster forms: what the last step was, no rows
@@ -64,15 +66,25 @@ def ksong(**options):
 
 TABLE = [
     Row("SONG", song(), memory=True),
-    Row("SONG-paper", song(rank_offset=0.0, lagged=True), memory=True, variant=True),
+    Row("SONG-paper", song(form="paper"), memory=True, variant=True),
     Row("SONG-logistic", song(surrogate="logistic", gamma=1.0), memory=True, variant=True),
-    Row("SONG-plain", song(surrogate="smooth_hinge", margin=1.5, estimator="plain"), memory=True, variant=True),
+    Row(
+        "SONG-plain",
+        song(surrogate="smooth_hinge", margin=1.5, form=PaperForm(estimator="plain")),
+        memory=True,
+        variant=True,
+    ),
     Row("KSONG-theoretical", ksong(), k=K, memory=True),
     Row("KSONG-practical", ksong(mode="practical"), k=K, memory=True),
-    Row("KSONG-rank", ksong(form="rank"), k=K, memory=True),
+    Row("KSONG-paper", ksong(form="paper", threshold=ThresholdOptions(tau2=0.0)), k=K, memory=True),
+    Row("KSONG-rank", ksong(form=PaperForm(selection="rank")), k=K, memory=True),
     Row(
         "KSONG-step",
-        ksong(selector="smooth_step", smoothing="hinge", threshold_step="gradient", lagged=True, tau2=0.0),
+        ksong(
+            selector="smooth_step",
+            threshold=ThresholdOptions(tau2=0.0),
+            form=PaperForm(smoothing="hinge", threshold_step="gradient", lagged=True),
+        ),
         k=K,
         memory=True,
     ),

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from songrank import KSONG, SONG, ListwiseCE, Slate, losses
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 from tests.slates import full_slate, sampled_slate
 
 PAIRS, QUERIES, K = 64, 8, 3
@@ -195,17 +197,20 @@ def test_losses_compile_into_one_graph(kind):
         (lambda: SONG(10, surrogate="hinge"), "surrogate is 'hinge'; expected one of 'squared_hinge'"),
         (lambda: SONG(10, margin=0.0), r"margin is 0.0; expected a number in \(0, inf\)"),
         (lambda: SONG(10, rank_offset=-1.0), r"rank_offset is -1.0; expected a number in \[0, inf\)"),
-        (lambda: SONG(10, estimator="best"), "estimator is 'best'"),
+        (lambda: SONG(10, form=PaperForm(estimator="best")), "estimator is 'best'"),
         (lambda: SONG(10, pair_range=(4, 12)), r"pair_range is \(4, 12\)"),
         (lambda: SONG(10, dtype=torch.bfloat16), "dtype is torch.bfloat16"),
         (lambda: KSONG(10, 5, 0), "k is 0; expected a whole number of at least 1"),
         (lambda: KSONG(10, 5, 2.5), "k is 2.5; expected a whole number"),
         (lambda: KSONG(10, 5, 3, mode="fast"), "mode is 'fast'; expected one of 'theoretical', 'practical'"),
-        (lambda: KSONG(10, 5, 3, tau1=0.0), "tau1 is 0.0"),
-        (lambda: KSONG(10, 5, 3, epsilon=2.0), "epsilon is 2.0"),
+        (lambda: KSONG(10, 5, 3, threshold=ThresholdOptions(tau1=0.0)), "tau1 is 0.0"),
+        (lambda: KSONG(10, 5, 3, threshold=ThresholdOptions(epsilon=2.0)), "epsilon is 2.0"),
         (lambda: KSONG(10, 5, 3, selector="step"), "selector is 'step'"),
-        (lambda: KSONG(10, 5, 3, threshold_rate=0.0), "threshold_rate is 0.0"),
-        (lambda: KSONG(10, 5, 3, implicit="none"), "implicit is 'none'; expected one of 'slate', 'memory'"),
+        (lambda: KSONG(10, 5, 3, threshold=ThresholdOptions(rate=0.0)), "rate is 0.0"),
+        (
+            lambda: KSONG(10, 5, 3, form=PaperForm(implicit="none")),
+            "implicit is 'none'; expected one of 'slate', 'memory'",
+        ),
         (lambda: ListwiseCE(10, gamma=2.0), "gamma is 2.0"),
         (lambda: losses.ApproxNDCG(temperature=0.0), "temperature is 0.0"),
         (lambda: losses.LambdaRank(k=0), "k is 0"),

@@ -1,6 +1,7 @@
 """Faster SONG and Faster K-SONG against the paper's last algorithm in plain float64 loops, step by step."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ import torch
 from songrank import SONG
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.schedules import Schedule
 from songrank.training.optim.storm import Storm
 from tests.losses.faster_loops import BATCH, QUERIES, FasterOracle
@@ -42,18 +45,13 @@ class Scorer:
 
 def build(oracle, dtype=torch.float64):
     gamma = Schedule(*oracle.gamma) if isinstance(oracle.gamma, tuple) else oracle.gamma
-    shared = {"margin": oracle.margin, "rank_offset": oracle.offset, "dtype": dtype, "memory": oracle.memory}
-    shared["lagged"] = oracle.lagged
+    shared = {"margin": oracle.margin, "rank_offset": oracle.offset, "dtype": dtype}
+    form = FasterForm(lagged=oracle.lagged, memory=oracle.memory)
     if oracle.k is None:
-        return FasterSONG(PAIRS, QUERIES, BATCH, gamma, **shared)
-    names = {
-        "step": "threshold_step",
-        "rate": "threshold_rate",
-        "gamma_s": "threshold_gamma",
-        "scale": "selector_scale",
-    }
-    names |= {name: name for name in ("mode", "implicit", "tau1", "tau2", "smoothing")}
-    options = {name: getattr(oracle, own) for own, name in names.items()}
+        return FasterSONG(PAIRS, QUERIES, BATCH, gamma, form=form, **shared)
+    form = replace(form, threshold_step=oracle.step, implicit=oracle.implicit, smoothing=oracle.smoothing)
+    threshold = ThresholdOptions(oracle.rate, oracle.gamma_s, tau1=oracle.tau1, tau2=oracle.tau2)
+    options = {"mode": oracle.mode, "selector_scale": oracle.scale, "threshold": threshold, "form": form}
     return FasterKSONG(PAIRS, ROWS, oracle.k, BATCH, gamma, active_queries=QUERIES, **shared, **options)
 
 
@@ -83,6 +81,7 @@ CASES = [
     {"k": 3, "gamma": (20.0, 0.05), "step": "newton"},
     {"k": 5, "implicit": "slate", "step": "newton", "mode": "theoretical"},
     {"k": 3, "mode": "practical"},
+    {"k": 3, "implicit": "memory_before"},
     {"k": 2, "smoothing": "hinge", "tau1": 0.8, "rate": 0.1},
 ]
 
@@ -160,8 +159,8 @@ def test_the_single_point_is_the_two_point_change_to_first_order(k):
 
 @pytest.mark.parametrize("lagged", [False, True])
 def test_without_another_point_faster_song_is_song(lagged):
-    plain = SONG(PAIRS, 0.3, dtype=torch.float64, lagged=lagged)
-    faster = FasterSONG(PAIRS, QUERIES, BATCH, 0.3, dtype=torch.float64, lagged=lagged)
+    plain = SONG(PAIRS, 0.3, dtype=torch.float64, form=PaperForm(lagged=lagged))
+    faster = FasterSONG(PAIRS, QUERIES, BATCH, 0.3, dtype=torch.float64, form=FasterForm(lagged=lagged))
     scorer = Scorer()
     for number, slate in enumerate(slates()):
         scores = scorer(slate, torch.randn(3, generator=torch.Generator().manual_seed(number), dtype=torch.float64))
@@ -226,17 +225,25 @@ def test_a_cast_leaves_what_is_remembered_as_it_is():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"gamma": 1.0, "memory": "msvr"}, "gamma is 1.0"),
+        ({"gamma": 1.0, "form": "paper"}, "gamma is 1.0"),
         ({"gamma": 1.1}, "gamma is 1.1"),
         ({"points": 3}, "points is 3; expected 1 or 2"),
         ({"active_queries": 0}, "active_queries is 0"),
-        ({"memory": "sarah"}, "memory is 'sarah'"),
         ({"queries_per_batch": 0}, "at least"),
     ],
 )
 def test_a_wrong_option_is_named(options, words):
     with pytest.raises(ValueError, match=words):
         FasterSONG(**{"num_pairs": 4, "num_queries": 3, "queries_per_batch": 2, **options})
+
+
+def test_a_form_with_a_wrong_or_foreign_switch_is_rejected():
+    with pytest.raises(ValueError, match="memory is 'sarah'"):
+        FasterForm(memory="sarah")
+    with pytest.raises(ValueError, match=r"form.selection is 'rank'; expected 'bilevel', as this loss has no such"):
+        FasterKSONG(4, 3, 2, 2, form=FasterForm(selection="rank"))
+    with pytest.raises(TypeError, match="expected 'paper' or a FasterForm"):
+        FasterSONG(4, 3, 2, form=PaperForm())
 
 
 def test_a_wrong_call_is_named():

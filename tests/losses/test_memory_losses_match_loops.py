@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from songrank import KSONG, SONG, ListwiseCE
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 from tests.oracles import SolcOracle, SongOracle
 from tests.slates import full_slate, sampled_slate
 
@@ -65,8 +67,7 @@ def test_song_gives_the_papers_estimator(make, options):
         oracle.surrogate,
         oracle.margin,
         oracle.offset,
-        lagged=oracle.lagged,
-        estimator=oracle.estimator,
+        form=PaperForm(lagged=oracle.lagged, estimator=oracle.estimator),
         dtype=torch.float64,
     )
     assert run(loss, oracle, [make(seed) for seed in range(STEPS)]) < 1e-9
@@ -81,6 +82,8 @@ def test_song_gives_the_papers_estimator(make, options):
         {"k": 5, "gamma_s": 0.5},
         {"implicit": "memory"},
         {"implicit": "memory", "gamma_s": 0.1, "rate": 0.1},
+        {"implicit": "memory_before"},
+        {"implicit": "memory_before", "gamma_s": 0.1, "rate": 0.1, "step": "gradient"},
         {"k": 1000},
         {"selector": "smooth_step", "scale": 0.7},
         {"step": "gradient", "rate": 0.5},
@@ -106,18 +109,16 @@ def test_ksong_gives_the_papers_estimator(mode, options):
         margin=oracle.margin,
         selector=oracle.selector,
         selector_scale=oracle.scale,
-        form=oracle.form,
-        threshold_step=oracle.step,
-        threshold_rate=oracle.rate,
-        threshold_gamma=oracle.gamma_s,
-        implicit=oracle.implicit,
-        epsilon=oracle.epsilon,
-        tau1=oracle.tau1,
-        tau2=oracle.tau2,
-        smoothing=oracle.smoothing,
-        centre=oracle.centred,
-        lagged=oracle.lagged,
-        estimator=oracle.estimator,
+        threshold=ThresholdOptions(oracle.rate, oracle.gamma_s, oracle.epsilon, oracle.tau1, oracle.tau2),
+        form=PaperForm(
+            lagged=oracle.lagged,
+            estimator=oracle.estimator,
+            selection=oracle.form,
+            implicit=oracle.implicit,
+            threshold_step=oracle.step,
+            centre=oracle.centred,
+            smoothing=oracle.smoothing,
+        ),
         dtype=torch.float64,
     )
     assert run(loss, oracle, [sampled_slate(seed, k=oracle.k) for seed in range(STEPS)]) < 1e-9
@@ -128,7 +129,7 @@ def test_ksong_gives_the_papers_estimator(mode, options):
 @pytest.mark.parametrize("options", [{}, {"gamma": 1.0}, {"gamma": 0.7, "estimator": "plain"}], ids=str)
 def test_solc_gives_the_papers_estimator_with_its_missing_factor(make, options):
     oracle = SolcOracle(**{"gamma": 0.1, **options})
-    loss = ListwiseCE(PAIRS, oracle.gamma, estimator=oracle.estimator, dtype=torch.float64)
+    loss = ListwiseCE(PAIRS, oracle.gamma, form=PaperForm(estimator=oracle.estimator), dtype=torch.float64)
     assert run(loss, oracle, [make(seed) for seed in range(STEPS)]) < 1e-9
     pairs = torch.tensor(sorted(oracle.u), dtype=torch.int64)
     torch.testing.assert_close(

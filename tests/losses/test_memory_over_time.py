@@ -7,7 +7,9 @@ import torch
 
 from songrank import KSONG, SONG, Relevance, Slate, SlateSampler
 from songrank.functional import Surrogate, ThresholdProblem, exact_threshold, list_weights, smooth_threshold
-from songrank.losses.rank_terms import RankTerms
+from songrank.functional.rank_terms import RankTerms
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 
 ITEMS = 120
 
@@ -84,10 +86,8 @@ def test_on_a_fixed_model_and_full_lists_u_and_the_threshold_reach_the_truth(ste
         1,
         10,
         gamma=0.3,
-        threshold_step=step,
-        threshold_rate=0.5 if step == "newton" else 2.0,
-        tau1=0.2,
-        tau2=0.01,
+        threshold=ThresholdOptions(rate=0.5 if step == "newton" else 2.0, tau1=0.2, tau2=0.01),
+        form=PaperForm(threshold_step=step),
         dtype=torch.float64,
     )
     slate = sampler.draw(torch.tensor([0]), 0)
@@ -103,8 +103,8 @@ def test_on_a_fixed_model_and_full_lists_u_and_the_threshold_reach_the_truth(ste
 def test_on_a_fixed_model_and_sampled_slates_u_and_the_threshold_stay_near_the_truth():
     relevance, scores = task(12, seed=4)
     sampler = SlateSampler(relevance, queries_per_batch=1, relevant=5, irrelevant=40, k=10)
-    options = {"threshold_rate": 0.05, "threshold_gamma": 0.1, "tau1": 0.2}
-    loss = KSONG(relevance.num_pairs, 1, 10, gamma=0.05, **options, dtype=torch.float64)
+    threshold = ThresholdOptions(rate=0.05, gamma=0.1, tau1=0.2)
+    loss = KSONG(relevance.num_pairs, 1, 10, gamma=0.05, threshold=threshold, dtype=torch.float64)
     tail_u, tail_threshold = [], []
     for epoch in range(800):
         slate = sampler.draw(torch.tensor([0]), epoch)
@@ -136,7 +136,14 @@ def test_the_threshold_moves_with_the_scores_however_stale_the_curvature_is():
     slate = SlateSampler(relevance, relevant="all", irrelevant="all", k=10).draw(torch.tensor([0]), 0)
     shares = {}
     for implicit in ("slate", "memory"):
-        loss = KSONG(relevance.num_pairs, 1, 10, tau2=0.0, implicit=implicit, dtype=torch.float64)
+        loss = KSONG(
+            relevance.num_pairs,
+            1,
+            10,
+            threshold=ThresholdOptions(tau2=0.0),
+            form=PaperForm(implicit=implicit),
+            dtype=torch.float64,
+        )
         loss(0.001 * scores.unsqueeze(0), slate)  # all scores close together: a curvature many times what it will be
         leaf = scores.clone().unsqueeze(0).requires_grad_()
         loss(leaf, slate).backward()
@@ -153,7 +160,7 @@ def test_the_threshold_settles_where_no_score_is_near_it(items, k, spread, smoot
     labels = torch.zeros(rows, items)
     labels[:, 0] = 1.0
     slate = Slate.from_batch(labels, torch.arange(rows), torch.arange(rows).unsqueeze(1), k=k)
-    loss = KSONG(rows, rows, k, smoothing=smoothing, dtype=torch.float64)
+    loss = KSONG(rows, rows, k, form=PaperForm(smoothing=smoothing), dtype=torch.float64)
     loss(torch.randn(rows, items, generator=generator, dtype=torch.float64), slate)  # another model's thresholds
     scores = spread * torch.randn(rows, items, generator=generator, dtype=torch.float64)
     for _ in range(300):

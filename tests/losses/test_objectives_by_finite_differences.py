@@ -7,6 +7,8 @@ import torch
 
 from songrank import KSONG, SONG, ListwiseCE
 from songrank.functional import ThresholdProblem, smooth_threshold
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 from tests.oracles import outer, rows_of, selector, surrogate
 from tests.slates import full_slate
 
@@ -73,7 +75,8 @@ def test_theoretical_ksongs_gradient_is_that_of_the_smooth_top_k_ndcg(k, offset)
         present[row.present] = True
         return float(solve(values, present, row.size))
 
-    loss = KSONG(64, 8, k, gamma=1.0, rank_offset=offset, tau1=0.3, tau2=0.01, centre="zero", dtype=torch.float64)
+    own = {"threshold": ThresholdOptions(tau1=0.3, tau2=0.01), "form": PaperForm(centre="zero")}
+    loss = KSONG(64, 8, k, gamma=1.0, rank_offset=offset, dtype=torch.float64, **own)
     mask = slate.mask
     weights = mask.double() / slate.list_size.double().unsqueeze(1)
     best = torch.stack([solve(scores[b].detach(), mask[b], int(slate.list_size[b])) for b in range(3)])

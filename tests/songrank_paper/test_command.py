@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 
 import songrank_paper
 from songrank.data import prepare
-from songrank.io.files import alone
+from songrank.io.locks import alone
 from tests.songrank_paper.raw_files import movielens_20m, mslr
 
 ROOT = Path(__file__).parents[2]

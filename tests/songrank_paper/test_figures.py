@@ -91,7 +91,9 @@ def test_a_moving_average_is_drawn_even_where_none_was_chosen(small):
     assert "whole lists" in figure.remarks(each, found)[0]
 
 
-@pytest.mark.parametrize(("figure", "key"), [(FigTheoPrac(TINY), "loss.mode"), (FigBilevel(TINY), "loss.form")])
+@pytest.mark.parametrize(
+    ("figure", "key"), [(FigTheoPrac(TINY), "loss.mode"), (FigBilevel(TINY), "loss.form.selection")]
+)
 def test_both_forms_of_k_song_are_tuned_alike_and_differ_in_one_option(small, figure, key):
     settings, _ = small
     each = SetProtocol(settings, "movielens-1m", TINY)

@@ -10,6 +10,8 @@ pytest.importorskip("matplotlib")
 from songrank import KSONG, Slate
 from songrank.data import open_dataset, prepare
 from songrank.functional import smooth_threshold
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
 from songrank.training.config.recipe_files import load_recipe
 from songrank_paper import load_all, load_experiment, stop_gradient
 from songrank_paper.cells import Store, results, run_cells
@@ -150,8 +152,8 @@ def test_the_second_term_is_the_gradient_of_the_selection_through_the_threshold(
     label = torch.randint(0, 3, h.shape).double()
     label[:, 0] = 2.0
     slate = Slate.from_batch(label, torch.arange(queries), k=k)
-    options = {"selector": selector, "tau1": tau1, "tau2": 1e-3, "centre": "zero", "dtype": torch.float64}
-    loss = KSONG(0, queries, k, 1.0, rank_offset=0.0, **options)
+    own = {"threshold": ThresholdOptions(tau1=tau1, tau2=1e-3), "form": PaperForm(centre="zero")}
+    loss = KSONG(0, queries, k, 1.0, rank_offset=0.0, selector=selector, dtype=torch.float64, **own)
     memory = loss.gather(slate)
     threshold = smooth_threshold(h, loss.problem)
     loss.scatter(slate, {**memory, "threshold": threshold, "curvature": torch.ones_like(threshold)})

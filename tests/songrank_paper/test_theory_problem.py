@@ -5,7 +5,9 @@ import torch
 
 from songrank import KSONG, SONG, SlateSampler
 from songrank.functional import ThresholdProblem, smooth_threshold
-from songrank_paper.theory.methods import TOP_K
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import PaperForm
+from songrank_paper.theory.methods import EQUATION_5, SMOOTHING, TOP_K
 from songrank_paper.theory.problem import (
     DECAY,
     EPSILON,
@@ -59,7 +61,8 @@ def test_song_on_whole_lists_has_this_value_and_gradient():
 
 def test_k_song_on_whole_lists_with_the_exact_threshold_has_this_value_and_gradient():
     w = weights(2)
-    loss = KSONG(300, QUERIES, K, 1.0, threshold_gamma=1.0, **TOP_K)
+    threshold = ThresholdOptions(gamma=1.0, **SMOOTHING)
+    loss = KSONG(300, QUERIES, K, 1.0, threshold=threshold, form=PaperForm(**EQUATION_5), **TOP_K)
     loss.threshold.write(torch.arange(QUERIES), PROBLEM.threshold(PROBLEM.scores(w))[0])
     value, gradient = whole_lists(w, loss, K)
     exact = PROBLEM.value(w, top_k=True)[0] - DECAY / 2 * w.square().sum()

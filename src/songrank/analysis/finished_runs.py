@@ -16,7 +16,8 @@ from torch import Tensor
 
 from songrank.core.errors import DataError, shown
 from songrank.data import Dataset
-from songrank.io.storage import read_arrays, read_json
+from songrank.io.arrays import read_arrays
+from songrank.io.json_files import read_json
 from songrank.metrics.comparison import Fold
 
 POLICIES = ("ties", "gain", "empty_policy", "candidates")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from songrank.core.errors import DataError
-from songrank.io.storage import read_json
+from songrank.io.json_files import read_json
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run

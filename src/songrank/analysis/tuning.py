@@ -31,8 +31,9 @@ from songrank.analysis.trials import best_first, run_trial
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
 from songrank.functional.hashing import derive_key
-from songrank.io.files import NEW, alone, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import NEW, write_whole
+from songrank.io.json_files import read_json
+from songrank.io.locks import alone
 from songrank.training.build import check_fit, make_model, make_trainer
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe, resolve

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.csr import CSR
+from songrank.core.pairs import table_keys
 from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit
 
@@ -16,7 +17,8 @@ def histories(*splits: CatalogueSplit) -> Relevance:
     >>> histories(train, later).item.tolist()
     [0, 1, 4, 2, 4]
     """
-    keys = torch.cat([split.keys() for split in splits]).unique()  # type: ignore[no-untyped-call]
+    every = torch.cat([table_keys(split.pairs, split.num_items) for split in splits])
+    keys = every.unique()  # type: ignore[no-untyped-call]
     return Relevance.from_keys(keys, torch.ones(keys.shape[0]), splits[0].num_queries, splits[0].num_items)
 
 

@@ -11,7 +11,7 @@ import typer
 from songrank.analysis.finished_runs import Method, group_runs, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 from songrank.core.errors import DataError
-from songrank.io.files import plain
+from songrank.io.json_files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def ensemble(
     from songrank.analysis.ensemble import make_ensemble
     from songrank.analysis.finished_runs import find_runs
     from songrank.cli.training_view import print_results
-    from songrank.io.files import plain
+    from songrank.io.json_files import plain
 
     named = {run.resolve() for run in runs}
     members = [run for run in find_runs(runs) if run.resolve() in named or run.resolve() != output.resolve()]

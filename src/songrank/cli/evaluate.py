@@ -29,7 +29,7 @@ def evaluate(
     Nothing is written: the run's own evaluation, which `songrank compare` reads, stays as it was.
     """
     from songrank.analysis.evaluate import evaluate_run
-    from songrank.io.files import plain
+    from songrank.io.json_files import plain
 
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}
     policies: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

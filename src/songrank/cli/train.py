@@ -40,7 +40,7 @@ def train(
     where it stopped. The best state by validation is what comes out. Exit code 0: done; 1: the loss was no number any
     more; 2: something that was given is wrong; 130, 143: stopped, to be gone on with.
     """
-    from songrank.io.files import plain
+    from songrank.io.json_files import plain
     from songrank.training.config.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory

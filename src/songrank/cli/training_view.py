@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from songrank.cli.signals import stoppable
-from songrank.io.files import plain
+from songrank.io.json_files import plain
 from songrank.metrics import Evaluation
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_int, fail
 
+Array = np.ndarray[Any, Any]
 ArrayLike = Tensor | np.ndarray[Any, Any] | Sequence[float] | Sequence[int]
 
 

@@ -48,6 +48,14 @@ def _rebuild(what: str, fix: str, file: str | None, line: int | None) -> DataErr
     return DataError(what, fix, file=file, line=line)
 
 
+class NotFiniteError(ValueError):
+    """A score is NaN where a number is needed, so that nothing can be ranked by it.
+
+    >>> issubclass(NotFiniteError, ValueError)
+    True
+    """
+
+
 def memory_shortage(error: BaseException) -> str | None:
     r"""One line if memory was not enough, a machine's or a GPU's; None for any other error.
 
@@ -58,6 +66,15 @@ def memory_shortage(error: BaseException) -> str | None:
     if not isinstance(error, MemoryError) and not any(sign in text.lower() for sign in _NO_MEMORY):
         return None
     return f"memory is not enough ({text})" if text else "memory is not enough"
+
+
+def first_line(error: BaseException) -> str:
+    r"""What an exception says, on one line; its type where it says nothing.
+
+    >>> first_line(OSError("disk full\nmore about it")), first_line(KeyError())
+    ('disk full', 'KeyError')
+    """
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def shown(value: object, limit: int = 60) -> str:

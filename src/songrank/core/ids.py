@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.io.storage import Array
+from songrank.core.columns import Array
 
 
 class Ids:

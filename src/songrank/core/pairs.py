@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import fail
+from songrank.core.csr import CSR
 
 Numbers = TypeVar("Numbers", Tensor, np.ndarray[Any, Any])
 
@@ -77,6 +78,25 @@ def last_of_equal(keys: Tensor) -> Tensor:
     last = torch.ones_like(keys, dtype=torch.bool)
     last[:-1] = keys[1:] != keys[:-1]
     return last
+
+
+def table_keys(pairs: CSR, num_items: int) -> Tensor:
+    """The key of each entry of a table of items by query, as they stand: repeated pairs as often as they occur."""
+    item = pairs["item"]
+    if item.numel() and not 0 <= int(item.min()) <= int(item.max()) < num_items:
+        fail("item", "outside the catalogue", f"numbers from 0 to {num_items - 1}")
+    return pack(pairs.row_of_entries(), item, num_items)
+
+
+def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
+    """The key of each pair once, in order, and its label; of repeated pairs the last.
+
+    >>> latest_pairs(CSR.from_lengths([2, 1], item=[3, 3, 0], label=[1.0, 2.0, 5.0]), num_items=4)
+    (tensor([3, 4]), tensor([2., 5.]))
+    """
+    key, order = table_keys(pairs, num_items).sort(stable=True)
+    last = last_of_equal(key)
+    return key[last], pairs["label"][order[last]]
 
 
 def merge(few: Tensor, many: Tensor) -> Tensor:

@@ -1,17 +1,19 @@
 """What a preparation hands over, and how it becomes a folder."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
 from songrank.data.statistics import statistics
+from songrank.io.arrays import Pieces, write_arrays
+from songrank.io.checksums import sha256
+from songrank.io.json_files import write_json
 from songrank.io.source import Job
-from songrank.io.storage import Array, Pieces, write_arrays, write_json
 
 _MAX_SOURCES = 64
 COLUMNS = {
@@ -115,6 +117,6 @@ def _sources(job: Job) -> list[dict[str, str | int]]:
     sources = sorted(job.sources, key=lambda source: str(source["name"]))
     if len(sources) <= _MAX_SOURCES:
         return sources
-    digest = hashlib.sha256("".join(f"{source['sha256']}  {source['name']}\n" for source in sources).encode())
+    digest = sha256("".join(f"{source['sha256']}  {source['name']}\n" for source in sources))
     name = f"{sources[0]['name']} to {sources[-1]['name']}, {len(sources):,} files"
-    return [{"name": name, "bytes": sum(int(s["bytes"]) for s in sources), "sha256": digest.hexdigest()}]
+    return [{"name": name, "bytes": sum(int(s["bytes"]) for s in sources), "sha256": digest}]

@@ -7,8 +7,7 @@ docs/data.md describes the files.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,16 @@ from songrank.core.checks import check_choice, fail
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.core.pairs import last_of_equal, pack, unpack, without
+from songrank.core.pairs import latest_pairs, table_keys, unpack, without
 from songrank.core.relevance import Relevance
-from songrank.io.storage import read_arrays, read_json
+from songrank.io.arrays import read_arrays
+from songrank.io.json_files import read_json
 
 FORMAT = "songrank-dataset"
 VERSION = 1
 SPLITS = ("train", "validation", "test")
 _MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
+_AGAIN, _MADE_BY = "prepare the data set again", "expected a folder made by `songrank data prepare`"
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
 
 
@@ -62,62 +63,26 @@ class CatalogueSplit:
     weight: Tensor | None = None
     seen: CSR | None = None
 
-    @property
-    def offsets(self) -> Tensor:
-        """[Q + 1]: where each query's pairs begin."""
-        return self.pairs.offsets
+    offsets: Tensor = field(init=False)
+    """[Q + 1]: where each query's pairs begin; like the following, a part of ``pairs``."""
+    item: Tensor = field(init=False)
+    label: Tensor = field(init=False)
+    time: Tensor | None = field(init=False)
+    place: Tensor | None = field(init=False)
+    num_queries: int = field(init=False)
+    """How many rows the table has, those without pairs included."""
+    num_pairs: int = field(init=False)
 
-    @property
-    def item(self) -> Tensor:
-        """Item of each pair."""
-        return self.pairs["item"]
-
-    @property
-    def label(self) -> Tensor:
-        """Label of each pair."""
-        return self.pairs["label"]
-
-    @property
-    def time(self) -> Tensor | None:
-        """Time of each pair, where it is known."""
-        return self.pairs.columns.get("time")
-
-    @property
-    def place(self) -> Tensor | None:
-        """Place of each pair among the query's pairs of all splits, where these do not follow one another."""
-        return self.pairs.columns.get("place")
-
-    @property
-    def num_queries(self) -> int:
-        """How many rows the table has, those without pairs included."""
-        return len(self.pairs)
-
-    @property
-    def num_pairs(self) -> int:
-        """How many pairs it holds."""
-        return self.item.shape[0]
-
-    def keys(self) -> Tensor:
-        """The key of each entry (:mod:`songrank.core.pairs`), as they stand: repeated pairs as often as they occur."""
-        if self.item.numel() and not 0 <= int(self.item.min()) <= int(self.item.max()) < self.num_items:
-            fail(f"items of {self.name}", "outside the catalogue", f"numbers from 0 to {self.num_items - 1}")
-        return pack(self.pairs.row_of_entries(), self.item, self.num_items)
-
-    def unique_keys(self) -> tuple[Tensor, Tensor]:
-        """The key of each pair once, in order, and its label; of repeated pairs the latest."""
-        key, order = self.keys().sort(stable=True)
-        last = last_of_equal(key)
-        return key[last], self.label[order[last]]
+    def __post_init__(self) -> None:
+        columns = {name: self.pairs.columns.get(name) for name in ("item", "label", "time", "place")}
+        sizes = {"num_queries": self.pairs.offsets.shape[0] - 1, "num_pairs": self.pairs.columns["item"].shape[0]}
+        for name, value in {"offsets": self.pairs.offsets, **columns, **sizes}.items():
+            object.__setattr__(self, name, value)
 
     def unique_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Query, item and label of each pair once, in order of query and item; of repeated pairs the latest."""
-        key, label = self.unique_keys()
+        key, label = latest_pairs(self.pairs, self.num_items)
         return *unpack(key, self.num_items), label
-
-    def to(self, device: torch.device | str) -> "CatalogueSplit":
-        """The same split with its pairs on another device; what describes its queries stays where it is."""
-        pairs = CSR(self.offsets, {"item": self.item, "label": self.label})
-        return replace(self, pairs=pairs.to(device))
 
 
 @dataclass(frozen=True)
@@ -169,16 +134,45 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     200
     """
 
+    name: str
+    """What it was prepared from, e.g. ``movielens-1m``."""
+    task: str
+    """``"recommendation"``, ``"labelling"`` or ``"search"``."""
+    form: str
+    """``"catalogue"`` or ``"list"``."""
+    num_queries: int
+    """Users, texts or search queries, over all splits."""
+    num_items: int
+    """Items of the catalogue; documents of all lists."""
+    num_pairs: int
+    """Relevant pairs over all splits."""
+    query_ids: Ids
+    """Original ids of the queries of a recommendation task, which all splits share."""
+    item_ids: Ids
+    """Original ids of the catalogue's items."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.info: dict[str, Any] = read_json(self.path / "dataset.json")
-        found = None
+        found, self.info = None, self._read_info()
         while found != self.info:  # again if it was replaced while its files were opened
             found = self.info
-            self._check()
-            self._ids = read_arrays(self.path / "ids.safetensors")
-            self._splits = {name: self._open_split(name) for name in self}
-            self.info = read_json(self.path / "dataset.json")
+            arrays = {
+                name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in ("ids", *self.info["splits"])
+            }
+            self.info = self._read_info()
+        self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
+        self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
+        self._ids = arrays.pop("ids")
+        for name in ("query", "item"):
+            if name in self._ids:
+                setattr(self, f"{name}_ids", Ids.from_arrays(name, self._ids))
+        self._splits = {name: self._split(name, arrays[name]) for name in self}
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why there are no such ids."""
+        why = {"query_ids": "its splits have queries of their own: see split_query_ids"}
+        why["item_ids"] = "its items are documents without ids"
+        raise AttributeError(f"a {self.task} data set has no {name}: {why[name]}" if name in why else name)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Go to another process as a path: what is mapped here is mapped there."""
@@ -187,78 +181,36 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def _check(self) -> None:
+    def _read_info(self) -> dict[str, Any]:
+        """What ``dataset.json`` says, checked."""
         file = str(self.path / "dataset.json")
-        if self.info.get("format") != FORMAT:
-            raise DataError("is not one of ours", "expected a folder made by `songrank data prepare`", file=file)
-        if self.info.get("version") != VERSION:
-            found = self.info.get("version")
+        info = read_json(Path(file), _AGAIN, missing=_MADE_BY)
+        if info.get("format") != FORMAT:
+            raise DataError("is not one of ours", _MADE_BY, file=file)
+        if info.get("version") != VERSION:
+            found = info.get("version")
             raise DataError(
                 f"has format version {found!r}, and this songrank reads {VERSION}", "prepare it again", file=file
             )
         try:
             well_formed = (
-                FORMS.get(self.info["task"]) == self.info["form"]
-                and set(self.info["splits"]) <= set(SPLITS)
-                and all(isinstance(self.info[count], int) for count in ("queries", "items", "pairs"))
-                and all(isinstance(self.info[key], dict) for key in ("labels", "relevant_per_query", "columns", "made"))
-                and all(isinstance(self.info["made"][key], kind) for key, kind in _MADE.items())
-                and isinstance(self.info["shared_queries"], bool)
+                FORMS.get(info["task"]) == info["form"]
+                and set(info["splits"]) <= set(SPLITS)
+                and all(isinstance(info[count], int) for count in ("queries", "items", "pairs"))
+                and all(isinstance(info[key], dict) for key in ("labels", "relevant_per_query", "columns", "made"))
+                and all(isinstance(info["made"][key], kind) for key, kind in _MADE.items())
+                and isinstance(info["shared_queries"], bool)
             )
         except (KeyError, TypeError):
             well_formed = False
         if not well_formed:
-            raise DataError("was changed by hand or is of another kind", "prepare the data set again", file=file)
-
-    @property
-    def name(self) -> str:
-        """What it was prepared from, e.g. ``movielens-1m``."""
-        return str(self.info["name"])
-
-    @property
-    def task(self) -> str:
-        """``"recommendation"``, ``"labelling"`` or ``"search"``."""
-        return str(self.info["task"])
-
-    @property
-    def form(self) -> str:
-        """``"catalogue"`` or ``"list"``."""
-        return str(self.info["form"])
-
-    @property
-    def num_queries(self) -> int:
-        """Users, texts or search queries, over all splits."""
-        return int(self.info["queries"])
-
-    @property
-    def num_items(self) -> int:
-        """Items of the catalogue; documents of all lists."""
-        return int(self.info["items"])
-
-    @property
-    def num_pairs(self) -> int:
-        """Relevant pairs over all splits."""
-        return int(self.info["pairs"])
-
-    @cached_property
-    def query_ids(self) -> Ids:
-        """Original ids of the queries of a recommendation task, which all splits share."""
-        return self._ids_called("query", "its splits have queries of their own: see split_query_ids")
-
-    @cached_property
-    def item_ids(self) -> Ids:
-        """Original ids of the catalogue's items."""
-        return self._ids_called("item", "its items are documents without ids")
+            raise DataError("was changed by hand or is of another kind", _AGAIN, file=file)
+        return info
 
     def split_query_ids(self, split: str) -> Ids:
         """Original ids of the queries of one split, in its order."""
         check_choice("split", split, tuple(self))
         return self.query_ids if self.info["shared_queries"] else Ids.from_arrays(f"query.{split}", self._ids)
-
-    def _ids_called(self, name: str, otherwise: str) -> Ids:
-        if name not in self._ids:
-            raise AttributeError(f"a {self.task} data set has no {name}_ids: {otherwise}")
-        return Ids.from_arrays(name, self._ids)
 
     def __getitem__(self, name: str) -> CatalogueSplit | ListSplit:
         """A split, memory-mapped."""
@@ -270,13 +222,11 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
     def __len__(self) -> int:
         return len(self.info["splits"])
 
-    def _open_split(self, name: str) -> CatalogueSplit | ListSplit:
-        file = self.path / f"{name}.safetensors"
-        arrays = read_arrays(file)
+    def _split(self, name: str, arrays: dict[str, Tensor]) -> CatalogueSplit | ListSplit:
         written = self.info["splits"][name].get("arrays")
         found = {key: [str(value.dtype).removeprefix("torch."), list(value.shape)] for key, value in arrays.items()}
         if written != found:
-            raise DataError("does not fit its dataset.json", "prepare the data set again", file=str(file))
+            raise DataError("does not fit its dataset.json", _AGAIN, file=str(self.path / f"{name}.safetensors"))
         if self.form == "list":
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}
@@ -322,12 +272,12 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
             return self._catalogue_relevance(part, exclude, torch.device("cpu")).to(device)
 
     def _catalogue_relevance(self, part: CatalogueSplit, exclude: tuple[str, ...], device: torch.device) -> Relevance:
-        part = part.to(device)
-        key, label = part.unique_keys()
+        key, label = latest_pairs(part.pairs.to(device), part.num_items)
         barred = None
         if exclude:
-            others = [other.to(device).keys() for name in exclude if isinstance(other := self[name], CatalogueSplit)]
-            barred = without(torch.cat(others).unique(), key)  # type: ignore[no-untyped-call]
+            others = [other.pairs for name in exclude if isinstance(other := self[name], CatalogueSplit)]
+            keys = torch.cat([table_keys(pairs.to(device), part.num_items) for pairs in others])
+            barred = without(keys.unique(), key)  # type: ignore[no-untyped-call]
         return Relevance.from_keys(key, label, part.num_queries, part.num_items, barred)
 
 

@@ -1,6 +1,5 @@
 """Data sets from where they are published: resumed where it broke off, checked, and there whole or not at all."""
 
-import hashlib
 import os
 import time
 import urllib.parse
@@ -9,11 +8,10 @@ from pathlib import Path
 
 from songrank.core.errors import DataError
 from songrank.data.registry import Download, Kind, find_kind
+from songrank.io.checksums import file_digests
 from songrank.io.part_file import PartFile
 from songrank.io.source import Progress, reading
 from songrank.io.transfer import Transfer
-
-_BLOCK_BYTES = 1 << 22
 
 
 def download(
@@ -48,17 +46,18 @@ def download(
     size = size if size is not None else found.size
     target = Path(folder) / _file_name(found.url)
     if target.exists():
-        _check_present(target, found, size, progress)
+        if wrong := _difference(target, found, size, progress):
+            raise DataError(f"is there already, but {wrong}", "move or remove it to fetch it again", file=str(target))
         return target
     part = PartFile(target)
     with part.open() as file:
         Transfer(found.url, part, size, progress, attempts, wait, timeout).run(file)
         wrong = _difference(part.path, found, size, progress)
-        if wrong:
-            part.forget()
-            fix = "what arrived was removed: try again, or look for a newer address"
-            raise DataError(f"arrived, but {wrong}", fix, file=found.url)
-        part.finish()
+    if wrong:
+        part.forget()
+        fix = "what arrived was removed: try again, or look for a newer address"
+        raise DataError(f"arrived, but {wrong}", fix, file=found.url)
+    part.finish()
     return target
 
 
@@ -85,29 +84,17 @@ def _file_name(url: str) -> str:
     return name
 
 
-def _check_present(target: Path, found: Download, size: int | None, progress: Progress | None) -> None:
-    wrong = _difference(target, found, size, progress)
-    if wrong:
-        raise DataError(f"is there already, but {wrong}", "move or remove it to fetch it again", file=str(target))
-
-
 def _difference(file: Path, found: Download, size: int | None, progress: Progress | None) -> str:
     """How a file differs from what was published; nothing if it does not, or nothing was."""
     with reading(str(file)):
         length = file.stat().st_size
         if size is not None and length != size:
             return f"it has {length:,} bytes and not {size:,}"
-        published = {"md5": found.md5, "sha256": found.sha256}
-        digests = {name: hashlib.new(name, usedforsecurity=False) for name, value in published.items() if value}
-        done = 0
-        with file.open("rb") as stream:
-            while digests and (block := stream.read(_BLOCK_BYTES)):
-                for digest in digests.values():
-                    digest.update(block)
-                done += len(block)
-                if progress is not None:
-                    progress(f"checking {file.name.removesuffix('.part')}", done, length)
+        published = {name: value for name, value in (("md5", found.md5), ("sha256", found.sha256)) if value}
+        name = f"checking {file.name.removesuffix('.part')}"
+        report = None if progress is None else lambda done: progress(name, done, length)
+        digests = dict(zip(published, file_digests(file, *published, progress=report), strict=True))
     for name, digest in digests.items():
-        if digest.hexdigest() != str(published[name]).lower():
-            return f"its {name} is {digest.hexdigest()} and not {published[name]}"
+        if digest != published[name].lower():
+            return f"its {name} is {digest} and not {published[name]}"
     return ""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR, segment_rows
 from songrank.core.ids import Ids
 from songrank.data.dataset import CatalogueSplit, Dataset
-from songrank.io.storage import Array
 
 if TYPE_CHECKING:
     from songrank.data.preparation.interaction_log import Interactions

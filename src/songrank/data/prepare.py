@@ -12,7 +12,7 @@ from songrank.data.content import write_content
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.registry import find_kind
 from songrank.io.source import Job, Progress
-from songrank.io.storage import staged_directory
+from songrank.io.staging import staged_directory
 
 
 def prepare(
@@ -66,13 +66,16 @@ def prepare(
             f"source is {'missing' if source is None else 'given'}",
             f"{name} needs {'none' if kind.without_source else kind.wants}",
         )
-    with staged_directory(Path(directory), overwrite=overwrite) as folder:
+    with staged_directory(
+        Path(directory), marker="dataset.json", own=("vocabulary.txt",), overwrite=overwrite
+    ) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
         used = {"preset": preset or kind.default_preset, **chosen.model_dump(mode="json")}
         with _naming(source):
             content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
+        del content  # lets go of what is mapped there, which Windows would not remove
         shutil.rmtree(scratch)
     return open_dataset(directory)
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.functional.hashing import derive_key, random_bits
 from songrank.io.source import Job
-from songrank.io.storage import Array
 
 if TYPE_CHECKING:
     from songrank.data.preparation.interaction_options import RatingOptions

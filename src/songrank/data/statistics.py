@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from songrank.io.storage import Array, Pieces
+from songrank.core.columns import Array
+from songrank.io.arrays import Pieces
 
 _MAX_BARS = 32
 _PIECE = 1 << 20

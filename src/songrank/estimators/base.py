@@ -20,7 +20,8 @@ from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
 from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
-from songrank.io.files import alone, make_folder
+from songrank.io.files import make_folder
+from songrank.io.locks import alone
 from songrank.metrics import Evaluation
 from songrank.metrics.names import parse_metrics
 from songrank.models.model_folder import ModelFolder

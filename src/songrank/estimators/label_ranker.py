@@ -8,6 +8,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.feature_matrix import Features, read_matrix
@@ -16,7 +17,6 @@ from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
 from songrank.data.adapters.texts import as_texts
 from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
-from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.serving.answer_tables import label_frame
 from songrank.serving.labels import Labels, label, score_labels

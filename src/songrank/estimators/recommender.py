@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
@@ -21,7 +22,6 @@ from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
 from songrank.estimators.held_out import held_out_relevance
-from songrank.io.storage import Array
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import recommendation_frame

@@ -13,6 +13,10 @@ import math
 import torch
 from torch import Tensor
 
+from songrank.core.gains import gains
+from songrank.core.slate import Slate
+from songrank.functional.strata import list_counts
+
 
 def default_rank_offset(list_size: Tensor) -> Tensor:
     """The offset used when none is given, √N: about 61 for MovieLens-1M's 3,706 items, 4 for a list of 20.
@@ -44,3 +48,20 @@ def ndcg_term_slope(
     """
     rank = list_size * g + 1.0 + rank_offset
     return gain * list_size / (ideal_dcg * math.log(2.0) * torch.log2(rank).square() * rank)
+
+
+def slate_ndcg_terms(u: Tensor, slate: Slate, *, lowest: float, rank_offset: float | None) -> tuple[Tensor, Tensor]:
+    """(f(u), f′(u)) of a slate's relevant items [B, P], 0 for entries without a pair.
+
+    An item's own comparison alone puts ℓ(0)/N into g, which own sampling weights may leave out: u counts as no less
+    than that, with ``lowest`` = ℓ(0). Without a ``rank_offset`` it is √N.
+    """
+    size = list_counts(slate, u.dtype)[0].unsqueeze(1)
+    offset = default_rank_offset(size) if rank_offset is None else rank_offset
+    gain = gains(slate.label.to(u.dtype).gather(1, slate.column), slate.gain)
+    gain = torch.where(slate.active, gain, 0.0)
+    ideal = slate.ideal_dcg.to(u.dtype).unsqueeze(1)
+    ideal = torch.where(ideal > 0, ideal, torch.ones_like(ideal))
+    u = torch.maximum(u, lowest / size)
+    value = ndcg_term(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)
+    return value, ndcg_term_slope(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice
 
+SELECTORS = ("sigmoid", "smooth_step")
+
 
 def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """(ψ, ψ′) of the sigmoid with slope ``scale`` = α.
@@ -41,5 +43,5 @@ def select(x: Tensor, selector: str = "sigmoid", scale: float = 1.0) -> tuple[Te
     >>> select(torch.tensor(0.0), "sigmoid", scale=2.0)
     (tensor(0.5000), tensor(0.5000))
     """
-    check_choice("selector", selector, ("sigmoid", "smooth_step"))
+    check_choice("selector", selector, SELECTORS)
     return sigmoid_selector(x, scale) if selector == "sigmoid" else smooth_step(x, scale)

@@ -8,10 +8,32 @@ ones by N⁻/(N m⁻). For the rank of item i, its own comparison is known exact
     ĝ_i = (1/N) [ ℓ(0) + (N⁺ − 1) · mean over the other sampled relevant + N⁻ · mean over the sampled irrelevant ]
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from songrank.core.slate import Slate
+
 ESTIMATORS = ("strata", "plain")
+
+
+def list_counts(slate: Slate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """(N_q, N_q⁺) of each row, [B]; N_q is at least 1, so that a row of padding divides by 1."""
+    return slate.list_size.to(dtype).clamp_min(1.0), slate.num_relevant.to(dtype)
+
+
+def slate_lists(slate: Slate, dtype: torch.dtype) -> dict[str, Any]:
+    """A slate as the arguments of :func:`list_weights` and :func:`rival_weights`."""
+    size, relevant = list_counts(slate, dtype)
+    weight = None if slate.weight is None else slate.weight.to(dtype)
+    return {
+        "label": slate.label,
+        "mask": slate.mask,
+        "list_size": size,
+        "num_relevant": relevant,
+        "weight": weight,
+    }
 
 
 def list_weights(

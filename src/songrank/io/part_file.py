@@ -2,15 +2,16 @@
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from songrank.core.errors import DataError
+from songrank.io.locks import lock
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,7 @@ class PartFile:
 
     def free_bytes(self) -> int:
         """How much there is room for."""
-        disk = os.statvfs(self.target.parent)
-        return disk.f_bavail * disk.f_frsize
+        return shutil.disk_usage(self.target.parent).free
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -52,19 +52,19 @@ class PartFile:
         with writing(self.target):
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
-            with self.path.open("r+b") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    what, fix = "is being fetched by another process", "wait until that is done"
-                    raise DataError(what, fix, file=str(self.target)) from None
-                except OSError:  # a file system without locks
-                    pass
-                try:
-                    yield file
-                finally:
-                    if not file.seek(0, os.SEEK_END):
-                        self.forget()
+            arrived = 1
+            try:
+                with self.path.open("r+b") as file:
+                    if not lock(file.fileno()):
+                        what, fix = "is being fetched by another process", "wait until that is done"
+                        raise DataError(what, fix, file=str(self.target))
+                    try:
+                        yield file
+                    finally:
+                        arrived = file.seek(0, os.SEEK_END)
+            finally:
+                if not arrived:
+                    self.forget()  # only now, since Windows removes no open file
 
     def finish(self) -> None:
         """Give the file its name."""

@@ -25,6 +25,9 @@ from songrank.losses.base import ListLoss as ListLoss
 from songrank.losses.base import MemoryLoss as MemoryLoss
 from songrank.losses.base import RankingLoss as RankingLoss
 from songrank.losses.base import Rows as Rows
+from songrank.losses.ksong import ThresholdOptions as ThresholdOptions
+from songrank.losses.paper_form import FasterForm as FasterForm
+from songrank.losses.paper_form import PaperForm as PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule as Schedule
 

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import check_int, check_number, fail
+from songrank.core.options import WithOptions
 from songrank.core.slate import Slate
 from songrank.losses.memory import MemoryTable
+from songrank.losses.paper_form import PaperForm
 from songrank.losses.traits import Traits
 
 Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
 
 
-class RankingLoss(nn.Module, ABC):
+class RankingLoss(nn.Module, WithOptions, ABC):
     """A loss of the common call: ``loss(scores[B, L], slate) -> scalar``.
 
     Args:
@@ -119,9 +121,13 @@ class MemoryLoss(RankingLoss):
     by_query: tuple[str, ...] = ()
     """Names of the tables with one row a query."""
 
-    def __init__(self, gamma: float, *, validate: bool = False) -> None:
+    switches: tuple[str, ...] = ()
+    """Names of the switches of its form that it has."""
+
+    def __init__(self, gamma: float, form: PaperForm, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
         self.gamma = check_number("gamma", gamma, 0.0, 1.0, low_open=True)
+        self.form = form
 
     @abstractmethod
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
@@ -194,6 +200,11 @@ class MemoryLoss(RankingLoss):
         assert isinstance(table, MemoryTable)
         return table
 
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Names of the tables whose rows estimate a quantity of the full list."""
+        return self.by_pair
+
     def reset(self) -> None:
         """Forget everything: every next visit is a first one."""
         for name in self.by_pair + self.by_query:
@@ -216,16 +227,6 @@ def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
     weight = row_weights(slate, dtype)
     total = weight.sum()
     return weight / torch.where(total > 0, total, torch.ones_like(total))
-
-
-def list_counts(slate: Slate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """(N_q, N_q⁺) of each row, [B]; N_q at least 1, so that a row of padding divides by nothing worse than that."""
-    return slate.list_size.to(dtype).clamp_min(1.0), slate.num_relevant.to(dtype)
-
-
-def own_weights(slate: Slate, dtype: torch.dtype) -> Tensor | None:
-    """The slate's own sampling weights, if it has any."""
-    return None if slate.weight is None else slate.weight.to(dtype)
 
 
 def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:

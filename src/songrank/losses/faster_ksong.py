@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from songrank.core.slate import Slate
-from songrank.losses.base import Rows, list_counts
+from songrank.functional.strata import list_counts
+from songrank.losses.base import Rows
 from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
-from songrank.losses.ksong import KSONG, _Selection
+from songrank.losses.ksong import KSONG, THRESHOLD, ThresholdOptions, Visit
 from songrank.losses.memory import UNSEEN, MemoryTable, msvr, seen
-from songrank.losses.rank_terms import RankTerms
+from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
+from songrank.losses.song import Selection
 
 
 @register("faster-k-song")
@@ -40,16 +42,11 @@ class FasterKSONG(VarianceReduced, KSONG):
         k: K; the slates must be made for the same k.
         queries_per_batch: B, the most queries that a step may have.
         gamma: γ of u in (0, 1], or a :class:`Schedule` for u, s, z and λ's step.
-        memory: as for :class:`FasterSONG`; of u, s and z.
-        lagged: as for :class:`FasterSONG`; of u and s.
+        mode, rank_offset: as for :class:`KSONG`.
         points, active_queries: as for :class:`FasterSONG`.
-        threshold_step: ``"gradient"``, the algorithm's, or ``"newton"``: λ − τ η_t z / s, within
-            the reach that :class:`KSONG` allows.
-        threshold_rate: τ.
-        threshold_gamma: γ of s and z, where ``gamma`` is a number.
-        implicit: what ∇λ is divided by: ``"memory"``, s; or ``"slate"``, this slate's ∇²_λ L, as :class:`KSONG` does.
-        mode, rank_offset, surrogate, margin, selector, selector_scale, epsilon, tau1, tau2, smoothing, centre,
-            estimator, pair_range, query_range, dtype, validate: as for :class:`KSONG`.
+        threshold: as for :class:`KSONG`; with ``form.threshold_step="newton"`` λ moves by τ η_t z / s.
+        form: as for :class:`FasterSONG`; ``lagged`` and ``memory`` hold for u, s and z.
+        surrogate, margin, selector, selector_scale, pair_range, query_range, dtype, validate: as for :class:`KSONG`.
 
     >>> from songrank import Slate
     >>> from songrank.losses.faster_ksong import FasterKSONG
@@ -65,6 +62,8 @@ class FasterKSONG(VarianceReduced, KSONG):
 
     traits = replace(KSONG.traits, previous_point=True, whole_batch=True, plain="k-song")
     by_query = ("threshold", "curvature", "centre", "slope")
+    switches = (*(name for name in KSONG.switches if name != "selection"), "memory")
+    slope: MemoryTable
     last_query: Tensor
     """[B] int64: the queries of the step before, −1 for none."""
     last_threshold: Tensor
@@ -77,62 +76,44 @@ class FasterKSONG(VarianceReduced, KSONG):
         k: int,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
-        memory: str = "storm",
         mode: str = "theoretical",
         rank_offset: float | None = None,
         *,
-        lagged: bool = True,
         points: int = 2,
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
         selector: str = "sigmoid",
         selector_scale: float = 2.0,
-        threshold_step: str = "gradient",
-        threshold_rate: float = 0.3,
-        threshold_gamma: float = 0.3,
-        implicit: str = "memory",
-        epsilon: float = 0.5,
-        tau1: float = 0.1,
-        tau2: float = 1e-4,
-        smoothing: str = "softplus",
-        centre: str = "first",
-        estimator: str = "strata",
+        threshold: ThresholdOptions = THRESHOLD,
+        form: Literal["paper"] | FasterForm = FASTER_SHIPPED,
         pair_range: tuple[int, int] | None = None,
         query_range: tuple[int, int] | None = None,
         dtype: torch.dtype = torch.float32,
         validate: bool = False,
     ) -> None:
+        form = FasterForm.read(form, self.switches)
+        fixed_gamma(threshold.gamma, form.memory, "threshold.gamma")
         super().__init__(
             num_pairs,
             num_queries,
             k,
-            fixed_gamma(gamma, memory),
+            fixed_gamma(gamma, form.memory),
             mode,
             rank_offset,
-            lagged=lagged,
             surrogate=surrogate,
             margin=margin,
             selector=selector,
             selector_scale=selector_scale,
-            threshold_step=threshold_step,
-            threshold_rate=threshold_rate,
-            threshold_gamma=fixed_gamma(threshold_gamma, memory, "threshold_gamma"),
-            implicit=implicit,
-            epsilon=epsilon,
-            tau1=tau1,
-            tau2=tau2,
-            smoothing=smoothing,
-            centre=centre,
-            estimator=estimator,
+            threshold=threshold,
+            form=form,
             pair_range=pair_range,
             query_range=query_range,
             dtype=dtype,
             validate=validate,
         )
         active = num_queries if active_queries is None else active_queries
-        self._set_up(active, queries_per_batch, gamma, memory, points, guards=2)
-        self.slope = MemoryTable(num_queries, query_range, dtype=dtype, name="queries")
+        self._set_up(active, queries_per_batch, gamma, points, guards=2)
         self.register_buffer("last_query", torch.full((queries_per_batch,), -1))
         self.register_buffer("last_threshold", torch.full((queries_per_batch,), UNSEEN, dtype=dtype))
 
@@ -176,9 +157,9 @@ class FasterKSONG(VarianceReduced, KSONG):
 
     def _both_selections(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
-    ) -> tuple[_Selection, _Selection | None, Rows, list[Tensor]]:
+    ) -> tuple[Selection, Selection | None, Rows, list[Tensor]]:
         size, _ = list_counts(slate, h.dtype)
-        visit = self._visit(h, size, slate, rows)
+        visit = Visit(self, h, size, slate, rows)
         stored = rows["earlier"].to(h.dtype)
         earlier = torch.where(seen(stored), stored, visit.threshold)
         gradient, cross = self.problem.derivatives(visit.threshold, h, visit.weight, size, visit.centre)
@@ -192,36 +173,31 @@ class FasterKSONG(VarianceReduced, KSONG):
             along = visit.threshold - earlier, moved
             changes = self.problem.directional(visit.threshold, h, visit.weight, *along)
 
-        rates = self._rates(self.threshold_gamma, self.query_share, h.dtype)
+        rates = self._rates(self.tracking.gamma, self.query_share, h.dtype)
         z = msvr(rows["slope"].to(h.dtype), gradient, changes[0], *rates)
         remembered = rows["curvature"].to(h.dtype)
         floor = max(self.problem.tau2, torch.finfo(h.dtype).tiny)
         s, lifted = lift(
             msvr(remembered, bend, changes[1], *rates), floor, slate.rows_present & (self.problem.k < size)
         )
-        step = self.threshold_rate * z
+        step = self.tracking.rate * z
         if self.schedule is not None:
             step = step * self.schedule.eta(self._time(h.dtype))
-        if self.threshold_step == "newton":
+        if self.form.threshold_step == "newton":
             step = visit.within_reach(step / s)
         after = {"threshold": visit.threshold - step, "curvature": s, "centre": visit.centre, "slope": z}
 
         relevant = h.gather(1, slate.column) - visit.threshold.unsqueeze(1)
         kept = torch.where(seen(remembered), remembered, bend if past is None else bend_before)
-        divisor = bend if self.implicit == "slate" else kept.clamp_min(floor) if self.lagged else s
-        now = self._selection(relevant, size, cross, divisor, {})
+        by_slate, before = self.form.implicit == "slate", self.form.lagged or self.form.implicit == "memory_before"
+        divisor = bend if by_slate else kept.clamp_min(floor) if before else s
+        now = self._selection(relevant, size, cross, divisor)
         then = None
         if past is not None:
-            divisor = bend_before if self.implicit == "slate" else kept
+            divisor = bend_before if by_slate else kept
             relevant = past.gather(1, slate.column) - earlier.unsqueeze(1)
-            then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor), {})
+            then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor))
         return now, then, {**self._after(after, size, slate, rows), "used": visit.threshold}, [lifted]
-
-    def _evaluate(self, terms: RankTerms, u: Tensor, selected: _Selection, slate: Slate) -> tuple[Tensor, Tensor]:
-        share = self._pair_share(slate, u.dtype)
-        value, slope = self._ndcg(u, slate, u.dtype)
-        gradient = self._gradient(terms, selected, share * value, share * slope, slate)
-        return (share * selected.psi * value).sum(), gradient
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FasterKSONG:
         kept = self.last_threshold

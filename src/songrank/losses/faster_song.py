@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_choice, check_int, check_number, check_same_shape, fail
+from songrank.core.checks import check_int, check_number, check_same_shape, fail
 from songrank.core.slate import Slate
-from songrank.losses.base import Rows, attach_gradient, list_counts, present_scores
+from songrank.functional.rank_terms import RankTerms
+from songrank.functional.strata import list_counts
+from songrank.losses.base import Rows, attach_gradient, present_scores
 from songrank.losses.memory import msvr, msvr_beta, seen
-from songrank.losses.rank_terms import RankTerms
+from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
-from songrank.losses.song import SONG
+from songrank.losses.song import SONG, Selection
 
-MEMORIES = ("msvr", "storm", "moving_average")
 _ROUNDING = 1e-3  # of a guard's floor: what rounding may take away is lifted too, but not counted
 
 
@@ -28,21 +29,15 @@ class VarianceReduced(SONG):
     True
     """
 
+    form: FasterForm
     steps: Tensor
     """int64: steps taken in training mode."""
     guarded: Tensor
     """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂, to be possible values at all."""
 
     def _set_up(
-        self,
-        active_queries: int,
-        queries_per_batch: int,
-        gamma: float | Schedule,
-        memory: str,
-        points: int,
-        guards: int,
+        self, active_queries: int, queries_per_batch: int, gamma: float | Schedule, points: int, guards: int
     ) -> None:
-        self.memory = check_choice("memory", memory, MEMORIES)
         self.points = check_int("points", points)
         if points > 2:
             fail("points", points, "1 or 2")
@@ -95,11 +90,12 @@ class VarianceReduced(SONG):
             points = (h.detach(), None if past is None else past.detach(), moved)
             now, then, new, old, lifted = self._both_ranks(*points, slate, rows)
             selected, selected_before, others, also_lifted = self._both_selections(*points, slate, rows)
-            total, gradient = self._evaluate(now, old if self.lagged else new, selected, slate)
+            total, gradient = self._evaluate(now, old if self.form.lagged else new, selected, slate)
         after = {**others, "u": new, "guarded": torch.stack([lifted, *also_lifted])}
         value = attach_gradient(total, h, gradient)
         if past is not None and past.requires_grad:
             assert then is not None
+            assert selected_before is not None
             with torch.no_grad():
                 _, gradient = self._evaluate(then, old, selected_before, slate)
             value = value + attach_gradient(torch.zeros_like(total), past, gradient)
@@ -123,8 +119,8 @@ class VarianceReduced(SONG):
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[RankTerms, RankTerms | None, Tensor, Tensor, Tensor]:
         """The terms of ĝ at both points, u after and before, and how often u was lifted."""
-        now = RankTerms.of(h, slate, self.surrogate, self.estimator, moved)
-        then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.estimator)
+        now = RankTerms.of(h, slate, self.surrogate, self.form.estimator, moved)
+        then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.form.estimator)
         old = rows["u"].to(h.dtype)
         difference: Tensor | float = 0.0 if now.moved is None else now.moved
         if then is not None:
@@ -140,15 +136,9 @@ class VarianceReduced(SONG):
 
     def _both_selections(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
-    ) -> tuple[Any, Any, Rows, list[Tensor]]:
+    ) -> tuple[Selection, Selection | None, Rows, list[Tensor]]:
         """What selects the top K at both points, the rows after, and how often a guard acted: nothing here."""
-        return None, None, {}, []
-
-    def _evaluate(self, terms: RankTerms, u: Tensor, selected: Any, slate: Slate) -> tuple[Tensor, Tensor]:
-        """The objective and G at one point."""
-        share = self._pair_share(slate, u.dtype)
-        value, slope = self._ndcg(u, slate, u.dtype)
-        return (share * value).sum(), terms.gradient(share * slope)
+        return Selection(), Selection(), {}, []
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
         now, _, new, old, _ = self._both_ranks(h, None, None, slate, rows)
@@ -157,9 +147,9 @@ class VarianceReduced(SONG):
     def _rates(self, gamma: float, share: Tensor | float, dtype: torch.dtype) -> tuple[Tensor | float, Tensor | float]:
         """(γ, β) of rows that a step draws with probability ``share``."""
         chosen = gamma if self.schedule is None else self.schedule.gamma(self._time(dtype), share)
-        if self.memory == "moving_average":
+        if self.form.memory == "moving_average":
             return chosen, 0.0
-        return chosen, msvr_beta(chosen, share) if self.memory == "msvr" else 1.0 - chosen
+        return chosen, msvr_beta(chosen, share) if self.form.memory == "msvr" else 1.0 - chosen
 
     def _time(self, dtype: torch.dtype) -> Tensor:
         """The number t of the step at hand, from 1."""
@@ -176,7 +166,7 @@ class FasterSONG(VarianceReduced):
         G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
         G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
 
-    Unless ``lagged`` is False, u_{t−1} is used in both.
+    Unless ``form.lagged`` is False, u_{t−1} is used in both.
 
     ``loss(scores, slate, before=scores_at_previous_weights)`` has G(w_t) for its gradient in ``scores`` and G(w_{t−1})
     for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
@@ -191,15 +181,11 @@ class FasterSONG(VarianceReduced):
         num_queries: queries of the task.
         queries_per_batch: B, the most queries that a step may have.
         gamma: γ in (0, 1], or a :class:`Schedule` of it.
-        memory: β: ``"msvr"``, the paper's, as above; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
-            ``"moving_average"``, 0. With the last two γ may be 1.
-        lagged: take both G(w_t) and G(w_{t−1}) with the u of before this step, which does not depend on the slate. As
-            the paper has it, with u_t in one of them, their difference is no unbiased estimate of a change, and the
-            momentum that sums these differences up is off by several times the gradient (docs/theory.md).
         points: how a ``songrank.training.Stage`` calls it: at 2 points, or at 1 with the derivative of the scores.
         active_queries: how many queries steps draw from, for π = (B/active_queries)·min(1, sampled/N⁺);
             ``num_queries`` by default.
-        surrogate, margin, rank_offset, estimator, pair_range, dtype, validate: as for :class:`SONG`.
+        form: where it departs from the paper's algorithm: a :class:`FasterForm` or, for nowhere, ``"paper"``.
+        surrogate, margin, rank_offset, pair_range, dtype, validate: as for :class:`SONG`.
 
     >>> from songrank import Slate
     >>> from songrank.losses.faster_song import FasterSONG
@@ -214,6 +200,7 @@ class FasterSONG(VarianceReduced):
     """
 
     traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")
+    switches = (*SONG.switches, "memory")
 
     def __init__(
         self,
@@ -221,34 +208,23 @@ class FasterSONG(VarianceReduced):
         num_queries: int,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
-        memory: str = "storm",
         *,
-        lagged: bool = True,
         points: int = 2,
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
         rank_offset: float | None = None,
-        estimator: str = "strata",
+        form: Literal["paper"] | FasterForm = FASTER_SHIPPED,
         pair_range: tuple[int, int] | None = None,
         dtype: torch.dtype = torch.float32,
         validate: bool = False,
     ) -> None:
-        super().__init__(
-            num_pairs,
-            fixed_gamma(gamma, memory),
-            surrogate,
-            margin,
-            rank_offset,
-            lagged=lagged,
-            estimator=estimator,
-            pair_range=pair_range,
-            dtype=dtype,
-            validate=validate,
-        )
+        form = FasterForm.read(form, self.switches)
+        own = (num_pairs, fixed_gamma(gamma, form.memory), surrogate, margin, rank_offset)
+        super().__init__(*own, form=form, pair_range=pair_range, dtype=dtype, validate=validate)
         check_int("num_queries", num_queries)
         active = num_queries if active_queries is None else active_queries
-        self._set_up(active, queries_per_batch, gamma, memory, points, guards=1)
+        self._set_up(active, queries_per_batch, gamma, points, guards=1)
 
 
 def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> float:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_choice
 from songrank.core.slate import Slate
-from songrank.functional.strata import ESTIMATORS, rival_weights
-from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, own_weights, present_scores, row_shares
+from songrank.functional.strata import rival_weights, slate_lists
+from songrank.losses.base import MemoryLoss, Rows, attach_gradient, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, log_moving_average
+from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -29,7 +31,7 @@ class ListwiseCE(MemoryLoss):
     Args:
         num_pairs: relevant pairs of the task.
         gamma: γ in (0, 1].
-        estimator: ``"strata"`` or ``"plain"``, as for ``SONG``.
+        form: a :class:`PaperForm` of which it has ``estimator``, or ``"paper"``.
         pair_range, dtype, validate: as for ``SONG``.
 
     >>> from songrank import ListwiseCE, Slate
@@ -46,19 +48,19 @@ class ListwiseCE(MemoryLoss):
         search={"gamma": "weight"},
     )
     by_pair = ("log_u",)
+    switches = ("estimator",)
 
     def __init__(
         self,
         num_pairs: int,
         gamma: float = 0.1,
         *,
-        estimator: str = "strata",
+        form: Literal["paper"] | PaperForm = SHIPPED,
         pair_range: tuple[int, int] | None = None,
         dtype: torch.dtype = torch.float32,
         validate: bool = False,
     ) -> None:
-        super().__init__(gamma, validate=validate)
-        self.estimator = check_choice("estimator", estimator, ESTIMATORS)
+        super().__init__(gamma, PaperForm.read(form, self.switches), validate=validate)
         self.log_u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
@@ -73,8 +75,8 @@ class ListwiseCE(MemoryLoss):
         return self._evaluate(h, slate, rows["log_u"].to(h.dtype))[0]
 
     def _evaluate(self, h: Tensor, slate: Slate, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        given, counts = own_weights(slate, h.dtype), list_counts(slate, h.dtype)
-        weight, own = rival_weights(slate.label, slate.mask, *counts, weight=given, estimator=self.estimator)
+        lists = slate_lists(slate, h.dtype)
+        weight, own = rival_weights(**lists, estimator=self.form.estimator)
         mask = slate.mask.expand(h.shape)
         top = torch.where(mask, h, -torch.inf).amax(-1, keepdim=True)
         top = torch.where(slate.rows_present.unsqueeze(1), top, 0.0)
@@ -95,5 +97,5 @@ class ListwiseCE(MemoryLoss):
         inverse = torch.where(active, share * torch.exp(top - relevant - new), 0.0)
         gradient = mass * inverse.sum(-1, keepdim=True)
         gradient = gradient.scatter_add(1, slate.column, -inverse * (others + own_mass))
-        nll = torch.where(active, new + torch.log(counts[0]).unsqueeze(1), 0.0)
+        nll = torch.where(active, new + torch.log(lists["list_size"]).unsqueeze(1), 0.0)
         return (share * nll).sum(), gradient, new

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_choice, check_number, fail
-from songrank.core.gains import gains
+from songrank.core.checks import check_number, fail
 from songrank.core.slate import Slate
-from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
-from songrank.functional.strata import ESTIMATORS
+from songrank.functional.ndcg import slate_ndcg_terms
+from songrank.functional.rank_terms import RankTerms
 from songrank.functional.surrogates import Surrogate
-from songrank.losses.base import MemoryLoss, Rows, attach_gradient, list_counts, present_scores, row_shares
+from songrank.losses.base import MemoryLoss, Rows, attach_gradient, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, moving_average, seen
-from songrank.losses.rank_terms import RankTerms
+from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How much each relevant item counts, ψ [B, P] and ψ′ [B, P], and ∇λ = cross [B, L] / divisor [B].
+
+    Without a ψ every item counts in full. ``rows`` are those of the queries after this visit.
+    """
+
+    psi: Tensor | None = None
+    slope: Tensor | None = None
+    cross: Tensor | None = None
+    divisor: Tensor | None = None
+    rows: Rows = field(default_factory=dict)
+
+    def of(self, share: Tensor) -> Tensor:
+        """The share of each relevant item, times ψ."""
+        return share if self.psi is None else share * self.psi
 
 
 @register("song")
@@ -36,9 +56,8 @@ class SONG(MemoryLoss):
         gamma: γ in (0, 1], weight of the newest estimate; 1 is the biased mini-batch form.
         surrogate: ℓ, by name (``functional.surrogates``).
         margin: c of the hinge surrogates.
-        rank_offset: o ≥ 0; ``None`` for √N of each list; 0 is the paper's objective.
-        lagged: use u from before this visit in f′, as Algorithm 1 is written.
-        estimator: ``"strata"`` (unbiased) or ``"plain"``, the mean over the slate, for comparison only.
+        rank_offset: o ≥ 0; ``None`` for √N of each list (for 0 with ``form="paper"``); 0 is the paper's objective.
+        form: where it departs from Algorithm 1: a :class:`PaperForm` or, for nowhere, ``"paper"``.
         pair_range: the rows held here, ``relevance.pair_range``; all by default.
         dtype: precision of the memory, float32 or float64.
         validate: check the values of every slate (see :class:`RankingLoss`).
@@ -65,6 +84,7 @@ class SONG(MemoryLoss):
         search={"gamma": "weight", "margin": "scale", "rank_offset": "offset"},
     )
     by_pair = ("u",)
+    switches: tuple[str, ...] = ("lagged", "estimator", "offset")
 
     def __init__(
         self,
@@ -74,17 +94,16 @@ class SONG(MemoryLoss):
         margin: float = 1.0,
         rank_offset: float | None = None,
         *,
-        lagged: bool = False,
-        estimator: str = "strata",
+        form: Literal["paper"] | PaperForm = SHIPPED,
         pair_range: tuple[int, int] | None = None,
         dtype: torch.dtype = torch.float32,
         validate: bool = False,
     ) -> None:
-        super().__init__(gamma, validate=validate)
+        super().__init__(gamma, PaperForm.read(form, self.switches), validate=validate)
+        if rank_offset is None and self.form.offset == "zero":
+            rank_offset = 0.0
         self.surrogate = Surrogate(surrogate, margin)
         self.rank_offset = None if rank_offset is None else check_number("rank_offset", rank_offset, 0.0)
-        self.lagged = bool(lagged)
-        self.estimator = check_choice("estimator", estimator, ESTIMATORS)
         self.u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def check(self, scores: Tensor, slate: Slate) -> None:
@@ -94,51 +113,47 @@ class SONG(MemoryLoss):
             fail("slate.k", slate.k, f"the k of this loss, {self.k} (ideal_dcg is for that k)")
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: the loss and the new u of this slate's pairs."""
+        """Pure: the loss, the new u of this slate's pairs and, for top K, the new rows of its queries."""
         h = present_scores(scores, slate, self._working_type(scores))
         with torch.no_grad():
             terms, old, new = self._ranks(h.detach(), slate, rows)
-            share = self._pair_share(slate, h.dtype)
-            value, slope = self._ndcg(self._in_use(old, new), slate, h.dtype)
-            gradient = terms.gradient(share * slope)
-            total = (share * value).sum()
-        return attach_gradient(total, h, gradient), {"u": new}
+            u = torch.where(seen(old), old, new) if self.form.lagged else new
+            selection = self._select(h.detach(), u, slate, rows)
+            total, gradient = self._evaluate(terms, u, selection, slate)
+        return attach_gradient(total, h, gradient), {"u": new, **selection.rows}
 
     def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
         """Estimated NDCG of the batch (a lower bound, for surrogates with ℓ(0) ≥ 1), with rank offset 0."""
         _, _, new = self._ranks(h, slate, rows)
-        value, _ = self._ndcg(new, slate, h.dtype, rank_offset=0.0)
-        return -(self._pair_share(slate, h.dtype) * value).sum()
+        value, _ = self._ndcg(new, slate, rank_offset=0.0)
+        return -(self._select(h, new, slate, rows).of(self._pair_share(slate, h.dtype)) * value).sum()
 
-    # ---- shared with K-SONG
+    # ---- shared with K-SONG and the faster losses
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
-        terms = RankTerms.of(h, slate, self.surrogate, self.estimator)
+        """The terms of ĝ, and u before and after this visit."""
+        terms = RankTerms.of(h, slate, self.surrogate, self.form.estimator)
         old = rows["u"].to(h.dtype)
         return terms, old, moving_average(old, terms.estimate, self.gamma)
 
-    def _in_use(self, old: Tensor, new: Tensor) -> Tensor:
-        return torch.where(seen(old), old, new) if self.lagged else new
+    def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
+        """How much each relevant item counts, and the rows of the queries after this visit: all count, no rows."""
+        return Selection()
+
+    def _evaluate(self, terms: RankTerms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:
+        """The objective and G."""
+        share = self._pair_share(slate, u.dtype)
+        value, slope = self._ndcg(u, slate)
+        return (share * value).sum(), terms.gradient(share * slope)
 
     def _pair_share(self, slate: Slate, dtype: torch.dtype) -> Tensor:
         """[B, P]: N_q⁺ / (sampled relevant items) times the query's share, 0 for entries without a pair."""
         active = slate.active
         sampled = active.sum(-1).clamp_min(1).to(dtype)
-        share = row_shares(slate, dtype) * list_counts(slate, dtype)[1] / sampled
+        share = row_shares(slate, dtype) * slate.num_relevant.to(dtype) / sampled
         return torch.where(active, share.unsqueeze(1), 0.0)
 
-    def _ndcg(
-        self, u: Tensor, slate: Slate, dtype: torch.dtype, rank_offset: float | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def _ndcg(self, u: Tensor, slate: Slate, rank_offset: float | None = None) -> tuple[Tensor, Tensor]:
         """(f(u), f′(u)), 0 for entries without a pair."""
-        size = list_counts(slate, dtype)[0].unsqueeze(1)
         chosen = self.rank_offset if rank_offset is None else rank_offset
-        offset = default_rank_offset(size) if chosen is None else chosen
-        gain = gains(slate.label.to(dtype).gather(1, slate.column), slate.gain)
-        gain = torch.where(slate.active, gain, 0.0)
-        ideal = slate.ideal_dcg.to(dtype).unsqueeze(1)
-        ideal = torch.where(ideal > 0, ideal, torch.ones_like(ideal))
-        # An item's own comparison alone puts ℓ(0)/N into g; own sampling weights may leave it out.
-        u = torch.maximum(u, self.surrogate.at_zero / size)
-        value = ndcg_term(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)
-        return value, ndcg_term_slope(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)
+        return slate_ndcg_terms(u, slate, lowest=self.surrogate.at_zero, rank_offset=chosen)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_same_shape, fail
 from songrank.core.csr import offsets
+from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.functional.ranks import rank_span
 from songrank.metrics.names import Metric
@@ -140,11 +141,11 @@ def _ragged(lists: Lists, lengths: Tensor, cells: int) -> Iterator[tuple[Tensor,
 
 
 def _check_values(row: Tensor, scores: Tensor, labels: Tensor, mask: Tensor) -> None:
-    for name, values, bad, expected in (
-        ("scores", scores, scores.isnan(), "a number"),
-        ("labels", labels, ~(labels.isfinite() & (labels >= 0)), "a finite number of at least 0"),
+    for name, values, bad, expected, error in (
+        ("scores", scores, scores.isnan(), "a number", NotFiniteError),
+        ("labels", labels, ~(labels.isfinite() & (labels >= 0)), "a finite number of at least 0", ValueError),
     ):
         wrong = mask & bad
         if bool(wrong.any()):
             at, place = wrong.nonzero()[0].tolist()
-            fail(f"{name} of list {int(row[at])}, item {place}", float(values[at, place]), expected)
+            fail(f"{name} of list {int(row[at])}, item {place}", float(values[at, place]), expected, error)

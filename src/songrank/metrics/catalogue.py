@@ -8,6 +8,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_int, check_shape, fail
 from songrank.core.csr import offsets, segment_rows
+from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
 from songrank.metrics.evaluation import Evaluation
@@ -183,4 +184,4 @@ def _refuse_nan(scores: Tensor, targets: Relevance, query: Tensor) -> None:
     wrong = (competing != targets.list_size[query]).nonzero()
     if wrong.numel():
         at = int(query[wrong[0, 0]]) + targets.query_range[0]
-        fail(f"score_all for query {at}", "NaN for an item that competes", "a number for each of them")
+        fail(f"score_all for query {at}", "NaN for an item that competes", "a number for each of them", NotFiniteError)

@@ -26,6 +26,7 @@ tensor([0.5000,    nan], dtype=torch.float64)
 """
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from torch import Tensor
 
@@ -36,21 +37,19 @@ from songrank.metrics.blocks import read_lists
 from songrank.metrics.names import Metric, check_policies
 from songrank.metrics.tally import reduce_queries
 
-Lengths = Tensor | Sequence[int]
+
+class ListOptions(TypedDict, total=False):
+    """What all metrics of lists take; the module's docstring says what each means."""
+
+    k: int | None
+    mask: Tensor | None
+    lengths: Tensor | Sequence[int] | None
+    ties: str
+    empty: str
+    reduction: str
 
 
-def dcg(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-    gain: Gain = "exp2",
-) -> Tensor:
+def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
     r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1 (design decision 9).
 
     With ``ties="average"`` each tied item gets the mean discount of its group's positions, 0 beyond k
@@ -60,21 +59,10 @@ def dcg(
     >>> dcg(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0]))         # 3 / log₂(3)
     tensor(1.8928, dtype=torch.float64)
     """
-    return _measure(Metric("dcg", k), scores, labels, mask, lengths, ties, empty, reduction, gain)
+    return _measure("dcg", scores, labels, gain, **options)
 
 
-def ndcg(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-    gain: Gain = "exp2",
-) -> Tensor:
+def ndcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
     r"""NDCG@k = DCG@k / Z^k, with Z^k the DCG@k of the best order of the same list.
 
     Under ``ties="pessimistic"`` a tie costs even when all tied items are relevant: they all stand at its end.
@@ -86,20 +74,10 @@ def ndcg(
     >>> ndcg(torch.zeros(3), labels), ndcg(torch.zeros(3), labels, ties="average")
     (tensor(0.5000, dtype=torch.float64), tensor(0.7103, dtype=torch.float64))
     """
-    return _measure(Metric("ndcg", k), scores, labels, mask, lengths, ties, empty, reduction, gain)
+    return _measure("ndcg", scores, labels, gain, **options)
 
 
-def mrr(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-) -> Tensor:
+def mrr(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""Mean reciprocal rank: 1 / min_i rank_i over the relevant items, 0 if that rank is beyond k.
 
     ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
@@ -108,20 +86,10 @@ def mrr(
     >>> mrr(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 1.0, 1.0]))
     tensor(0.5000, dtype=torch.float64)
     """
-    return _measure(Metric("mrr", k), scores, labels, mask, lengths, ties, empty, reduction)
+    return _measure("mrr", scores, labels, "exp2", **options)
 
 
-def mean_average_precision(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-) -> Tensor:
+def mean_average_precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""MAP@k, the mean of AP@k = (1/N⁺) Σ_{relevant i, rank_i ≤ k} (relevant items ranked ≤ rank_i) / rank_i.
 
     N⁺ counts all relevant items, those beyond k too (trec_eval's ``map_cut``). ``ties="average"`` raises: use
@@ -131,20 +99,10 @@ def mean_average_precision(
     >>> mean_average_precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]))    # (1/1 + 2/3) / 2
     tensor(0.8333, dtype=torch.float64)
     """
-    return _measure(Metric("map", k), scores, labels, mask, lengths, ties, empty, reduction)
+    return _measure("map", scores, labels, "exp2", **options)
 
 
-def precision(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-) -> Tensor:
+def precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""Precision@k = |{relevant i: rank_i ≤ k}| / k, with k even where the list is shorter (trec_eval's ``P_k``).
 
     The whole list, ``k=None``, divides by its length. With ``ties="average"`` a tied item counts as the share of its
@@ -154,20 +112,10 @@ def precision(
     >>> precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
     tensor(0.5000, dtype=torch.float64)
     """
-    return _measure(Metric("precision", k), scores, labels, mask, lengths, ties, empty, reduction)
+    return _measure("precision", scores, labels, "exp2", **options)
 
 
-def recall(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-) -> Tensor:
+def recall(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""Recall@k = |{relevant i: rank_i ≤ k}| / N⁺, with N⁺ all relevant items, even where they are more than k.
 
     With ``ties="average"`` a tied item counts as the share of its group's positions that lie within k.
@@ -176,20 +124,10 @@ def recall(
     >>> recall(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
     tensor(0.5000, dtype=torch.float64)
     """
-    return _measure(Metric("recall", k), scores, labels, mask, lengths, ties, empty, reduction)
+    return _measure("recall", scores, labels, "exp2", **options)
 
 
-def hit_rate(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    k: int | None = None,
-    mask: Tensor | None = None,
-    lengths: Lengths | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    reduction: str = "mean",
-) -> Tensor:
+def hit_rate(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""Hit rate@k: 1 if some relevant item has rank ≤ k, else 0 (trec_eval's ``success_k``).
 
     ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
@@ -198,20 +136,23 @@ def hit_rate(
     >>> hit_rate(torch.tensor([[0.9, 0.5], [0.5, 0.9]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]]), k=1)
     tensor(0.5000, dtype=torch.float64)
     """
-    return _measure(Metric("hit_rate", k), scores, labels, mask, lengths, ties, empty, reduction)
+    return _measure("hit_rate", scores, labels, "exp2", **options)
 
 
 def _measure(
-    metric: Metric,
+    name: str,
     scores: Tensor,
     labels: Tensor,
-    mask: Tensor | None,
-    lengths: Lengths | None,
-    ties: str,
-    empty: str,
-    reduction: str,
-    gain: Gain = "exp2",
+    gain: Gain,
+    *,
+    k: int | None = None,
+    mask: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    reduction: str = "mean",
 ) -> Tensor:
+    metric = Metric(name, k)
     check_choice("reduction", reduction, REDUCTIONS)
     check_policies([metric], ties, empty, gain)
     lists = read_lists(scores, labels, mask, lengths)

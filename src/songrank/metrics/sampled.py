@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int, check_shape, fail
+from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
@@ -78,7 +79,7 @@ def _spans(scores: Tensor, slate: Slate, ties: str) -> Spans:
     assert slate.pair is not None
     if bool((slate.mask & scores.isnan()).any()):
         row = (slate.mask & scores.isnan()).any(-1).nonzero()[0]
-        fail(f"score for query {int(slate.query[row])}", "NaN", "a number for each candidate")
+        fail(f"score for query {int(slate.query[row])}", "NaN", "a number for each candidate", NotFiniteError)
     size = slate.mask.sum(-1)
     first, last = positions(torch.where(slate.mask, scores, torch.nan), slate.column, size, ties)
     there = slate.active

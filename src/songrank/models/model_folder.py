@@ -27,9 +27,10 @@ from songrank.core.csr import CSR
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.core.ids import Ids
+from songrank.io.arrays import read_arrays
 from songrank.io.checksums import check_sha256
 from songrank.io.files import write_whole
-from songrank.io.storage import read_arrays, read_json
+from songrank.io.json_files import read_json
 from songrank.models.base import RankingModel
 from songrank.models.ensemble import Ensemble
 from songrank.models.model_folder_checks import tables_fit

@@ -7,7 +7,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from songrank.io.storage import Array
+from songrank.core.columns import Array
 from songrank.serving.labels import Labels
 from songrank.serving.recommendations import Recommendations
 

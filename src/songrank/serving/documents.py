@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
-from songrank.io.storage import Array
 from songrank.models.document_lists import list_groups, score_lists
 from songrank.models.model_folder import ModelFolder
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import dense_rows, num_rows
 from songrank.data.preparation.sparse_features import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
-from songrank.io.storage import Array
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.batches import texts_at_once
 from songrank.serving.recommendations import check_k, top

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.parsers.svmlight import parse_rows
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
 from songrank.data.readers.feature_table import QUERY_NAMES
 from songrank.io.source import Job, Progress, Source
-from songrank.io.storage import Array
 from songrank.io.tables.columns import ID_EXPECTED, read_features, read_ids
 from songrank.io.tables.encoding import IdColumn
 from songrank.io.tables.frames import need_column

@@ -10,9 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from songrank.core.errors import DataError, UserError
+from songrank.io.arrays import read_arrays
 from songrank.io.files import not_written
-from songrank.io.storage import read_arrays, read_json, staged_directory, write_json
+from songrank.io.json_files import read_json, write_json
+from songrank.io.staging import staged_directory
 from songrank.training.state_tree import flatten, unflatten
 
 VERSION = 3
@@ -45,8 +49,9 @@ class Checkpoints:
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
         """Save the state after ``step`` steps."""
+        tree, tensors = flatten(state)
         with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
-            _write(place, step, state, self.owner)
+            _write(place, {"version": VERSION, "step": step, "owner": self.owner, "state": tree}, tensors)
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self._place(old), ignore_errors=True)
 
@@ -76,17 +81,15 @@ class Checkpoints:
         return None
 
 
-def _write(place: Path, step: int, state: Mapping[str, Any], owner: str) -> None:
+def _write(place: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    tree, tensors = flatten(state)
     file = place / "tensors.safetensors"
     try:
         save_file(tensors, file)
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        content = {"version": VERSION, "step": step, "owner": owner, "state": tree}
         write_json(place / "state.json", {**content, "sha256": _digest(content, digest)})
         shutil.copymode(place / "state.json", file)  # which is for the owner alone as safetensors makes it
     except SafetensorError as error:

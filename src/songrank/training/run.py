@@ -12,7 +12,9 @@ from torch import nn
 
 from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.data import Dataset, open_dataset
+from songrank.io.locks import alone
 from songrank.metrics import Evaluation
+from songrank.models.base import RankingModel
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
@@ -91,7 +93,7 @@ class Run:
 
     def finish(self) -> bool:
         """Train to the end, evaluate, and write what came out; False if it was stopped before."""
-        with self.directory.alone():
+        with alone(self.directory.path, "trained"):
             if self.directory.recipe() != self.recipe:
                 what = "was begun anew by another process, with another recipe"
                 raise DataError(what, "choose another place with -o", file=str(self.directory.path))
@@ -120,6 +122,7 @@ class Run:
             self._note_end("stopped", at.step, begun)
             return False
         model = self.trainer.model.eval()
+        assert isinstance(model, RankingModel)
         write_model(self.directory.path, model, self.recipe.model, self.dataset)
         for split in self.splits:
             if split in self.dataset:

@@ -17,7 +17,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ import torch
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.data import Dataset, ListSplit
-from songrank.io.files import LOCK, NEW, alone, make_folder, not_written, plain, write_whole
-from songrank.io.storage import read_json
+from songrank.io.files import NEW, make_folder, not_written, write_whole
+from songrank.io.json_files import plain, read_json
+from songrank.io.locks import LOCK, alone
 from songrank.metrics import Evaluation
 from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
@@ -47,16 +47,13 @@ class RunDirectory:
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
         self.check_free(overwrite=overwrite)
+        text, data = _yaml(recipe.model_dump(mode="json")), fingerprint(dataset)
         make_folder(self.path)
-        with self.alone():
+        with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
                 self._clear()
-            self.note(status="running", data_sha256=fingerprint(dataset), songrank=__version__, torch=torch.__version__)
-            write_whole(self.config, _yaml(recipe.model_dump(mode="json")))
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep other processes from training here for as long."""
-        return alone(self.path, "trained")
+            self.note(status="running", data_sha256=data, songrank=__version__, torch=torch.__version__)
+            write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
         """Raise if something is there that must not be replaced; True if there is a run that may be.

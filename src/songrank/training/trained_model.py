@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from songrank.core.csr import CSR
-from songrank.core.pairs import pack, unpack
+from songrank.core.pairs import latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
 from songrank.models.base import RankingModel
 from songrank.models.model_folder import READS, TASKS, ModelFolder, read_words, save_model
-from songrank.models.registry import inputs_of
 
 
-def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], dataset: Dataset) -> None:
+def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
     """Write a trained model with all that its use needs.
 
     Args:
@@ -27,8 +26,7 @@ def write_model(folder: Path, model: nn.Module, section: Mapping[str, Any], data
         dataset: gives the ids, what was seen, and how input is read.
 
     """
-    assert isinstance(model, RankingModel)
-    inputs = inputs_of(section["name"])
+    inputs = model.capabilities.inputs
     words = None
     reads = {key: dataset.info[key] for key in READS if key in dataset.info}
     if inputs == "words":
@@ -83,12 +81,10 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
 def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
     """Seen items of each user over all splits, ascending; and the number of training users of each item."""
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
-    keys = [part.keys() for part in parts]
-    for part in parts:
-        if part.seen is not None:
-            keys.append(pack(part.seen.row_of_entries(), part.seen["item"], part.num_items))
+    tables = [table for part in parts for table in (part.pairs, part.seen) if table is not None]
+    keys = [table_keys(table, dataset.num_items) for table in tables]
     key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
     user, item = unpack(key, dataset.num_items)
-    _, trained, _ = parts[0].unique_pairs()
+    trained = unpack(latest_pairs(parts[0].pairs, dataset.num_items)[0], dataset.num_items)[1]
     seen = CSR.from_lengths(torch.bincount(user, minlength=dataset.num_queries), item=item.to(torch.int32))
     return seen, torch.bincount(trained, minlength=dataset.num_items)

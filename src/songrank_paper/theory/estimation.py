@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.func import functional_call
 
 from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.ksong import KSONG
+from songrank.losses.ksong import KSONG, ThresholdOptions
+from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.training.optim.two_points import directional
 from songrank_paper.experiment import Cell, Findings, Found, Table
 from songrank_paper.theory.descent import measured_steps
 from songrank_paper.theory.figures import STYLES, banded, log_axes, panels, thinned
-from songrank_paper.theory.methods import THRESHOLD_RATE, TOP_K, stepper
+from songrank_paper.theory.methods import EQUATION_5, SMOOTHING, THRESHOLD_RATE, TOP_K, stepper
 from songrank_paper.theory.problem import K, Problem, make_problem
 from songrank_paper.theory.protocol import Protocol
 from songrank_paper.theory.runs import Draws, Scorer
@@ -93,10 +94,11 @@ def follow(
 
 def _loss(problem: Problem, estimator: str, gamma: float, seeds: int, batch: int) -> KSONG:
     rows = seeds * problem.relevance.num_pairs, seeds * problem.relevance.num_queries
-    own: dict[str, Any] = {"threshold_gamma": gamma, "threshold_rate": THRESHOLD_RATE * gamma, **TOP_K}
+    threshold = ThresholdOptions(THRESHOLD_RATE * gamma, gamma, **SMOOTHING)
     if estimator == "moving average":
-        return KSONG(*rows, K, gamma, **own)
-    return FasterKSONG(*rows, K, seeds * batch, gamma, ESTIMATORS[estimator], **own)
+        return KSONG(*rows, K, gamma, threshold=threshold, form=PaperForm(**EQUATION_5), **TOP_K)
+    form = FasterForm(memory=ESTIMATORS[estimator], **EQUATION_5)
+    return FasterKSONG(*rows, K, seeds * batch, gamma, threshold=threshold, form=form, **TOP_K)
 
 
 def _errors(problem: Problem, loss: KSONG, weight: Tensor, seeds: int) -> Tensor:

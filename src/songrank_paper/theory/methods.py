@@ -13,7 +13,8 @@ from torch.func import functional_call
 from songrank.core.slate import Slate
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG, VarianceReduced
-from songrank.losses.ksong import KSONG
+from songrank.losses.ksong import KSONG, ThresholdOptions
+from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.schedules import Schedule
 from songrank.losses.song import SONG
 from songrank.training.optim.storm import Storm
@@ -30,15 +31,13 @@ TOP_K: dict[str, Any] = {
     "rank_offset": 0.0,
     "margin": MARGIN,
     "selector_scale": SELECTOR_SCALE,
-    "epsilon": EPSILON,
-    "tau1": TAU1,
-    "tau2": TAU2,
-    "centre": "zero",
-    "threshold_step": "gradient",
-    "implicit": "memory",
     "dtype": torch.float64,
 }
-"""K-SONG as Algorithm 2 and eq. 5 have it, on this problem."""
+"""Of both K-SONG losses, on this problem."""
+SMOOTHING: dict[str, float] = {"epsilon": EPSILON, "tau1": TAU1, "tau2": TAU2}
+"""Of λ's problem."""
+EQUATION_5: dict[str, Any] = {"centre": "zero", "threshold_step": "gradient", "implicit": "memory"}
+"""Switches of both: λ and ∇λ as eq. (5) has them."""
 
 
 @dataclass(frozen=True)
@@ -121,18 +120,20 @@ def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[f
 
 def _plain(rows: tuple[int, int], gamma: float, *, top_k: bool, lagged: bool = False) -> SONG:
     if not top_k:
-        return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, lagged=lagged, dtype=torch.float64)
-    rate = THRESHOLD_RATE * gamma
-    return KSONG(*rows, K, gamma, lagged=lagged, threshold_gamma=gamma, threshold_rate=rate, **TOP_K)
+        form = PaperForm(lagged=lagged)
+        return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, form=form, dtype=torch.float64)
+    threshold = ThresholdOptions(THRESHOLD_RATE * gamma, gamma, **SMOOTHING)
+    return KSONG(*rows, K, gamma, threshold=threshold, form=PaperForm(lagged=lagged, **EQUATION_5), **TOP_K)
 
 
 def _faster(rows: tuple[int, int], batch: int, schedule: Schedule, method: Method) -> VarianceReduced:
     if not method.top_k:
         options: dict[str, Any] = {"margin": MARGIN, "rank_offset": 0.0, "dtype": torch.float64}
-        return FasterSONG(*rows, batch, schedule, method.memory, lagged=method.shipped, **options)
-    return FasterKSONG(
-        *rows, K, batch, schedule, method.memory, lagged=method.shipped, threshold_rate=FASTER_THRESHOLD_RATE, **TOP_K
-    )
+        form = FasterForm(lagged=method.shipped, memory=method.memory)
+        return FasterSONG(*rows, batch, schedule, form=form, **options)
+    form = FasterForm(lagged=method.shipped, memory=method.memory, **EQUATION_5)
+    threshold = ThresholdOptions(FASTER_THRESHOLD_RATE, **SMOOTHING)
+    return FasterKSONG(*rows, K, batch, schedule, threshold=threshold, form=form, **TOP_K)
 
 
 def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int) -> Stepper:

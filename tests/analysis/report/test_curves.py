@@ -7,9 +7,13 @@ import pytest
 
 from songrank.analysis.report.curves import chosen_epoch, make_panels, read_history
 from songrank.core.errors import DataError
+from songrank.training.trainer.loop import validation_name
+
+WATCHED = "validation ndcg@10"
+VALIDATION = {"validation": {"metric": "ndcg@10", "candidates": "all"}}
 
 
-def history(*values, warm_up=0, name="validation ndcg@10"):
+def history(*values, warm_up=0, name=WATCHED):
     lines = []
     for at, value in enumerate(values):
         line = {"stage": "warm-up" if at < warm_up else "fine-tuning", "epoch": at + 1, "objective": at / 10}
@@ -20,21 +24,21 @@ def history(*values, warm_up=0, name="validation ndcg@10"):
 def test_the_chosen_epoch_is_the_one_whose_weights_training_kept(finished):
     for run in finished.values():
         lines = read_history(run.directory.path)
-        at = chosen_epoch(lines)
-        validation = [value for key, value in lines[at - 1].items() if key.startswith("validation ")]
+        watched = validation_name(run.recipe.validation.metric, run.recipe.validation.candidates)
+        at = chosen_epoch(lines, watched)
         assert lines[at - 1]["stage"] == "fine-tuning"
-        assert validation == [run.trainer.at.best]
+        assert lines[at - 1][watched] == run.trainer.at.best
 
 
 def test_a_better_warm_up_is_not_chosen_and_the_first_of_equals_is():
-    assert chosen_epoch(history(0.9, 0.8, None, 0.3, 0.5, 0.5, warm_up=2)) == 5
-    assert chosen_epoch(history(None, None, None)) == 3
+    assert chosen_epoch(history(0.9, 0.8, None, 0.3, 0.5, 0.5, warm_up=2), WATCHED) == 5
+    assert chosen_epoch(history(None, None, None), WATCHED) == 3
 
 
 def test_curves_are_means_over_the_seeds_that_got_so_far():
-    config = {"loss": {"name": "song"}, "warm_up": {"loss": {"name": "listwise-ce"}}}
+    config = {**VALIDATION, "loss": {"name": "song"}, "warm_up": {"loss": {"name": "listwise-ce"}}}
     long, short = history(0.1, 0.2, 0.6, warm_up=1), history(0.3, 0.5, warm_up=1)
-    validation, warm_up, fine_tuning = make_panels([("song", [(config, long), (config, short)])])
+    validation, warm_up, fine_tuning = make_panels({"song": [(config, long), (config, short)]})
     (curve,) = validation.curves
     assert [(point.epoch, point.stage, point.seeds) for point in curve.points] == [
         (1, "warm-up", 2),
@@ -49,10 +53,8 @@ def test_curves_are_means_over_the_seeds_that_got_so_far():
 
 
 def test_objectives_of_different_losses_are_not_drawn_together():
-    runs = [
-        (loss, [({"loss": {"name": loss}, "warm_up": {"loss": {"name": "listwise-ce"}}}, history(0.1, 0.2, warm_up=1))])
-        for loss in ("song", "softmax")
-    ]
+    shared = {**VALIDATION, "warm_up": {"loss": {"name": "listwise-ce"}}}
+    runs = {loss: [({**shared, "loss": {"name": loss}}, history(0.1, 0.2, warm_up=1))] for loss in ("song", "softmax")}
     titles = {panel.title: len(panel.curves) for panel in make_panels(runs)}
     assert titles == {
         "Validation ndcg@10": 2,
@@ -64,7 +66,8 @@ def test_objectives_of_different_losses_are_not_drawn_together():
 
 def test_sampled_validation_says_so():
     sampled = history(0.1, name="validation ndcg@5 among 50 sampled")
-    (panel, _) = make_panels([("song", [({"loss": {"name": "song"}}, sampled)])])
+    config = {"loss": {"name": "song"}, "validation": {"metric": "ndcg@5", "candidates": 50}}
+    (panel, _) = make_panels({"song": [(config, sampled)]})
     assert panel.title == "Validation ndcg@5 among 50 sampled"
     assert "higher than among all items" in panel.about
 

@@ -9,15 +9,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 from songrank.core.errors import DataError
+from songrank.losses.registry import LOSSES
+from songrank.losses.traits import Traits
+from songrank.training.trainer.loop import validation_name
 
 WARM_UP = "warm-up"
-_OBJECTIVES = {
-    "song": "estimated NDCG of the slates",
-    "k-song": "estimated top-K NDCG of the slates",
-    "faster-song": "estimated NDCG of the slates",
-    "faster-k-song": "estimated top-K NDCG of the slates",
-    "listwise-ce": "estimated −ln likelihood of a relevant item",
-}
+History = list[dict[str, Any]]
+Methods = Mapping[str, Sequence[tuple[Mapping[str, Any], History]]]
+"""By label: configuration and history of each run."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Panel:
     """Epochs of the warm-up; None where the runs differ in it."""
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
+def read_history(path: Path) -> History:
     """The lines of a run's ``metrics.jsonl``; one that a killed process did not finish is left out."""
     file = path / "metrics.jsonl"
     try:
@@ -75,88 +74,69 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def chosen_epoch(history: Sequence[Mapping[str, Any]]) -> int:
+def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
     """The epoch, counted over both stages, whose weights a run results in: the first best of the last stage.
 
     Without validation it is the last one.
 
-    >>> chosen_epoch([{"stage": "fine-tuning", "validation mrr": value} for value in (0.1, 0.3, 0.3, 0.2)])
+    >>> chosen_epoch([{"stage": "fine-tuning", "validation mrr": value} for value in (0.1, 0.3, 0.3)], "validation mrr")
     2
-    >>> chosen_epoch([{"stage": "fine-tuning"}, {"stage": "fine-tuning"}])
+    >>> chosen_epoch([{"stage": "fine-tuning"}, {"stage": "fine-tuning"}], "validation mrr")
     2
     """
     last = history[-1]["stage"]
-    name = _validation_name(history)
-    looks = [
-        (at + 1, line[name])
-        for at, line in enumerate(history)
-        if line["stage"] == last and isinstance(line.get(name), float | int)
-    ]
-    return max(looks, key=lambda look: (look[1], -look[0]))[0] if looks else len(history)
+    known = {at: line[watched] for at, line in enumerate(history, 1) if line["stage"] == last and _has(line, watched)}
+    return max(known, key=lambda at: (known[at], -at), default=len(history))
 
 
-def make_panels(methods: Sequence[tuple[str, Sequence[tuple[Mapping[str, Any], list[dict[str, Any]]]]]]) -> list[Panel]:
-    """What was watched on validation, then the objective of each stage and loss.
-
-    Args:
-        methods: label, and for each of its runs the configuration and the history.
-
-    """
-    everything = [history for _, runs in methods for _, history in runs]
-    lengths = {sum(line["stage"] == WARM_UP for line in history) for history in everything}
+def make_panels(methods: Methods) -> list[Panel]:
+    """What was watched on validation, then the objective of each stage and loss."""
+    runs = [run for own in methods.values() for run in own]
+    lengths = {sum(line["stage"] == WARM_UP for line in history) for _, history in runs}
     warm_up = lengths.pop() if len(lengths) == 1 else None
-    names = dict.fromkeys(name for history in everything if (name := _validation_name(history)))
-    panels = [
-        Panel(name.capitalize(), name, _caution(name), _curves(methods, name, None, None), warm_up) for name in names
-    ]
-    stages = dict.fromkeys(
-        (line["stage"], _loss(config, line["stage"]))
-        for _, runs in methods
-        for config, history in runs
-        for line in history
-    )
-    for stage, loss in sorted(stages, key=lambda pair: pair[0] != WARM_UP):
-        what = _OBJECTIVES.get(loss, "the loss itself")
-        curves = _curves(methods, "objective", stage, loss)
-        if curves:
-            panels.append(Panel(f"Objective of {loss} in {stage}", "objective", what, curves, warm_up))
-    return panels
+    watched = dict(_validation(config) for config, _ in runs)
+    panels = []
+    for name, among in watched.items():
+        about = "whole lists are ranked" if among == "all" else "far higher than among all items"
+        panels.append(Panel(name.capitalize(), name, about, _curves(methods, name), warm_up))
+    parts = dict.fromkeys((line["stage"], _loss(config, line["stage"])) for config, history in runs for line in history)
+    for stage, loss in sorted(parts, key=lambda part: part[0] != WARM_UP):
+        traits = LOSSES[loss].traits if loss in LOSSES else Traits()
+        curves = _curves(methods, "objective", (stage, loss))
+        panels.append(Panel(f"Objective of {loss} in {stage}", "objective", traits.objective, curves, warm_up))
+    return [panel for panel in panels if panel.curves]
 
 
-def _caution(name: str) -> str:
-    """A validation figure among sampled candidates has it in its name (``training.loop.validation_name``)."""
-    return "far higher than among all items" if name.endswith(" sampled") else "whole lists are ranked"
-
-
-def _curves(
-    methods: Sequence[tuple[str, Sequence[tuple[Mapping[str, Any], list[dict[str, Any]]]]]],
-    key: str,
-    stage: str | None,
-    loss: str | None,
-) -> tuple[Curve, ...]:
+def _curves(methods: Methods, key: str, part: tuple[str, str] | None = None) -> tuple[Curve, ...]:
+    """A quantity of each method, over all epochs or over those of a stage with a loss."""
     curves = []
-    for label, runs in methods:
-        values: dict[int, list[tuple[str, float]]] = {}
-        chosen = []
+    for label, runs in methods.items():
+        values: dict[int, list[float]] = {}
+        stages: dict[int, str] = {}
         for config, history in runs:
-            for at, line in enumerate(history):
-                wanted = stage is None or (line["stage"] == stage and _loss(config, stage) == loss)
-                if wanted and isinstance(line.get(key), float | int):
-                    values.setdefault(at + 1, []).append((line["stage"], float(line[key])))
-            chosen.append(chosen_epoch(history))
-        points = [_point(epoch, found) for epoch, found in sorted(values.items())]
+            for epoch, line in enumerate(history, 1):
+                if _has(line, key) and part in (None, (line["stage"], _loss(config, line["stage"]))):
+                    values.setdefault(epoch, []).append(float(line[key]))
+                    stages.setdefault(epoch, line["stage"])
+        points = [
+            Point(epoch, stages[epoch], fmean(own), stdev(own) if len(own) > 1 else math.nan, len(own))
+            for epoch, own in sorted(values.items())
+        ]
         if points:
-            curves.append(Curve(label, tuple(points), tuple(sorted(set(chosen)))))
+            chosen = {chosen_epoch(history, _validation(config)[0]) for config, history in runs}
+            curves.append(Curve(label, tuple(points), tuple(sorted(chosen))))
     return tuple(curves)
 
 
-def _point(epoch: int, found: Sequence[tuple[str, float]]) -> Point:
-    values = [value for _, value in found]
-    return Point(epoch, found[0][0], fmean(values), stdev(values) if len(values) > 1 else math.nan, len(values))
+def _has(line: Mapping[str, Any], key: str) -> bool:
+    return isinstance(line.get(key), float | int)
 
 
-def _validation_name(history: Sequence[Mapping[str, Any]]) -> str:
-    return next((key for line in history for key in line if key.startswith("validation ")), "")
+def _validation(config: Mapping[str, Any]) -> tuple[str, int | str]:
+    """What a validation figure of this run is called, and how many items were ranked for it."""
+    section = config.get("validation") or {}
+    among = section.get("candidates", "all")
+    return validation_name(section.get("metric", ""), among), among
 
 
 def _loss(config: Mapping[str, Any], stage: str) -> str:

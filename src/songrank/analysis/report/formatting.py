@@ -38,13 +38,13 @@ def policy_sentences(run: FinishedRun, task: str | None) -> list[str]:
     ]
 
 
-def figure(value: float) -> str:
+def figure(value: float | None) -> str:
     """A metric to four places.
 
-    >>> figure(0.20751), figure(float("nan"))
-    ('0.2075', '–')
+    >>> figure(0.20751), figure(float("nan")), figure(None)
+    ('0.2075', '–', '–')
     """
-    return "–" if math.isnan(value) else f"{value:.4f}"
+    return "–" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def signed(value: float) -> str:

@@ -1,7 +1,13 @@
 """Markup in which nothing that was read can become markup: whatever is not :class:`Html` is escaped."""
 
+import base64
+import hashlib
 import html
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from songrank.core.errors import DataError
 
 
 class Html(str):
@@ -67,7 +73,55 @@ def folded(title: str, *content: object, is_open: bool = False) -> Html:
     return tag("details", tag("summary", title), *content, open=is_open)
 
 
-def facts(entries: Iterable[tuple[str, object]]) -> Html:
+def facts(entries: Iterable[tuple[str, object]], class_: str | None = None) -> Html:
     """Names and what they stand for; entries without a value are left out."""
     rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries if value not in (None, "")]
-    return tag("dl", *rows)
+    return tag("dl", *rows, class_=class_)
+
+
+def captioned(title: str, about: object, *content: object) -> Html:
+    """A plot or table with its title, and what to bear in mind."""
+    return tag("figure", tag("figcaption", tag("h3", title), tag("span", about)), *content)
+
+
+def asset(name: str) -> str:
+    """A file of this folder, as text."""
+    return files("songrank.analysis.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def document(title: str, generator: str, body: Iterable[Html], *, style: str = "", data: str = "") -> str:
+    """A page that asks the network for nothing; with ``data``, which is JSON, the script that shows it.
+
+    Whatever an id or a title says, no other script runs.
+    """
+    script, scripts, allowed = asset("page.js"), "", ""
+    if data:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        allowed = f"script-src 'sha256-{digest}'; "
+        scripts = f'<script type="application/json" id="songrank-data">{data}</script>\n<script>{script}</script>\n'
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; {allowed}base-uri 'none'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{_marker(generator)}\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escaped(title)}</title>\n<style>\n{asset('page.css')}{style}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + f"\n{scripts}</body>\n</html>\n"
+    )
+
+
+def _marker(generator: str) -> str:
+    """What tells a page of ours from other files."""
+    return f'<meta name="generator" content="{generator}">'
+
+
+def is_replaceable(place: Path, generator: str, fix: str) -> bool:
+    """Whether there is no file, or a page of this generator; ``fix`` says what to do if it cannot be opened."""
+    try:
+        with place.open("rb") as file:
+            return _marker(generator).encode() in file.read(1000)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise DataError(f"cannot be opened ({error.strerror})", fix, file=str(place)) from None

@@ -13,7 +13,6 @@ from songrank.core.gains import Gain
 from songrank.functional.ranks import ranks
 from songrank.functional.threshold import exact_threshold
 from songrank.losses.base import MemoryLoss
-from songrank.losses.ksong import KSONG
 from songrank.sampling import SlateSampler
 from songrank.training.checkpoints import Checkpoints, read_checkpoint
 from songrank.training.run import Run
@@ -23,9 +22,9 @@ QUERIES = 200
 PAIRS = 10
 """Of a query, at most; so 2,000 pairs in all."""
 _TITLES = {
-    "u": ("u", "exact g", "log"),
-    "log_u": ("remembered ln u", "exact ln g", "linear"),
-    "threshold": ("λ", "exact threshold", "linear"),
+    "u": ("u", "exact g", True),
+    "log_u": ("remembered ln u", "exact ln g", False),
+    "threshold": ("λ", "exact threshold", False),
 }
 
 
@@ -52,24 +51,20 @@ class Remembered:
     @property
     def is_log(self) -> bool:
         """Whether it is positive and spans orders of magnitude, so that errors are relative."""
-        return _TITLES[self.table][2] == "log"
+        return _TITLES[self.table][2]
 
     def figures(self) -> dict[str, float]:
         """Agreement in a few numbers; none where nothing was visited."""
         if not self.exact:
             return {}
-        held = torch.tensor(self.remembered, dtype=torch.float64)
-        exact = torch.tensor(self.exact, dtype=torch.float64)
-        error = (held - exact).abs()
+        held, exact = (torch.tensor(one, dtype=torch.float64) for one in (self.remembered, self.exact))
+        kind, error = ("relative", (held - exact).abs() / exact) if self.is_log else ("absolute", (held - exact).abs())
         found = {"Spearman correlation": spearman(held, exact)}
+        found[f"median {kind} error"] = float(error.quantile(0.5))
+        found["90th percentile of it"] = float(error.quantile(0.9))
         if self.is_log:
-            relative = error / exact
-            found["median relative error"] = float(relative.quantile(0.5))
-            found["90th percentile of it"] = float(relative.quantile(0.9))
             found[f"median of {self.name} / {self.truth}"] = float((held / exact).quantile(0.5))
         else:
-            found["median absolute error"] = float(error.quantile(0.5))
-            found["90th percentile of it"] = float(error.quantile(0.9))
             found[f"sd of the {self.truth}"] = float(exact.std()) if len(self.exact) > 1 else 0.0
         return found
 
@@ -96,7 +91,7 @@ def compare_memory(
     """
     model.eval()
     sampler = SlateSampler(feed.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
-    names = [*loss.by_pair, *(["threshold"] if isinstance(loss, KSONG) and loss.form == "bilevel" else [])]
+    names = loss.estimates
     blank = copy.deepcopy(loss)
     blank.reset()
     held: dict[str, list[Tensor]] = {name: [] for name in names}
@@ -129,22 +124,21 @@ def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
     The truth is that of the checkpoint's weights, the ones that the memory belongs to, not of the best ones. Nothing
     in the run's folder is touched. Where there is nothing to compare, a ``UserError`` says why.
     """
-    names = {"warm-up": run.recipe.warm_up.loss["name"], "fine-tuning": run.recipe.loss["name"]}
     step, state = _last_state(run)
     # A state between two stages belongs to the loss of the stage before, and the head is still that stage's.
     at = state["at"]["stage"] - (state["optimiser"] is None)
     if not 0 <= at < len(run.trainer.stages):
         raise UserError("nothing was trained yet")
     stage = run.trainer.stages[at]
+    name = (run.recipe.warm_up.loss if stage.name == "warm-up" else run.recipe.loss)["name"]
     if not isinstance(stage.loss, MemoryLoss):
-        raise UserError(f"the loss {names[stage.name]} remembers nothing")
+        raise UserError(f"the loss {name} remembers nothing")
     try:
         run.trainer.model.load_state_dict(state["model"])
         stage.loss.load_state_dict(state["losses"][at])
     except RuntimeError:
         raise UserError("the last checkpoint does not fit the recipe") from None
-    found = compare_memory(stage.loss, run.trainer.model, run.trainer.feed, gain=run.recipe.gain)
-    return names[stage.name], step, found
+    return name, step, compare_memory(stage.loss, run.trainer.model, run.trainer.feed, gain=run.recipe.gain)
 
 
 def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:

@@ -1,14 +1,14 @@
 """The sections about what was trained on what, and how it converged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from songrank.analysis.report.contents import Contents
-from songrank.analysis.report.curves import Curve, Panel, Point
+from songrank.analysis.report.curves import Panel
 from songrank.analysis.report.formatting import duration, figure, short
-from songrank.analysis.report.html import Html, data_table, facts, folded, join, table, tag
+from songrank.analysis.report.html import Html, captioned, data_table, facts, folded, join, table, tag
 from songrank.analysis.report.plots import Mark, Series, curve_plot, key
-from songrank.analysis.report.runs import Missing, Subject
+from songrank.analysis.report.runs import Missing, ReportedRun
 from songrank.data import Dataset
 
 
@@ -17,78 +17,73 @@ def missing(part: Missing) -> Html:
     return tag("p", f"Not shown: {part.why}.", class_="missing")
 
 
+def panels_section(place: str, title: str, about: str, contents: Contents, panels: Sequence[Html]) -> Html:
+    """A section of plots, in the colours of the methods."""
+    parts = [tag("h2", title), tag("p", about, class_="about"), key(contents.labels)]
+    return tag("section", *parts, tag("div", *panels, class_="panels"), id=place)
+
+
 def training_section(contents: Contents) -> Html:
     """What was trained on what, to the last option."""
-    parts = [tag("h2", "What was trained on what")]
+    parts, several = [tag("h2", "What was trained on what")], len(contents.runs) > 1
     for group in contents.groups:
         name = [tag("h3", group.label)] if len(contents.groups) > 1 else []
-        parts += [*name, _method(group.subjects[0].config)]
+        parts += [*name, _method(group.runs[0].config)]
     parts += _data(contents)
-    if len(contents.subjects) > 1:
-        rows = [[group.label, *_run_row(subject)] for group in contents.groups for subject in group.subjects]
-        headings = ["Method", "Run", "Seed", "Status", "Device", "Steps", "Time", "songrank", "torch"]
-        parts.append(table("Runs", headings, rows, words=2))
+    if several:
+        rows = [[group.label, *_run_row(run).values()] for group in contents.groups for run in group.runs]
+        parts.append(table("Runs", ["Method", *_run_row(contents.runs[0])], rows, words=2))
     else:
-        parts.append(_run(contents.subjects[0]))
-    for group in contents.groups:
-        for subject in group.subjects:
-            which = f" of {subject.path.resolve().name}" if len(contents.subjects) > 1 else ""
-            parts.append(folded(f"Whole configuration{which}", tag("pre", _yaml(subject.config), tabindex=0)))
+        run = contents.runs[0]
+        told = _run_row(run) | {"Run": str(run.path)}
+        parts.append(facts((name, told[name]) for name in ("Run", "Status", "Seed", *list(told)[3:])))
+    for run in contents.runs:
+        which = f" of {run.path.resolve().name}" if several else ""
+        parts.append(folded(f"Whole configuration{which}", tag("pre", _yaml(run.config), tabindex=0)))
     return tag("section", *parts, id="training")
 
 
 def _method(config: Mapping[str, Any]) -> Html:
-    return facts(
-        [
-            ("Model", _component(config.get("model"))),
-            ("Loss", _component(config.get("loss"))),
-            ("Warm-up", _stage(config.get("warm_up"))),
-            ("Fine-tuning", _stage(config.get("fine_tuning"))),
-        ]
-    )
+    components = [(title, _component(config.get(title.lower()))) for title in ("Model", "Loss")]
+    stages = [("Warm-up", _stage(config.get("warm_up"))), ("Fine-tuning", _stage(config.get("fine_tuning")))]
+    return facts([*components, *stages])
 
 
-def _run(subject: Subject) -> Html:
-    _, seed, status, device, steps, time, songrank, torch = _run_row(subject)
-    entries = [("Run", str(subject.path)), ("Status", status), ("Seed", seed), ("Device", device), ("Steps", steps)]
-    return facts([*entries, ("Time", time), ("songrank", songrank), ("torch", torch)])
-
-
-def _run_row(subject: Subject) -> list[str]:
-    notes = subject.notes
+def _run_row(run: ReportedRun) -> dict[str, str]:
+    notes = run.notes
     seconds, step = notes.get("seconds"), notes.get("step")
-    return [
-        subject.path.resolve().name,
-        str(subject.config.get("seed", "")),
-        str(notes.get("status", "")),
-        str(notes.get("device", "")),
-        f"{step:,}" if isinstance(step, int) else "",
-        duration(seconds) if isinstance(seconds, float | int) else "",
-        str(notes.get("songrank", "")),
-        str(notes.get("torch", "")),
-    ]
+    return {
+        "Run": run.path.resolve().name,
+        "Seed": str(run.config.get("seed", "")),
+        "Status": str(notes.get("status", "")),
+        "Device": str(notes.get("device", "")),
+        "Steps": f"{step:,}" if isinstance(step, int) else "",
+        "Time": duration(seconds) if isinstance(seconds, float | int) else "",
+        "songrank": str(notes.get("songrank", "")),
+        "torch": str(notes.get("torch", "")),
+    }
 
 
 def _data(contents: Contents) -> list[Html]:
     """The data set of each method's first run in full; of others that runs were trained on, what their folders say."""
     parts = [tag("h3", "Data")]
     seen: set[str] = set()
-    first = [(group.subjects[0], group.data) for group in contents.groups]
-    others = [(subject, None) for subject in contents.subjects]
-    for subject, data in [*first, *others]:
-        place = str(subject.config.get("data", ""))
+    first = [(group.runs[0], group.data) for group in contents.groups]
+    others = [(run, None) for run in contents.runs]
+    for run, data in [*first, *others]:
+        place = str(run.config.get("data", ""))
         if place in seen:
             continue
         seen.add(place)
         parts += [missing(data)] if isinstance(data, Missing) else []
         if isinstance(data, Dataset):
-            parts.append(_dataset(data, subject))
+            parts.append(_dataset(data, run))
         else:
-            parts.append(facts([("Folder", place), ("Checksum", subject.notes.get("data_sha256"))]))
+            parts.append(facts([("Folder", place), ("Checksum", run.notes.get("data_sha256"))]))
     return parts
 
 
-def _dataset(dataset: Dataset, subject: Subject) -> Html:
+def _dataset(dataset: Dataset, run: ReportedRun) -> Html:
     info = dataset.info
     sources = "; ".join(f"{source['name']}, {source['bytes']:,} bytes" for source in info["made"]["sources"])
     about = facts(
@@ -98,7 +93,7 @@ def _dataset(dataset: Dataset, subject: Subject) -> Html:
             ("Items", f"{dataset.num_items:,}"),
             ("Relevant pairs", f"{dataset.num_pairs:,}"),
             ("Sources", sources or "none recorded"),
-            ("Checksum", subject.notes.get("data_sha256")),
+            ("Checksum", run.notes.get("data_sha256")),
         ]
     )
     rows = []
@@ -151,30 +146,18 @@ def _yaml(config: Mapping[str, Any]) -> str:
 
 def curves_section(contents: Contents) -> Html:
     """Validation and objective by epoch."""
-    parts = [tag("h2", "Convergence")]
-    if isinstance(contents.curves, Missing):
-        return tag("section", *parts, missing(contents.curves), id="convergence")
-    labels = [group.label for group in contents.groups]
-    spread = any(point.seeds > 1 for panel in contents.curves for one in panel.curves for point in one.points)
+    curves = contents.curves
+    if isinstance(curves, Missing):
+        return tag("section", tag("h2", "Convergence"), missing(curves), id="convergence")
     about = "Epochs are counted over both stages. A ring marks the epoch whose weights are the result."
-    about += " Lines are means over seeds, bands one standard deviation to both sides." if spread else ""
-    figures = [_panel(panel, labels) for panel in contents.curves]
-    return tag(
-        "section",
-        *parts,
-        tag("p", about, class_="about"),
-        key(labels),
-        tag("div", *figures, class_="panels"),
-        id="convergence",
-    )
-
-
-def _yes(point: Point, curve: Curve) -> list[str]:
-    return ["yes" if point.epoch in curve.chosen else ""]
+    if any(point.seeds > 1 for panel in curves for one in panel.curves for point in one.points):
+        about += " Lines are means over seeds, bands one standard deviation to both sides."
+    panels = [_panel(panel, contents.labels) for panel in curves]
+    return panels_section("convergence", "Convergence", about, contents, panels)
 
 
 def _panel(panel: Panel, labels: list[str]) -> Html:
-    series = []
+    series, rows = [], []
     for curve in panel.curves:
         marks = []
         for point in curve.points:
@@ -184,13 +167,9 @@ def _panel(panel: Panel, labels: list[str]) -> Html:
             tip += "\nchosen" if chosen else ""
             low, high = point.mean - point.sd, point.mean + point.sd
             marks.append(Mark(point.epoch, point.mean, tip, low, high, chosen))
+            figures = [short(point.mean), short(point.sd), point.seeds, "yes" if chosen else ""]
+            rows.append([curve.label, point.stage, point.epoch, *figures])
         series.append(Series(labels.index(curve.label), marks))
-    rows = [
-        [curve.label, point.stage, point.epoch, short(point.mean), short(point.sd), point.seeds, *_yes(point, curve)]
-        for curve in panel.curves
-        for point in curve.points
-    ]
     headings = ["Method", "Stage", "Epoch", "Mean", "sd over seeds", "Seeds", "Chosen"]
-    caption = tag("figcaption", tag("h3", panel.title), tag("span", panel.about))
     plot = curve_plot(panel.title, "epoch", series, warm_up=panel.warm_up)
-    return tag("figure", caption, plot, data_table(panel.title, headings, rows, words=2))
+    return captioned(panel.title, panel.about, plot, data_table(panel.title, headings, rows, words=2))

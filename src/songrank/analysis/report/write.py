@@ -5,7 +5,8 @@ from pathlib import Path
 
 from songrank.analysis.finished_runs import find_runs
 from songrank.analysis.report.contents import gather
-from songrank.analysis.report.page import MARKER, render
+from songrank.analysis.report.html import is_replaceable
+from songrank.analysis.report.page import GENERATOR, render
 from songrank.core.errors import DataError
 from songrank.io.files import write_whole
 
@@ -38,21 +39,7 @@ def write_report(
     """
     found = find_runs(runs)
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
-    if not overwrite:
-        _refuse_others(place)
+    if not (overwrite or is_replaceable(place, GENERATOR, "choose another file with -o")):
+        raise DataError("exists and is no report", "choose another file with -o, or say --overwrite", file=str(place))
     write_whole(place, render(gather(found, split=split, data=data, baseline=baseline, device=device)))
     return place
-
-
-def _refuse_others(place: Path) -> None:
-    try:
-        with place.open("rb") as file:
-            ours = MARKER.encode() in file.read(1000)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(
-            f"cannot be opened ({error.strerror})", "choose another file with -o", file=str(place)
-        ) from None
-    if not ours:
-        raise DataError("exists and is no report", "choose another file with -o, or say --overwrite", file=str(place))

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.gains import weighted_labels
 from songrank.data.adapters.feature_matrix import Features, unmasked
 from songrank.data.adapters.query_groups import Lists, read_lists
 from songrank.data.adapters.sample_weights import read_weights
-from songrank.io.storage import Array
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
-from songrank.io.storage import Array
 from songrank.io.tables.columns import read_column, read_features
 from songrank.io.tables.frames import to_polars
 

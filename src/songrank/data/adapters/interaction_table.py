@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.adapters.frames import is_table, kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, InteractionColumns
-from songrank.io.storage import Array
 from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_ids, read_labels
 from songrank.io.tables.frames import TABLE, to_polars
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.adapters.feature_matrix import unmasked
 from songrank.data.readers.label_table import read_label_lists
-from songrank.io.storage import Array
 from songrank.io.tables.frames import to_polars
 
 _LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import unmasked
-from songrank.io.storage import Array
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import NoReturn
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.data.parsers.svmlight import parse_rows
 from songrank.data.parsers.svmlight.lines import number
 from songrank.data.preparation.labelled_queries import MAX_LABELS
 from songrank.io.source import Block
-from songrank.io.storage import Array
 
 _FEATURE_CHARACTERS = b"0123456789.:eE+- \n"
 _LABEL_CHARACTERS = b"0123456789,"

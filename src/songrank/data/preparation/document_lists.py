@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Content
@@ -23,8 +24,8 @@ from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
 from songrank.data.preparation.query_splits import TRAIN, split_queries
 from songrank.data.preparation.within_query import ListFeatures, WithinQuery
+from songrank.io.arrays import Pieces
 from songrank.io.source import Job
-from songrank.io.storage import Array, Pieces
 from songrank.io.tables.encoding import IdColumn
 
 MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence

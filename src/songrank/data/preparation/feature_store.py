@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
-from songrank.io.storage import Array, ScratchArray
+from songrank.io.arrays import ScratchArray
 
 CHUNK_BYTES = 16 << 20
 MAX_BYTES_IF_EMPTY, MAX_EMPTINESS = 10**9, 50

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
-from songrank.io.storage import Array
 
 LogFeatures = Literal["none", "auto", "all"]
 Missing = Literal["zero", "mean", "min"]

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.interaction_options import RatingOptions
 from songrank.data.splits import split_codes
+from songrank.io.arrays import Pieces
 from songrank.io.source import Job
-from songrank.io.storage import Array, Pieces
 
 
 @dataclass

@@ -6,10 +6,10 @@ from typing import NoReturn
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.preparation.labelled_queries import MAX_LABELS
-from songrank.io.storage import Array
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
@@ -19,8 +20,8 @@ from songrank.data.dataset import SPLITS
 from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.split_names import name_splits
 from songrank.data.splits import divide
+from songrank.io.arrays import Pieces
 from songrank.io.source import Job, Source
-from songrank.io.storage import Array, Pieces
 
 MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR, numpy_offsets
-from songrank.io.storage import Array, Pieces, ScratchArray
+from songrank.io.arrays import Pieces, ScratchArray
 
 
 class RowWriter:

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from songrank.core.columns import Array
 from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.row_writer import RowWriter
-from songrank.io.storage import Array
 
 Scale = Literal["none", "l2", "log-l2"]
 

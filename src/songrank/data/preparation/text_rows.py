@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.data.parsers.json_texts import JsonLine, json_lines
 from songrank.data.preparation.label_names import LabelNames
 from songrank.data.preparation.row_writer import RowWriter
 from songrank.data.preparation.vocabulary import Codes
 from songrank.io.source import Block, Job, Source, check_utf8
-from songrank.io.storage import Array
 
 
 class TextRows:

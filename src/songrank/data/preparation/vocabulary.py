@@ -12,8 +12,9 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR
-from songrank.io.storage import Array, Pieces
+from songrank.io.arrays import Pieces
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 _PIECE_TOKENS = 1 << 22

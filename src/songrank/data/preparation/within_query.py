@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
-from songrank.io.storage import Array
 
 WithinQuery = Literal["none", "z", "rank", "z-rank"]
 _EQUAL = 1e-6  # a deviation below so much of the mean is rounding of equal values

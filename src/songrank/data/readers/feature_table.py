@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
@@ -16,7 +17,6 @@ from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.columns import (
     ID_EXPECTED,
     LABEL_EXPECTED,

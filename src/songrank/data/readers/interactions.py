@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
 from songrank.io.tables.delimited import DelimitedFile
 from songrank.io.tables.encoding import IdColumn

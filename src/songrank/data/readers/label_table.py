@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from pydantic import Field
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
@@ -18,7 +19,6 @@ from songrank.data.preparation.labelled_queries import label_table, labelling_co
 from songrank.data.preparation.row_writer import stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
 from songrank.io.source import Job, Source
-from songrank.io.storage import Array
 from songrank.io.tables.columns import read_column, read_features
 from songrank.io.tables.frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
@@ -20,7 +21,6 @@ from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.readers.letor_files import LetorFile, find_files
 from songrank.io.source import Block, Job, Source
-from songrank.io.storage import Array
 
 _SIZE = re.compile(rb"[0-9]{1,12}")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import RatingOptions
 from songrank.io.source import Block, Job, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.encoding import number_integers
 
 _WHOLE = re.compile(rb"[0-9]{1,18}")

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import SequenceOptions
 from songrank.io.source import Block, Job, check_utf8, find_sources
-from songrank.io.storage import Array
 from songrank.io.tables.encoding import IdColumn
 
 

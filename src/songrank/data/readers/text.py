@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
@@ -33,7 +34,6 @@ from songrank.data.preparation.vocabulary import (
 from songrank.data.readers.label_table import LabelledRows
 from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.io.source import Job
-from songrank.io.storage import Array
 
 VOCABULARY_FILE = "vocabulary.txt"
 

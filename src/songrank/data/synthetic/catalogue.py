@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.data.synthetic.numbers import stream
-from songrank.io.storage import Array
 
 RANK = 8
 _GROUPS = 32

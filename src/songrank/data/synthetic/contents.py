@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
@@ -19,8 +20,8 @@ from songrank.data.synthetic.numbers import offsets_of
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
 from songrank.data.synthetic.shapes import Plan, make_plan
+from songrank.io.arrays import Pieces, ScratchArray
 from songrank.io.source import Job
-from songrank.io.storage import Array, Pieces, ScratchArray
 
 if TYPE_CHECKING:
     from songrank.data.synthetic.options import SyntheticOptions

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.numbers import long_tailed_counts, offsets_of, stream
 from songrank.data.synthetic.shapes import Plan
 from songrank.data.synthetic.takers import ITEM_BITS, Takers
-from songrank.io.storage import Array
 
 _STRENGTH = 3.0  # of topics: texts say more about their labels than users about their next item
 _SPREAD = 0.5  # of how many labels and words a text has

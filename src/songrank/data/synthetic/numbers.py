@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from songrank.io.storage import Array
+from songrank.core.columns import Array
 
 BLOCK = 512  # queries that share a stream: part of what decides the bytes, so not an option
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.numbers import long_tailed_counts, offsets_of, stream
 from songrank.data.synthetic.shapes import Plan
 from songrank.data.synthetic.takers import Takers
-from songrank.io.storage import Array
 
 _STRENGTH = 1.5  # of preferences: the planted order has about twice the NDCG of popularity
 _SPREAD = 1.4  # of the users' activity, as in MovieLens: mean 144, median 68

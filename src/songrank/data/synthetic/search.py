@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, offsets_of, stream
 from songrank.data.synthetic.shapes import Plan
-from songrank.io.storage import Array
 
 _SPREAD = 0.8  # of the lists' lengths
 _SHARES = (0.515, 0.325, 0.134, 0.018)  # of the labels 0 to 3, as in MSLR-WEB30K; the rest are 4

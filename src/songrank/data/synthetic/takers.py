@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from songrank.core.columns import Array
 from songrank.data.synthetic.catalogue import Catalogue
 from songrank.data.synthetic.numbers import BLOCK, num_blocks, offsets_of, stream
-from songrank.io.storage import Array
 
 ITEM_BITS = 26
 _PLACE_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should

@@ -6,8 +6,8 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
-from songrank.io.storage import Array
 
 T = TypeVar("T")
 Where = Callable[[int], int]

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import polars as pl
 
+from songrank.core.columns import Array
 from songrank.core.ids import Ids
-from songrank.io.storage import Array
 
 WHOLE = r"(?:0|-?[1-9][0-9]{0,18})"
 """A whole number as Python prints it: ``"007"`` and ``"+7"`` are texts, not 7."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, first_line
 from songrank.io.source import Job, Source
 
 TABLE = "the table"  # what messages call a table in memory
@@ -37,9 +37,8 @@ def to_polars(table: Any) -> pl.DataFrame:
     except DataError:
         raise
     except Exception as error:  # whatever a foreign table does when it is asked for its columns
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"cannot be read ({reason})", "expected columns of one length and one type each", file=TABLE
+            f"cannot be read ({first_line(error)})", "expected columns of one length and one type each", file=TABLE
         ) from None
     raise DataError(
         f"source is a {type(table).__name__}",
@@ -109,8 +108,7 @@ def _parquet(source: Source | str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"cannot be read as Parquet ({reason})", "write it again", file=name) from None
+        raise DataError(f"cannot be read as Parquet ({first_line(error)})", "write it again", file=name) from None
 
 
 def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:

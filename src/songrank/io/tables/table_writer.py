@@ -9,8 +9,9 @@ from typing import IO
 
 import polars as pl
 
-from songrank.core.errors import DataError, shown
-from songrank.io.files import LOCK, NEW, alone, not_written
+from songrank.core.errors import DataError, first_line, shown
+from songrank.io.files import NEW, WINDOWS, not_written
+from songrank.io.locks import LOCK, alone
 
 SUFFIXES = (".csv", ".parquet")
 _PART_ROWS = 2**18
@@ -121,6 +122,8 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
         with alone(folder, "written"):
             yield from _write(path, target, folder, overwrite)
     finally:
+        if WINDOWS:  # which removes no lock file while it is open
+            shutil.rmtree(folder, ignore_errors=True)
         if not target.exists():
             for parent in made:
                 with suppress(OSError):
@@ -152,5 +155,5 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise not_written(path, error) from None
     except pl.exceptions.PolarsError as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"cannot be written ({reason})", "change or remove such columns", file=str(path)) from None
+        what = f"cannot be written ({first_line(error)})"
+        raise DataError(what, "change or remove such columns", file=str(path)) from None

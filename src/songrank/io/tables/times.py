@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from songrank.io.storage import Array
+from songrank.core.columns import Array
 
 TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
 _WHOLE_FLOATS = 2.0**53  # beyond, float64 takes neighbours for equal

@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import torch
 from pydantic import BaseModel, ConfigDict, create_model
 from torch import Tensor, nn
 
+from songrank.core.options import WithOptions, check_options
+from songrank.losses.paper_form import read_former_options
 from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
 
-Kinds = Mapping[str, type[nn.Module]]
+Kinds = Mapping[str, type[WithOptions]]
 
-# Filled in from the data set or by training itself, so no recipe sets them; the numbers serve for checking alone.
-_FILLED_IN = {"num_queries": 2, "num_items": 2, "num_labels": 2, "num_features": 2, "vocabulary": 3, "num_pairs": 1}
-_FILLED_IN |= {"seed": 0, "queries_per_batch": 2, "active_queries": 2}
-_NOT_IN_RECIPES = {*_FILLED_IN, "pair_range", "query_range", "dtype", "validate"}
+# Filled in from the data set or by training itself, so no recipe sets them.
+_NOT_IN_RECIPES = {"num_queries", "num_items", "num_labels", "num_features", "vocabulary", "num_pairs", "seed"}
+_NOT_IN_RECIPES |= {"queries_per_batch", "active_queries", "pair_range", "query_range", "dtype", "validate"}
 KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
 
 
 @cache
-def option_class(kind: type[nn.Module]) -> type[BaseModel]:
+def option_class(kind: type[WithOptions]) -> type[BaseModel]:
     """What a recipe may say about a model or a loss: the options of its constructor that are words and numbers."""
     hints = typing.get_type_hints(kind.__init__)
     fields: dict[str, Any] = {}
@@ -58,26 +58,25 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
         raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
+    options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
             near = difflib.get_close_matches(key, known.model_fields, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known.model_fields) or 'none'}"
             raise ValueError(f"{key} is no option of {name}; {hint}")
-    checked = {"name": name, **known.model_validate(options).model_dump(mode="json")}
+    found = known.model_validate(options)
     try:
-        with torch.device("meta"):
-            make_component(section, checked, _FILLED_IN)
-    except (TypeError, OverflowError, RuntimeError) as error:
-        raise ValueError(str(error).splitlines()[0]) from None
-    return checked
+        check_options(kinds[name], dict(found))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return {"name": name, **found.model_dump(mode="json")}
 
 
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
     kind = KINDS[section][values["name"]]
     known = inspect.signature(kind).parameters
-    checked = option_class(kind).model_validate(  # type: ignore[arg-type]
-        {key: value for key, value in values.items() if key != "name"}
-    )
+    given = {key: value for key, value in values.items() if key != "name"}
+    checked = option_class(kind).model_validate(given)  # type: ignore[arg-type]
     options = {key: getattr(checked, key) for key in checked.model_fields_set}
     return kind(**{key: value for key, value in sizes.items() if key in known}, **options)

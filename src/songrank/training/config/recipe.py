@@ -4,6 +4,7 @@ The sections are those of the paper's experiments: a model, slates, a warm-up, a
 watched. ``losses`` says what else changes when another loss is chosen, so that one recipe serves all losses.
 """
 
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -21,6 +22,8 @@ from pydantic import (
 
 from songrank.core.errors import UserError, expected, shown
 from songrank.functional.ranks import TIES
+from songrank.losses.ksong import ThresholdOptions
+from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
@@ -42,6 +45,13 @@ def _length(value: Any) -> Any:
     value = _count(value)
     if value != "all" and value < 3:
         raise ValueError(f"{value}; expected 'all' or a whole number of at least 3")
+    return value
+
+
+def _optimiser(value: Any) -> Any:
+    if value not in tuple(OPTIMISERS):
+        *some, last = map(repr, OPTIMISERS)
+        raise ValueError(f"{shown(value)}; expected {', '.join(some)} or {last}")
     return value
 
 
@@ -85,7 +95,7 @@ class _Stage(_Section):
     item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
         0.0, description="an item's weight decay grows with this power of its relevant pairs; 0: all alike"
     )
-    optimiser: Literal[*OPTIMISERS] = Field(  # type: ignore[valid-type]
+    optimiser: Annotated[str, BeforeValidator(_optimiser)] = Field(
         "adam",
         description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
     )
@@ -128,7 +138,6 @@ def _metrics(value: Any) -> Any:
     several = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if not isinstance(value, str) and not several:
         raise ValueError(f"{shown(value)}; expected the name of a metric such as ndcg@10")
-    parse_metrics(value)
     return value
 
 
@@ -169,7 +178,7 @@ class Recipe(_Section):
     prepare: str = Field("", description="the command that makes this folder, for who has not made it yet")
     model: _component("model") = Field(...)  # type: ignore[valid-type]
     batch: Batch = Batch()
-    warm_up: WarmUp = WarmUp()
+    warm_up: WarmUp = Field(default_factory=WarmUp)
     loss: _component("loss", "song") = Field({}, validate_default=True)  # type: ignore[valid-type]
     fine_tuning: FineTuning
     validation: Validation = Validation()
@@ -204,8 +213,17 @@ class Recipe(_Section):
     def _something_to_do(self) -> Self:
         if self.warm_up.epochs + self.fine_tuning.epochs == 0:
             raise ValueError("at least one epoch in warm_up or fine_tuning")
-        for names in (self.validation.metric, self.evaluation.metrics):
-            check_policies(parse_metrics(names), self.evaluation.ties, self.evaluation.empty, self.gain)
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_fit(self) -> Self:
+        wanted = {"validation.metric": self.validation.metric, "evaluation.metrics": self.evaluation.metrics}
+        for key, names in wanted.items():
+            try:
+                metrics = parse_metrics(names)
+            except ValueError as error:
+                raise ValueError(f"{key} is {str(error).removeprefix('metric is ')}") from None
+            check_policies(metrics, self.evaluation.ties, self.evaluation.empty, self.gain)
         return self
 
     @classmethod
@@ -230,10 +248,12 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     words = [str(part) for part in error["loc"] if part not in _NO_KEYS]
     key = ".".join(words)
     cause = error.get("ctx", {}).get("error")
-    if (error["loc"] or [""])[-1] in ("model", "loss", "Schedule") and isinstance(cause, ValueError):
+    if (error["loc"] or [""])[-1] in ("model", "loss", "threshold", *_VALUES) and isinstance(cause, ValueError):
         return f"{key}.{cause}"
     if error["type"] == "unexpected_keyword_argument":
-        return f"{key} is no key of a schedule; expected one of {', '.join(Schedule.__dataclass_fields__)}"
+        kind = next((_VALUES[part] for part in error["loc"] if part in _VALUES), ThresholdOptions)
+        what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
+        return f"{key} is no key of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
     if error["type"] in ("extra_forbidden", "invalid_key"):
         return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
@@ -246,11 +266,13 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] == "model_type":
         return f"{key} is {shown(error['input'])}; expected keys and values: {', '.join(_keys(recipe, words))}"
     if isinstance(cause, ValueError):
-        return f"{key} is {str(cause).removeprefix('metric is ').removeprefix('metrics is ')}"
+        return f"{key} is {cause}"
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
-_NO_KEYS = ("constrained-int", "int", "float", "Schedule", "none", "[key]")  # what pydantic adds to the path of a value
+_VALUES: dict[Any, Any] = {kind.__name__: kind for kind in (Schedule, PaperForm, FasterForm, ThresholdOptions)}
+# What pydantic adds to the path of a value.
+_NO_KEYS = ("constrained-int", "int", "float", "none", "[key]", "literal['paper']", *_VALUES)
 
 
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:

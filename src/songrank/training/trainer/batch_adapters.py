@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.errors import UserError
+from songrank.core.pairs import latest_pairs
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
@@ -121,7 +122,7 @@ class CatalogueFeed(DatasetFeed):
         """Query · items + item of each row of a loss's memory by pair."""
         part = self.dataset["train"]
         assert isinstance(part, CatalogueSplit)
-        return part.unique_keys()[0]
+        return latest_pairs(part.pairs, part.num_items)[0]
 
     def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
         if part.tokens is not None:

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
+from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
-from songrank.models.base import RankingModel, capabilities_of, history_length
+from songrank.models.base import RankingModel
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.trainer.batch_adapters import CatalogueFeed, DatasetFeed, ListFeed
 
@@ -52,12 +53,12 @@ def make_feed(
     """
     if dataset.form == "list":
         return ListFeed(dataset, device)
-    length = history_length(model)
-    if length is None:
+    if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
         return CatalogueFeed(dataset, device)
-    if capabilities_of(model).query == "sequence":
-        return SequenceFeed(dataset, device, length, following, gain, windows)
-    return HistoryFeed(dataset, device, length)
+    assert model.history_length is not None
+    if model.capabilities.query == "sequence":
+        return SequenceFeed(dataset, device, model.history_length, following, gain, windows)
+    return HistoryFeed(dataset, device, model.history_length)
 
 
 class HistoryFeed(CatalogueFeed):
@@ -123,7 +124,7 @@ class SequenceFeed(HistoryFeed):
         """User · items + item of each entry, as they stand."""
         part = self.dataset["train"]
         assert isinstance(part, CatalogueSplit)
-        return part.keys()
+        return table_keys(part.pairs, part.num_items)
 
     @property
     def rows(self) -> int:

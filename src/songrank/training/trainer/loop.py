@@ -19,6 +19,7 @@ from songrank.training.optim.ema import WeightMean
 from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.trainer.batch_adapters import Feed
 from songrank.training.trainer.captured_step import make_step
+from songrank.training.trainer.decisions import Decisions
 from songrank.training.trainer.determinism import same_bits
 from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
@@ -76,6 +77,7 @@ class Trainer:
         speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
             stages a compiled loss; ``"plain"`` none of these.
         deterministic: on a GPU, the same bits from the same seed, as on a CPU anyway.
+        decisions: what makes decisions common to all processes; None for one process.
         observe: called with each line of the history as it is written: one an epoch.
         tick: called after each step; rows of large tables may then still wait for some of theirs.
         warn: told in one line what could not be done as was meant.
@@ -99,6 +101,7 @@ class Trainer:
         precision: str = "float32",
         speed: str = "auto",
         deterministic: bool = False,
+        decisions: Decisions | None = None,
         observe: Callable[[dict[str, Any]], None] = lambda line: None,
         tick: Callable[[], None] = lambda: None,
         warn: Callable[[str], None] = lambda message: None,
@@ -112,7 +115,7 @@ class Trainer:
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
         self.device = feed.relevance.device
-        self.deterministic = deterministic
+        self.deterministic, self.decisions = deterministic, decisions or Decisions()
         longest = max((len(stage.sampler) for stage in self.stages), default=0)
         self._values = Values(self.device, longest)
         self.stopped = False
@@ -191,9 +194,9 @@ class Trainer:
             self._mean.follow(stage.average, self.at.epoch)
             if self._finish_epoch(stage, step.objective()):
                 break
-            if self.stopped:
+            if self.decisions.any(self.stopped):
                 return
-            if time.monotonic() - self._saved >= self.save_every:
+            if self.decisions.first(time.monotonic() - self._saved) >= self.save_every:
                 self._save()
         self._close_optimiser()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
@@ -217,15 +220,15 @@ class Trainer:
             for _ in step.epoch():
                 self.at.step += 1
                 self.tick()
-                if self.stopped:
+                if self.decisions.any(self.stopped):
                     break
         finally:
             optimiser.flush()
         first_bad = self._values.first_bad()
-        if first_bad is not None:
-            raise self._diverged(stage, begun + first_bad)
+        if self.decisions.any(first_bad is not None):
+            raise self._diverged(stage, begun + (first_bad or 0))
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
-        if weights and not bool(torch.stack(weights).all()):
+        if self.decisions.any(bool(weights) and not bool(torch.stack(weights).all())):
             raise self._diverged(stage, self.at.step - 1, "weights are")
 
     def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
@@ -255,7 +258,7 @@ class Trainer:
         """A figure on validation of what would be kept now: the weights, or their mean where the stage has one."""
         with self._mean.in_place():
             found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
-        return found.values[metric]
+        return self.decisions.first(found.values[metric])
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
         """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""

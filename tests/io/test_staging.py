@@ -1,4 +1,4 @@
-"""Folders that are whole or not there, even when a process is killed or cannot write; arrays written in pieces."""
+"""Folders that are whole or not there, even when a process is killed or cannot write."""
 
 import os
 import signal
@@ -6,19 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from songrank.data import DataError
-from songrank.io.storage import Pieces, ScratchArray, read_arrays, staged_directory, write_arrays
+from songrank.io.staging import staged_directory
 
 STAGE = """
 import sys
 from pathlib import Path
-from songrank.io.storage import staged_directory, write_json
-with staged_directory(Path(sys.argv[1]), overwrite=True) as folder:
+from songrank.io.json_files import write_json
+from songrank.io.staging import staged_directory
+with staged_directory(Path(sys.argv[1]), marker="dataset.json", overwrite=True) as folder:
     (folder / "data.safetensors").write_bytes(b"x" * 1000)
     print("inside", flush=True)
     sys.stdin.readline()
@@ -83,46 +81,29 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
 def test_folders_of_others_are_never_touched(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "thesis.tex").write_text("mine")
-    with pytest.raises(DataError, match="holds no dataset.json"), staged_directory(tmp_path / "set", overwrite=True):
+    with (
+        pytest.raises(DataError, match="holds no dataset.json"),
+        staged_directory(tmp_path / "set", marker="dataset.json", overwrite=True),
+    ):
         pytest.fail("went in")
     assert (tmp_path / "set" / "thesis.tex").read_text() == "mine"
-
-
-def test_arrays_in_pieces_are_what_the_library_reads(tmp_path):
-    scratch = ScratchArray(tmp_path / "scratch", np.float32, (3,))
-    rows = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
-    for start in range(0, 1000, 77):
-        scratch.append(rows[start : start + 77])
-    arrays = {
-        "features": Pieces((1000, 3), np.dtype(np.float16), (rows[i : i + 100] for i in range(0, 1000, 100))),
-        "mapped": scratch.mapped(),
-        "bytes": np.arange(3, dtype=np.uint8),
-        "offsets": np.arange(5, dtype=np.int64),
-        "none": np.zeros((0, 4), np.int32),
-    }
-    write_arrays(tmp_path / "arrays.safetensors", arrays)
-    for found in (load_file(tmp_path / "arrays.safetensors"), read_arrays(tmp_path / "arrays.safetensors")):
-        torch.testing.assert_close(found["mapped"], torch.from_numpy(rows), rtol=0, atol=0)
-        torch.testing.assert_close(found["features"], torch.from_numpy(rows).half(), rtol=0, atol=0)
-        assert found["bytes"].tolist() == [0, 1, 2]
-        assert found["offsets"].tolist() == [0, 1, 2, 3, 4]
-        assert found["none"].shape == (0, 4)
 
 
 SWAP = """
 import os, signal, sys
 from pathlib import Path
-import songrank.io.storage as storage
+import songrank.io.staging as staging
+from songrank.io.json_files import write_json
 real = os.rename
 def rename(source, target):
     real(source, target)
     if sys.argv[2] == "two steps":
         os.kill(os.getpid(), int(sys.argv[3]))
 if sys.argv[2] == "two steps":
-    storage._exchange = lambda one, other: False
+    staging._exchange = lambda one, other: False
     os.rename = rename
-with storage.staged_directory(Path(sys.argv[1]), overwrite=True) as folder:
-    storage.write_json(folder / "dataset.json", {"is": "new"})
+with staging.staged_directory(Path(sys.argv[1]), marker="dataset.json", overwrite=True) as folder:
+    write_json(folder / "dataset.json", {"is": "new"})
 """
 
 
@@ -133,7 +114,7 @@ def test_a_replaced_folder_is_never_lost(way, number, tmp_path):
     target.mkdir()
     (target / "dataset.json").write_text('{"is": "old"}')
     subprocess.run([sys.executable, "-c", SWAP, str(target), way, str(int(number))], capture_output=True)
-    with pytest.raises(DataError, match="exists already"), staged_directory(target):
+    with pytest.raises(DataError, match="exists already"), staged_directory(target, marker="dataset.json"):
         pytest.fail("went in")
     assert (target / "dataset.json").exists()
     assert os.listdir(tmp_path) == ["set"]
@@ -149,7 +130,7 @@ def test_files_that_are_not_ours_are_not_replaced(name, tmp_path):
     (target / name).write_text("mine")
     with (
         pytest.raises(DataError, match=f"holds {name}, which is not ours"),
-        staged_directory(target, overwrite=True),
+        staged_directory(target, marker="dataset.json", overwrite=True),
     ):
         pytest.fail("went in")
 
@@ -158,13 +139,13 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "dataset.json").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with staged_directory(tmp_path / "link", overwrite=True) as folder:
+    with staged_directory(tmp_path / "link", marker="dataset.json", overwrite=True) as folder:
         (folder / "dataset.json").write_text('{"is": "new"}')
     assert (tmp_path / "link").is_symlink()
     assert "new" in (tmp_path / "real" / "dataset.json").read_text()
 
 
 def test_folders_on_the_way_vanish_when_nothing_came_of_it(tmp_path):
-    with pytest.raises(KeyError), staged_directory(tmp_path / "a" / "b" / "set"):
+    with pytest.raises(KeyError), staged_directory(tmp_path / "a" / "b" / "set", marker="dataset.json"):
         raise KeyError
     assert os.listdir(tmp_path) == []

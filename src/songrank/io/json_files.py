@@ -1,0 +1,55 @@
+"""JSON files that a person can read."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from songrank.core.errors import DataError, first_line
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write an object, indented, and wait until it is on the disk."""
+    # File names may hold any bytes; the bytes written are the same on every system.
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        json.dump(content, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_json(path: Path, fix: str = "write it again", missing: str | None = None) -> dict[str, Any]:
+    """Read an object, or raise a ``DataError``.
+
+    Args:
+        path: the file.
+        fix: what to do about it.
+        missing: what to do where there is no such file, if that is something else.
+
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError("is missing", missing or fix, file=str(path)) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not JSON ({first_line(error)})", fix, file=str(path)) from None
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(path)) from None
+    if not isinstance(content, dict):
+        raise DataError("holds no JSON object", fix, file=str(path))
+    return content
+
+
+def plain(content: Any) -> Any:
+    """Null for numbers that JSON has no words for.
+
+    >>> plain({"ndcg": float("nan"), "step": 3})
+    {'ndcg': None, 'step': 3}
+    """
+    if isinstance(content, dict):
+        return {key: plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -1,0 +1,68 @@
+"""Locks between processes: ``fcntl`` where it exists, ``msvcrt`` on Windows, and none where a system has no locks."""
+
+import errno
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from songrank.core.errors import DataError
+
+LOCK = ".songrank-lock"  # the file that is locked while a process has a folder to itself
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_TAKEN = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
+_FAR = 2**32 - 2  # Windows keeps everybody from the locked byte itself, so it is one that files seldom have
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+_fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file for this process until it is closed; False if another process has it.
+
+    The system releases the lock however a process ends. Where the system or the file system has no locks, every
+    process is told that it has the lock.
+    """
+    try:
+        if _fcntl is not None:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        elif _msvcrt is not None:
+            os.lseek(handle, _FAR, os.SEEK_SET)
+            _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
+            os.lseek(handle, 0, os.SEEK_SET)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
+
+
+@contextmanager
+def alone(folder: Path, doing: str) -> Iterator[None]:
+    """Keep other processes out of a folder while this one is ``doing`` something with it.
+
+    The lock is on a file of its own, which stays and is never replaced. It is opened for writing, without which network
+    file systems lock nothing.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise DataError(
+            f"cannot be written to ({error.strerror})", "check path and permissions", file=str(folder)
+        ) from None
+    try:
+        if not lock(handle):
+            raise DataError(f"is being {doing} by another process", "wait for it", file=str(folder))
+        yield
+    finally:
+        os.close(handle)

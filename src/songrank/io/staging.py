@@ -1,0 +1,151 @@
+"""Directories that are there whole or not at all."""
+
+import ctypes
+import glob
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from songrank.core.errors import DataError
+from songrank.io.files import WINDOWS
+
+_MARK = ".songrank-unfinished-"
+
+
+@contextmanager
+def staged_directory(
+    target: Path, *, marker: str, own: tuple[str, ...] = (), overwrite: bool = False
+) -> Iterator[Path]:
+    """A folder to write into, which becomes ``target`` when all went well and vanishes when anything did not.
+
+    Until the last moment it lies beside ``target`` under a name that starts with a dot. What a killed process left
+    there is removed by the next that writes to the same ``target`` (not on Windows, which does not say whether a
+    process still runs).
+
+    Args:
+        target: what the folder shall be called in the end.
+        marker: the file without which a folder is not one of ours.
+        own: what else such a folder may hold, besides arrays; nothing else is ever replaced.
+        overwrite: replace a folder that is there already, if it holds ``marker``.
+
+    """
+    target = Path(os.path.realpath(target))
+    made = [parent for parent in (target.parent, *target.parent.parents) if not parent.exists()]
+    staging = _unfinished(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(target, marker)
+        _check_free(target, overwrite, marker, own)
+        staging.mkdir()
+        yield staging
+        _check_free(target, overwrite, marker, own)
+        _swap(staging, target)
+    except OSError as error:
+        raise DataError(
+            f"cannot be written ({error.strerror or error})",
+            "nothing was kept: free space or choose another place",
+            file=str(target),
+        ) from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        if not target.exists():
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
+
+
+def _clear_up(target: Path, marker: str) -> None:
+    """Remove what killed processes left; but what is whole, where nothing is in its place, goes there."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
+        if _alive(left):
+            continue
+        if (left / marker).exists() and not target.exists():
+            os.rename(left, target)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]) -> None:
+    try:
+        if not target.exists() and not target.is_symlink():
+            return
+        if target.is_dir() and not any(target.iterdir()):
+            return
+        ours = (target / marker).exists()
+    except OSError as error:
+        raise DataError(f"cannot be opened ({error.strerror})", "choose another place", file=str(target)) from None
+    if not ours:
+        raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
+    if not overwrite:
+        raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
+    known = (marker, *own)
+    foreign = sorted(
+        f.name for f in target.iterdir() if f.is_dir() or (f.name not in known and f.suffix != ".safetensors")
+    )
+    if foreign:
+        raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))
+
+
+def _swap(staging: Path, target: Path) -> None:
+    _sync(staging)
+    if not (target.is_dir() and any(target.iterdir())):
+        if WINDOWS and target.is_dir():  # where renaming replaces no directory
+            target.rmdir()
+        os.rename(staging, target)
+    elif not _exchange(staging, target):  # two steps, between which neither is there
+        old = _unfinished(target)
+        try:
+            os.rename(target, old)
+            os.rename(staging, target)
+        except BaseException:
+            if not target.exists():
+                os.rename(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    _sync(target.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Wait until a directory's entries are on the disk, where directories can be opened."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # on Windows
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at once; False where the system cannot, as macOS and Windows."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+
+
+def _unfinished(target: Path) -> Path:
+    """A name that no other process takes."""
+    name = f".{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return target.parent / name
+
+
+def _alive(staging: Path) -> bool:
+    """Whether the process that made this folder still runs, or may run: on another machine, or on Windows."""
+    host, _, owner = staging.name.rpartition(_MARK)[2].rpartition("-")[0].rpartition("-")
+    if WINDOWS or host != socket.gethostname() or not owner.isdigit():  # there os.kill would end the process
+        return True
+    try:
+        os.kill(int(owner), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
