@@ -11,7 +11,7 @@ from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.interaction_options import RatingOptions
-from songrank.data.splits import split_codes
+from songrank.data.preparation.pair_splits import split_codes
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 

@@ -83,11 +83,8 @@ def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
     near = [Source(file) for file in sorted(path.parent.glob("*.txt"))] if plain_file else found
     for source in near:
         if _ROWS_OF_SPLITS.fullmatch(source.file_name):
-            raise DataError(
-                f"the rows of splits that {source.file_name} lists are not read",
-                "write these rows to a train and a test file, or say split=random",
-                file=str(path),
-            )
+            what = f"the rows of splits that {source.file_name} lists are not read"
+            raise DataError(what, "write these rows to a train and a test file, or say split=random", file=str(path))
 
 
 def _read(file: Source, job: Job, labels: RowWriter, features: RowWriter) -> Header:
@@ -114,12 +111,8 @@ def first_rows(block: Block, most: int, said: int) -> Block:
     lines = block.data.split(b"\n")
     for at, line in enumerate(lines[most:], block.line + most):
         if line.strip():
-            raise DataError(
-                f"the first line says {said:,} rows, but this is row {at - 1:,}",
-                "fetch the file again, or mend its first line",
-                file=block.file,
-                line=at,
-            )
+            what = f"the first line says {said:,} rows, but this is row {at - 1:,}"
+            block.fail(what, "fetch the file again, or mend its first line", at)
     return Block(b"".join(line + b"\n" for line in lines[:most]), block.line, block.file)
 
 
@@ -130,10 +123,6 @@ def _agreed(headers: dict[str, Header]) -> Header:
         for what in ("features", "labels"):
             here, there = getattr(other, what), getattr(header, what)
             if here != there:
-                raise DataError(
-                    f"the first line says {here:,} {what}, but that of {first} says {there:,}",
-                    "expected files of the same data set",
-                    file=name,
-                    line=1,
-                )
+                found = f"the first line says {here:,} {what}, but that of {first} says {there:,}"
+                raise DataError(found, "expected files of the same data set", file=name, line=1)
     return header

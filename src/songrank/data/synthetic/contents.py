@@ -14,7 +14,7 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.splits import leave_last_out
+from songrank.data.preparation.pair_splits import leave_last_out
 from songrank.data.synthetic.labelling import draw_labels, draw_texts
 from songrank.data.synthetic.numbers import offsets_of
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
