@@ -29,7 +29,8 @@ def option_class(kind: type[WithOptions]) -> type[BaseModel]:
     hints = typing.get_type_hints(kind.__init__)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
-        if name not in _NOT_IN_RECIPES and not _holds_tensors(hints[name]):
+        open_ended = parameter.kind is parameter.VAR_KEYWORD
+        if name not in _NOT_IN_RECIPES and not open_ended and not _holds_tensors(hints[name]):
             fields[name] = (hints[name], ... if parameter.default is parameter.empty else parameter.default)
     made: type[BaseModel] = create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
     return made
