@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import Field
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Content
@@ -174,8 +175,7 @@ def _group(query: Array, codes: Array) -> dict[int, _Split]:
     splits = {}
     for split in np.unique(codes).tolist():
         queries = np.flatnonzero(codes == split)
-        offsets = np.concatenate([[0], np.cumsum(lengths[queries])]).astype(np.int64)
-        splits[split] = _Split(queries, offsets, order[code == split])
+        splits[split] = _Split(queries, numpy_offsets(lengths[queries]), order[code == split])
     return splits
 
 
