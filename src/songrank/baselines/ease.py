@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from songrank.baselines.histories import histories, items_of
+from songrank.baselines.binary_histories import histories, items_of
 from songrank.core.errors import UserError
 from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.baselines.histories import histories, items_of
+from songrank.baselines.binary_histories import histories, items_of
 from songrank.core.errors import UserError
 from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit

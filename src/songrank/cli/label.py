@@ -133,9 +133,9 @@ def _table(path: Path, text_column: str | None, job: "Job") -> Iterator[_Rows]:
     import polars as pl
 
     from songrank.io.source import Job
-    from songrank.io.tables.columns import ID_EXPECTED, read_ids
-    from songrank.io.tables.frames import find_column, need_column
     from songrank.io.tables.input_table import InputTable, are_whole
+    from songrank.io.tables.polars_frames import find_column, need_column
+    from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 
     table = InputTable(path, job)
     name = need_column(text_column or "auto", ("text",), table.columns, "text", table.name)

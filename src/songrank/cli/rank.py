@@ -69,7 +69,7 @@ class _Documents:
 
     def __init__(self, folder: "ModelFolder", writer: "TableWriter", query_column: str | None) -> None:
         from songrank.data.preparation.feature_store import FeatureStore
-        from songrank.io.tables.encoding import IdColumn
+        from songrank.io.tables.id_columns import IdColumn
         from songrank.serving.documents import num_raw_features
 
         self.folder, self.writer, self.query_column = folder, writer, query_column
@@ -98,9 +98,9 @@ class _Documents:
 
         from songrank.core.errors import DataError
         from songrank.data.readers.feature_table import QUERY_NAMES
-        from songrank.io.tables.columns import ID_EXPECTED, read_features, read_ids
-        from songrank.io.tables.frames import need_column
         from songrank.io.tables.input_table import InputTable
+        from songrank.io.tables.polars_frames import need_column
+        from songrank.io.tables.typed_columns import ID_EXPECTED, read_features, read_ids
 
         table = InputTable(path, job)
         missing = [name for name in names if name not in table.columns]

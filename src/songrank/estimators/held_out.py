@@ -10,8 +10,8 @@ from torch import Tensor
 
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
-from songrank.io.tables.columns import LABEL_EXPECTED, read_column, read_labels
-from songrank.io.tables.frames import TABLE
+from songrank.io.tables.polars_frames import TABLE
+from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_labels
 from songrank.serving.model_folder import ModelFolder
 
 

@@ -15,8 +15,8 @@ from songrank.data.adapters.frames import kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions as Log
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, Names
-from songrank.io.tables.columns import read_ids
-from songrank.io.tables.frames import TABLE, to_polars
+from songrank.io.tables.polars_frames import TABLE, to_polars
+from songrank.io.tables.typed_columns import read_ids
 from songrank.serving.model_folder import ModelFolder
 from songrank.training.warm_start import Past
 

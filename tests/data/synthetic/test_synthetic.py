@@ -10,11 +10,11 @@ import torch
 from songrank.core.csr import numpy_offsets
 from songrank.data import DataError, prepare
 from songrank.data.synthetic import Lists, Plan, draw_pairs, make_plan, planted_relevance, planted_scores
-from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
-from songrank.data.synthetic.contents import split_bounds
 from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.recommendation import draw_users
 from songrank.data.synthetic.shapes import SHAPES
+from songrank.data.synthetic.synthetic_content import split_bounds
 from songrank.data.synthetic.takers import _by_draws, _by_keys
 from songrank.metrics import evaluate_catalogue, ndcg
 

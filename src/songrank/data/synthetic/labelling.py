@@ -7,8 +7,8 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
-from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.numbers import long_tailed_counts, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.shapes import Plan
 from songrank.data.synthetic.takers import ITEM_BITS, Takers
 
