@@ -9,7 +9,7 @@ from typing import Any
 
 from songrank.analysis.search_space import Dimension
 from songrank.core.errors import DataError, UserError
-from songrank.functional.hashing import derive_key
+from songrank.core.hashing import derive_key
 from songrank.io.files import NEW
 
 _NAME = "songrank"  # of the study within its file

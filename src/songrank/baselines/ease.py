@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from songrank.baselines.histories import histories
+from songrank.baselines.binary_histories import histories
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from songrank.baselines.binary_histories import histories
 from songrank.baselines.ease import Ease
-from songrank.baselines.histories import histories
 from songrank.baselines.ials import ImplicitALS, import_implicit
 from songrank.baselines.popularity import Popularity
 from songrank.core.csr import CSR

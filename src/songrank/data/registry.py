@@ -11,7 +11,7 @@ from songrank.core.errors import DataError
 
 if TYPE_CHECKING:
     from songrank.data.content import Content
-    from songrank.data.options import Options
+    from songrank.data.preparation_options import Options
     from songrank.io.source import Job
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.io.arrays import Pieces
 
 _MAX_BARS = 32
@@ -36,8 +37,7 @@ def statistics(splits: Sequence[Arrays], num_items: int | None, shared_queries: 
 def _per_query(arrays: Arrays) -> tuple[Array, Array]:
     """How many entries each query has, and how many of them are relevant."""
     offsets, label = np.asarray(arrays["offsets"]), np.asarray(arrays["label"])
-    total = np.concatenate([[0], np.cumsum(label > 0)])
-    return np.diff(offsets), np.diff(total[offsets])
+    return np.diff(offsets), np.diff(numpy_offsets(label > 0)[offsets])
 
 
 def _summary(values: Array) -> dict[str, float]:

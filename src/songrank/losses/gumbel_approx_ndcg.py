@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from songrank.core.hashing import derive_key, random_bits, random_uniform
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel, gumbel_approx_ndcg_loss
-from songrank.functional.hashing import derive_key, random_bits, random_uniform
 from songrank.losses.base import Count, ListLoss, NotNegative, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits

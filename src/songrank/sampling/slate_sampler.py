@@ -11,9 +11,9 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, fail
 from songrank.core.gains import Gain
+from songrank.core.hashing import derive_key, random_bits
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
-from songrank.functional.hashing import derive_key, random_bits
 from songrank.sampling import drawing
 from songrank.sampling.irrelevant import Spread, irrelevant_items
 from songrank.sampling.relevant import draw_distinct

@@ -13,10 +13,10 @@ from songrank.data.parsers.json_texts import json_lines
 from songrank.data.preparation.labelled_queries import MAX_LABELS
 from songrank.data.readers.xmc import first_rows
 from songrank.io.source import Block, Job, Progress, Source, check_utf8
-from songrank.io.tables.columns import ID_EXPECTED, read_ids
-from songrank.io.tables.frames import find_column, need_column
 from songrank.io.tables.input_table import InputTable, are_whole, id_column
+from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.table_writer import table_writer
+from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import label_frame
 from songrank.serving.batches import texts_at_once

@@ -15,18 +15,19 @@ import polars as pl
 from pydantic import Field
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
 from songrank.data.preparation.query_splits import TRAIN, split_queries
 from songrank.data.preparation.within_query import ListFeatures, WithinQuery
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
-from songrank.io.tables.encoding import IdColumn
+from songrank.io.tables.id_columns import IdColumn
 
 MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
 
@@ -174,8 +175,7 @@ def _group(query: Array, codes: Array) -> dict[int, _Split]:
     splits = {}
     for split in np.unique(codes).tolist():
         queries = np.flatnonzero(codes == split)
-        offsets = np.concatenate([[0], np.cumsum(lengths[queries])]).astype(np.int64)
-        splits[split] = _Split(queries, offsets, order[code == split])
+        splits[split] = _Split(queries, numpy_offsets(lengths[queries]), order[code == split])
     return splits
 
 

@@ -17,8 +17,8 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.preparation.pair_splits import divide
+from songrank.data.preparation_options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.split_names import name_splits
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job, Source

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
-from songrank.functional.hashing import derive_key, random_bits
+from songrank.core.hashing import derive_key, random_bits
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
     >>> leave_last_out(np.array([4, 2]), 1)
     (array([0, 0, 1, 2, 0, 0], dtype=uint8), 1)
     """
-    ends = np.cumsum(counts)
-    codes = np.zeros(int(ends[-1]) if ends.shape[0] else 0, np.uint8)
+    ends = numpy_offsets(counts)[1:]
+    codes = np.zeros(int(counts.sum()), np.uint8)
     long = ends[counts > 2 * holdout]
     for back in range(1, 2 * holdout + 1) if long.shape[0] else ():
         codes[long - back] = 2 if back <= holdout else 1

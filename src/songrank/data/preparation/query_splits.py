@@ -6,8 +6,8 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.dataset import SPLITS
-from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.preparation.pair_splits import divide
+from songrank.data.preparation_options import RANDOM_VALIDATION, QuerySplitOptions
 
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 UNNAMED = 255  # the split of a row about which the source says nothing

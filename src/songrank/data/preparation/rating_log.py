@@ -7,7 +7,7 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.data.preparation.interaction_log import Interactions
-from songrank.io.tables.encoding import number_integers
+from songrank.io.tables.id_columns import number_integers
 
 Ratings = tuple[Array, Array, Array, Array]
 """User, movie (int32), rating (float32) and time (int64) of each row."""

@@ -17,9 +17,9 @@ from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
 from songrank.io.source import Job, find_sources
-from songrank.io.tables.columns import ID_EXPECTED, LABEL_EXPECTED, read_features, read_ids, read_labels
-from songrank.io.tables.frames import find_column, need_column
 from songrank.io.tables.input_table import Block, InputTable
+from songrank.io.tables.polars_frames import find_column, need_column
+from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, read_features, read_ids, read_labels
 
 QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
 _LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")

@@ -14,11 +14,11 @@ from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.tables.columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
-from songrank.io.tables.encoding import IdColumn
-from songrank.io.tables.frames import find_column, need_column
+from songrank.io.tables.id_columns import IdColumn
 from songrank.io.tables.input_table import InputTable
+from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.times import TIME_EXPECTED, read_times
+from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
 
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")

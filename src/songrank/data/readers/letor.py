@@ -13,6 +13,7 @@ import polars as pl
 from pydantic import Field
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
@@ -120,7 +121,7 @@ def group_ends(source: Source, job: Job) -> Array:
                 block.fail(f"group size is {shown(text)}", "expected a whole number of rows", line)
             sizes.append(int(text))
     job.count("groups without rows", sizes.count(0))
-    return np.cumsum(np.array(sizes, np.int64))
+    return numpy_offsets(sizes)[1:]
 
 
 def _check_sum(file: LetorFile, rows: int, ends: Array) -> None:

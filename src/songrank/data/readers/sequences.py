@@ -12,7 +12,7 @@ from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import SequenceOptions
 from songrank.io.source import Block, Job, find_sources
-from songrank.io.tables.encoding import IdColumn
+from songrank.io.tables.id_columns import IdColumn
 
 
 def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -> Content:

@@ -11,7 +11,6 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.labelled_queries import (
     Role,
     Split,
@@ -31,6 +30,7 @@ from songrank.data.preparation.vocabulary import (
     tokenise,
     write_words,
 )
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.readers.label_table import LabelledRows
 from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.io.source import Job

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from songrank.core.errors import DataError, shown
-from songrank.data.options import QuerySplitOptions
 from songrank.data.parsers.json_texts import json_lines
 from songrank.data.preparation.labelled_queries import Role, by_role, choose_files, names_one_file
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.source import Job, Source, find_sources
 
 _PATTERNS = ("*.json", "*.jsonl", "*.ndjson", "*texts.txt", "*labels.txt", "label_names.txt", "label_map.txt")

@@ -8,7 +8,6 @@ import numpy as np
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.options import QuerySplitOptions
 from songrank.data.parsers.bag_of_words import Header, parse_bags, parse_header
 from songrank.data.preparation.labelled_queries import (
     Role,
@@ -20,6 +19,7 @@ from songrank.data.preparation.labelled_queries import (
 )
 from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
 

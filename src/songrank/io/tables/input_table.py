@@ -10,10 +10,10 @@ import polars as pl
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.io.source import Job, Source
-from songrank.io.tables.columns import ID_EXPECTED, Where, read_column, read_ids
 from songrank.io.tables.delimited import DelimitedFile
-from songrank.io.tables.encoding import WHOLE
-from songrank.io.tables.frames import TABLE, column_names, find_column, read_parquet, slices, to_polars
+from songrank.io.tables.id_columns import WHOLE
+from songrank.io.tables.polars_frames import TABLE, column_names, find_column, read_parquet, slices, to_polars
+from songrank.io.tables.typed_columns import ID_EXPECTED, Where, read_column, read_ids
 
 T = TypeVar("T")
 

@@ -29,18 +29,12 @@ def draw_tastes(queries: int, seed: int) -> Array:
 class Catalogue:
     """Items with their popularity and their group, and a vector for each group."""
 
-    popularity: Array
-    """[items], sums to 1."""
-    group: Array
-    """[items]."""
-    vector: Array
-    """[groups, rank]."""
-    order: Array
-    """[items]: by group."""
-    cumulative: Array
-    """[items + 1]: popularity of the items before each place of ``order``."""
-    start: Array
-    """[groups + 1]: where each group begins in ``order``."""
+    popularity: Array  # [items], sums to 1
+    group: Array  # [items]
+    vector: Array  # [groups, rank]
+    order: Array  # [items]: by group
+    cumulative: Array  # [items + 1]: popularity of the items before each place of ``order``
+    start: Array  # [groups + 1]: where each group begins in ``order``
 
     @classmethod
     def draw(cls, items: int, strength: float, seed: int, purpose: str) -> "Catalogue":
