@@ -35,4 +35,4 @@ def label(
         folder = open_model(run, device, task="labelling")
         done = label_file(folder, texts, output, k, text_column=text_column, overwrite=overwrite, progress=progress)
     if not quiet:
-        typer.echo(f"{done.texts:,} texts; wrote {done.rows:,} labels to {output}")
+        typer.echo(f"{done.queries:,} texts; wrote {done.rows:,} labels to {output}")

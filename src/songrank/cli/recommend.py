@@ -80,4 +80,4 @@ def recommend(
         )
     if not quiet:
         strangers = f"; {done.new_users:,} never seen in training {_GOT[fallback]}" if done.new_users else ""
-        typer.echo(f"{done.users:,} users{strangers}; wrote {done.rows:,} rows to {output}")
+        typer.echo(f"{done.queries:,} users{strangers}; wrote {done.rows:,} rows to {output}")

@@ -56,8 +56,24 @@ class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
 class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     """Fits by preparing a data set and running a recipe in a folder: the same code as ``songrank train``.
 
+    Args:
+        loss: name of a loss.
+        model: name of a model, or a dict with its name and options; None for the recipe's.
+        recipe: a shipped recipe or a YAML file to start from.
+        epochs: of fine-tuning; None for the recipe's.
+        learning_rate: of fine-tuning; None for the recipe's.
+        options: any other key of a recipe.
+        data_options: of ``songrank data prepare``.
+        members: number of models in an ensemble, trained with consecutive seeds; their scores are averaged.
+        random_state: seed of everything random.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+        folder: where the prepared data and the run are kept, for `songrank report`; None: deleted after the fit.
+        callbacks: called with each epoch's line of the history, for your own logging.
+        verbose: 0 for silence, 1 for a line at each evaluation on validation.
+
     After fitting: ``recipe_`` is what was run, ``history_`` one entry an epoch, ``best_score_`` the best validation
     figure, ``evaluation_`` what was measured at the end by split, ``folder_`` the model.
+
     """
 
     task: ClassVar[str]

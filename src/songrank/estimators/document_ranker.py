@@ -31,16 +31,10 @@ class DocumentRanker(RankingEstimator):
         loss: one of 15: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
         model: ``"mlp"``, ``"context-aware"``, or a dict with options; None for the recipe's, an MLP.
         recipe: a shipped recipe or a YAML file to start from.
-        epochs: of fine-tuning; None for the recipe's.
-        learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
         data_options: of ``songrank data prepare feature-table``: ``{"within_query": "z-rank", "validation": 0.1}``.
-        members: so many models, from seeds that follow one another; the mean of their scores counts.
-        random_state: seed of everything random.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
-        callbacks: called with each epoch's line of the history, for your own logging.
-        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
 
     Features are standardised, heavy-tailed ones after a logarithm, and a missing value (NaN) becomes the mean, with a
     column more that says where it was missing; all of it is learned in ``fit`` and done again in ``predict``. The MLP

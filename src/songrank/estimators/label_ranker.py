@@ -33,16 +33,10 @@ class LabelRanker(RankingEstimator):
         model: ``"label-mlp"`` for features, ``"xml-cnn"`` or ``"text-transformer"`` for texts, or a dict
             with options; None for the recipe's.
         recipe: a shipped recipe or a YAML file to start from; None: ``labelling``, for texts ``labelling-text``.
-        epochs: of fine-tuning; None for the recipe's.
-        learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [256]}``.
         data_options: of ``songrank data prepare label-table``, for texts ``xmc-text``: ``{"validation": 0.2}``.
-        members: so many models, from seeds that follow one another; the mean of their scores counts.
-        random_state: seed of everything random.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
-        callbacks: called with each epoch's line of the history, for your own logging.
-        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
 
     A tenth of the rows is held out to choose the epoch; ``data_options={"validation": 0}`` trains on all of them.
     Dense features are taken as they are, so standardise them first if their scales differ. Sparse ones without negative

@@ -56,8 +56,6 @@ class Recommender(RankingEstimator):
             there is none either: ``"sequence"`` where there are times, small on a CPU, else ``"neumf"``.
         recipe: a shipped recipe or a YAML file to start from; None: ``"sequences"`` or ``"histories"`` for these two
             models, else ``"recommendation"``.
-        epochs: of fine-tuning; None for the recipe's.
-        learning_rate: of fine-tuning; None for the recipe's.
         options: any other key of a recipe: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
         data_options: of ``songrank data prepare interactions``: ``{"min_rating": 4, "split": "time"}``.
         user: column of users; ``"auto"`` finds it by its name. ``item``, ``label`` and ``time`` alike; label or time
@@ -65,12 +63,8 @@ class Recommender(RankingEstimator):
         item: column of items.
         label: column of ratings, graded or fractional; without one every row counts alike.
         time: column of times; without one rows are in order of time.
-        members: so many models, from seeds that follow one another; the mean of their scores counts.
-        random_state: seed of everything random.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept, for `songrank report`; None: they go after the fit.
-        callbacks: called with each epoch's line of the history, for your own logging.
-        verbose: 0 for silence, 1 for a line at each look at validation.
+
+    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
 
     Of each user the last two items are held out, for validation and test: ``evaluation_`` says how well they were
     ranked among all items. ``fit(…)`` with ``data_options={"split": "none"}`` trains on everything instead.

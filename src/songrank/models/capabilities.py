@@ -28,6 +28,8 @@ class Capabilities:
         sparse_rows: whether a step reads only the rows of the slate's queries and items in these tables, by calling
             their embeddings; then an optimiser may update those rows alone.
         dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias.
+        tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. A recorded graph has
+            a fixed number of operations, so that an export records the call with all items instead.
         pointwise: whether the score of a document does not depend on the other documents of its list.
 
     >>> Capabilities("sequence").inputs
@@ -40,6 +42,7 @@ class Capabilities:
     item_tables: tuple[str, ...] = ()
     sparse_rows: bool = False
     dot_product: bool = False
+    tiled: bool = False
     pointwise: bool = False
 
     @property

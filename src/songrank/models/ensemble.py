@@ -36,7 +36,7 @@ class Ensemble(RankingModel):
             raise ValueError("members is empty; expected at least one model")
         self.members = nn.ModuleList(members)
         first = capabilities_of(members[0])
-        self.capabilities = Capabilities(first.query, pointwise=first.pointwise)  # it has no tables of its own
+        self.capabilities = Capabilities(first.query, tiled=first.tiled, pointwise=first.pointwise)  # no own tables
 
     @property
     def num_items(self) -> int:

@@ -56,6 +56,7 @@ class NeuMF(RankingModel):
         query_tables=("query_product.weight", "query_hidden.weight"),
         item_tables=("item_product.weight", "item_hidden.weight"),
         sparse_rows=True,
+        tiled=True,
     )
 
     @checked

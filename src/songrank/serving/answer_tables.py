@@ -1,6 +1,7 @@
 """Answers of a model as tables: one row per item or label, with score and rank."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,14 @@ from torch import Tensor
 from songrank.core.columns import Array
 from songrank.serving.labels import Labels
 from songrank.serving.recommendations import Recommendations
+
+
+class Written(NamedTuple):
+    """What was written to a file: how many queries, rows, and new users among the queries."""
+
+    queries: int
+    rows: int
+    new_users: int = 0
 
 
 def recommendation_frame(

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from songrank.core.errors import UserError
 from songrank.io.files import NEW, not_written
-from songrank.models.ensemble import Ensemble
-from songrank.models.neumf import NeuMF
+from songrank.models.base import capabilities_of
 from songrank.models.registry import MODELS
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
@@ -160,10 +159,8 @@ class _Recorded(nn.Module):
 
 class _Catalogue(_Recorded):
     def forward(self, query: Tensor) -> Tensor:
-        members = self.model.members if isinstance(self.model, Ensemble) else [self.model]
-        if not isinstance(members[0], NeuMF):
+        if not capabilities_of(self.model).tiled:
             return self.scores(query)
-        # Its score_all makes as many tiles as B asks for, and a recorded graph has a fixed number of them.
         scores: Tensor = self.model(query, torch.arange(self.model.num_items).unsqueeze(0))
         return scores
 

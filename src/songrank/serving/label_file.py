@@ -7,18 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError, shown
-from songrank.data.parsers.bag_of_words import Header, parse_bags, parse_header
 from songrank.data.parsers.json_texts import json_lines
-from songrank.data.preparation.labelled_queries import MAX_LABELS
-from songrank.data.readers.xmc import first_rows
-from songrank.io.source import Block, Job, Progress, Source, check_utf8
+from songrank.data.readers.xmc import read_bags
+from songrank.io.source import Job, Progress, Source, check_utf8
 from songrank.io.tables.input_table import InputTable, are_whole, id_column
 from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.answer_tables import label_frame
+from songrank.serving.answer_tables import Written, label_frame
 from songrank.serving.batches import texts_at_once
 from songrank.serving.labels import label
 
@@ -33,13 +32,6 @@ class _Rows(NamedTuple):
     ids: Sequence[str | int] | None
 
 
-class LabelledFile(NamedTuple):
-    """What was written: the number of texts, and of rows."""
-
-    texts: int
-    rows: int
-
-
 def label_file(
     folder: ModelFolder,
     texts: Path,
@@ -49,7 +41,7 @@ def label_file(
     text_column: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> LabelledFile:
+) -> Written:
     """Write a table of id (or row, from 0), label, score and rank.
 
     Args:
@@ -75,7 +67,7 @@ def label_file(
                 writer.write(label_frame(first, found, names))
                 begin += count
             done += begin
-    return LabelledFile(done, writer.rows)
+    return Written(done, writer.rows)
 
 
 def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:
@@ -147,31 +139,18 @@ def _read_texts(column: pl.Series) -> list[str] | None:
 
 def _bags(folder: ModelFolder, source: Source, job: Job) -> Iterator[_Rows]:
     """Bags of words as dense rows, as many at a time as the model scores at once."""
-    said: Header | None = None
     width, done, step = int(folder.info["features"]["count"]), 0, texts_at_once(folder)
-    for block in source.blocks(job):
-        if said is None:
-            line, _, data = block.data.partition(b"\n")
-            said, block = parse_header(line, source.name), Block(data, 2, source.name)
-            if said.features != width:
-                what = f"the first line says {said.features:,} features"
-                raise DataError(what, f"expected {width:,}, as in training", file=source.name, line=1)
-        block = first_rows(block, said.rows - done, said.rows)
-        if not block.data:
-            continue
-        bags = parse_bags(block, Header(said.rows, said.features, MAX_LABELS))
-        ends = np.concatenate([[0], np.cumsum(bags.feature_counts)])
-        rows = bags.feature_counts.shape[0]
-        for first in range(0, rows, step):
-            last = min(rows, first + step)
-            dense = np.zeros((last - first, width), np.float32)
-            row = np.repeat(np.arange(last - first), bags.feature_counts[first:last])
-            part = slice(ends[first], ends[last])
-            dense[row, bags.index[part]] = bags.value[part]
+    said, blocks = read_bags(source, job, any_labels=True)
+    if said.features != width:
+        what = f"the first line says {said.features:,} features"
+        raise DataError(what, f"expected {width:,}, as in training", file=source.name, line=1)
+    for bags in blocks:
+        table = CSR.from_lengths(bags.feature_counts, index=bags.index, value=bags.value)
+        for first in range(0, len(table), step):
+            part = table.take(range(first, min(len(table), first + step)))
+            dense = np.zeros((len(part), width), np.float32)
+            dense[part.row_of_entries().numpy(), part["index"].numpy()] = part["value"].numpy()
             yield _Rows(dense, None)
-        done += rows
-    if said is not None and done < said.rows:
-        what = f"the first line says {said.rows:,} rows, but there are {done:,}"
-        raise DataError(what, "fetch the file again, or mend its first line", file=source.name)
+        done += len(table)
     if not done:
         raise DataError("has no rows", "expected at least one", file=source.name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,16 +18,10 @@ from songrank.io.tables.polars_frames import need_column
 from songrank.io.tables.table_writer import TableWriter, table_writer, writing
 from songrank.io.tables.typed_columns import ID_EXPECTED, read_features, read_ids
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.answer_tables import Written
 from songrank.serving.documents import num_raw_features, score_in_parts
 
 _TABLES = (".parquet", ".csv", ".tsv")
-
-
-class RankedFile(NamedTuple):
-    """What was written: the number of queries, and of ranked documents."""
-
-    queries: int
-    rows: int
 
 
 def rank_file(
@@ -40,7 +33,7 @@ def rank_file(
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> RankedFile:
+) -> Written:
     """Score the documents of each query, and write them with score and rank; 1 is best.
 
     Args:
@@ -61,7 +54,7 @@ def rank_file(
         rows.score(job)
         for frame in rows.frames(by_rank):
             writer.write(frame)
-    return RankedFile(rows.num_queries, writer.rows)
+    return Written(rows.num_queries, writer.rows)
 
 
 class _Documents:

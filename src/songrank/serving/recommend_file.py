@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 import torch
@@ -16,7 +15,7 @@ from songrank.io.source import Job, Progress
 from songrank.io.tables.input_table import InputTable, id_column, read_id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.answer_tables import recommendation_frame
+from songrank.serving.answer_tables import Written, recommendation_frame
 from songrank.serving.recommendations import (
     barred_items,
     check_k,
@@ -28,14 +27,6 @@ from songrank.serving.recommendations import (
 )
 
 Warn = Callable[[str], None]
-
-
-class RecommendedFile(NamedTuple):
-    """What was written: the number of users, of new users among them, and of rows."""
-
-    users: int
-    new_users: int
-    rows: int
 
 
 def recommend_file(
@@ -55,7 +46,7 @@ def recommend_file(
     overwrite: bool = False,
     progress: Progress | None = None,
     warn: Warn = lambda message: None,
-) -> RecommendedFile:
+) -> Written:
     """Write a table of user, item, score, rank and source, which is ``model`` or ``popular``.
 
     Args:
@@ -105,7 +96,7 @@ def recommend_file(
             writer.write(recommendation_frame([batch], (name, item), user_ids, items))
             done += batch.num_users
             job.report("recommending", done, len(user_ids))
-    return RecommendedFile(len(user_ids), new_users, writer.rows)
+    return Written(len(user_ids), writer.rows, new_users)
 
 
 def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> tuple[str, pl.Series]:

@@ -1,6 +1,9 @@
 """Bags of words with labels, as the Extreme Classification Repository publishes them."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +11,9 @@ import numpy as np
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.parsers.bag_of_words import Header, parse_bags, parse_header
+from songrank.data.parsers.bag_of_words import Bags, Header, parse_bags, parse_header
 from songrank.data.preparation.labelled_queries import (
+    MAX_LABELS,
     Role,
     choose_files,
     label_table,
@@ -45,9 +49,6 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
         before = labels.rows
         header = headers[file.name] = _read(file, job, labels, features)
         rows[role] = labels.rows - before
-        if rows[role] < header.rows:
-            what = f"the first line says {header.rows:,} rows, but there are {rows[role]:,}"
-            raise DataError(what, "fetch the file again, or mend its first line", file=file.name)
     header = _agreed(headers)
     table = features.finish()
     return labelling_content(
@@ -88,23 +89,35 @@ def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
 
 
 def _read(file: Source, job: Job, labels: RowWriter, features: RowWriter) -> Header:
-    """Append the rows of a file, as many as its first line says at most."""
-    header, done = None, 0
-    for block in file.blocks(job):
-        if header is None:
-            line, _, data = block.data.partition(b"\n")
-            header, block = parse_header(line, file.name), Block(data, 2, file.name)
-        block = first_rows(block, header.rows - done, header.rows)
-        if block.data:
-            bags = parse_bags(block, header)
-            labels.append(bags.label_counts, item=bags.item)
-            features.append(bags.feature_counts, index=bags.index, value=bags.value)
-            done += bags.label_counts.shape[0]
-    assert header is not None  # an empty file has raised
+    """Append the rows of a file."""
+    header, blocks = read_bags(file, job)
+    for bags in blocks:
+        labels.append(bags.label_counts, item=bags.item)
+        features.append(bags.feature_counts, index=bags.index, value=bags.value)
     return header
 
 
-def first_rows(block: Block, most: int, said: int) -> Block:
+def read_bags(file: Source, job: Job, *, any_labels: bool = False) -> tuple[Header, Iterator[Bags]]:
+    """What the first line of a file says, and its rows in blocks; with ``any_labels`` their labels are not checked."""
+    blocks = file.blocks(job)
+    line, _, data = next(blocks).data.partition(b"\n")
+    header = parse_header(line, file.name)
+
+    def rows() -> Iterator[Bags]:
+        done, most = 0, MAX_LABELS if any_labels else header.labels
+        for block in chain([Block(data, 2, file.name)], blocks):
+            block = _first_rows(block, header.rows - done, header.rows)
+            if block.data:
+                yield (bags := parse_bags(block, replace(header, labels=most)))
+                done += bags.label_counts.shape[0]
+        if done < header.rows:
+            what = f"the first line says {header.rows:,} rows, but there are {done:,}"
+            raise DataError(what, "fetch the file again, or mend its first line", file=file.name)
+
+    return header, rows()
+
+
+def _first_rows(block: Block, most: int, said: int) -> Block:
     """A blank line is a row without labels and features, but after the last row it is nothing."""
     if block.data.count(b"\n") <= most:
         return block
