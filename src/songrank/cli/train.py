@@ -40,14 +40,14 @@ def train(
     where it stopped. The best state by validation is what comes out. Exit code 0: done; 1: the loss was no number any
     more; 2: something that was given is wrong; 130, 143: stopped, to be gone on with.
     """
+    if speed not in ("auto", "plain"):
+        raise UserError(f"speed is {speed!r}; expected auto or plain")
+    view = TrainingView(quiet=quiet, as_json=as_json)
     from songrank.io.json_files import plain
     from songrank.training.config.recipe_files import load_recipe
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
-    if speed not in ("auto", "plain"):
-        raise UserError(f"speed is {speed!r}; expected auto or plain")
-    view = TrainingView(quiet=quiet, as_json=as_json)
     more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "speed": speed}
     if resume is not None:
         extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)

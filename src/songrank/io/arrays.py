@@ -17,6 +17,8 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
+from songrank.io.checksums import file_digests
+from songrank.io.files import not_written
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
@@ -114,3 +116,18 @@ def read_arrays(path: Path, fix: str = "write it again") -> dict[str, Tensor]:
         raise DataError("is missing", fix, file=str(path)) from None
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise DataError(f"is damaged ({first_line(error)})", fix, file=str(path)) from None
+
+
+def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
+    """Write tensors that are in memory, readable by whoever may read other new files, and return the SHA-256."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    file.touch()
+    mode = file.stat().st_mode
+    try:
+        save_file(tensors, file)
+    except SafetensorError as error:
+        raise not_written(file, error) from None
+    file.chmod(mode)  # safetensors makes it for the owner alone
+    return file_digests(file, "sha256")[0]

@@ -4,7 +4,7 @@ import errno
 import importlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,12 @@ _TAKEN = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 _FAR = 2**32 - 2  # Windows keeps everybody from the locked byte itself, so it is one that files seldom have
 
 
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-_fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
+_fcntl: Any = None
+_msvcrt: Any = None
+with suppress(ImportError):
+    _fcntl = importlib.import_module("fcntl")
+with suppress(ImportError):
+    _msvcrt = importlib.import_module("msvcrt")
 
 
 def lock(handle: int) -> bool:

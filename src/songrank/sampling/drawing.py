@@ -22,7 +22,10 @@ def serves(sampler: SlateSampler) -> bool:
     relevance = sampler.relevance
     columns = sampler.irrelevant != "all" and sampler.length is None and sampler.columns <= _WIDEST
     return (
-        columns and relevance.is_catalogue and relevance.label.dtype == torch.float32 and kernels.usable(relevance.item)
+        columns
+        and relevance.list_start is None
+        and relevance.label.dtype == torch.float32
+        and kernels.usable(relevance.item)
     )
 
 

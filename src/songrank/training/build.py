@@ -150,18 +150,16 @@ def _stages(recipe: Recipe, feed: DatasetFeed) -> list[Stage]:
     sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
     at_once = feed.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
     sizes = {**feed.loss_sizes(recipe.batch), "seed": recipe.seed}
-    stages: list[Stage] = []
-    for section, loss in sections:
-        built: RankingLoss = make_component("loss", loss, sizes).to(feed.relevance.device)
-        seed = derive_key(recipe.seed, section.number) % 2**31
-        stages.append(
-            Stage(
-                section.title,
-                built,
-                feed.sampler(recipe.batch, seed=seed, k=built.k, gain=recipe.gain),
-                **section.model_dump(exclude={"loss", "reset_head"}),
-                reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and bool(stages),
-                at_once=at_once,
-            )
+    seeds = [derive_key(recipe.seed, section.number) % 2**31 for section, _ in sections]
+    losses: list[RankingLoss] = [make_component("loss", loss, sizes).to(feed.device) for _, loss in sections]
+    return [
+        Stage(
+            section.title,
+            loss,
+            feed.sampler(recipe.batch, seed=seed, k=loss.k, gain=recipe.gain),
+            **section.model_dump(exclude={"loss", "reset_head"}),
+            reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1,
+            at_once=at_once,
         )
-    return stages
+        for (section, _), seed, loss in zip(sections, seeds, losses, strict=True)
+    ]

@@ -1,6 +1,5 @@
 """Checkpoints: all of a run's state, in folders that are there whole or not at all, refused when they are damaged."""
 
-import hashlib
 import json
 import os
 import re
@@ -10,11 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from songrank.core.errors import DataError, UserError
-from songrank.io.arrays import read_arrays
-from songrank.io.files import not_written
+from songrank.io.arrays import read_arrays, write_tensors
+from songrank.io.checksums import file_digests, sha256
 from songrank.io.json_files import read_json, write_json
 from songrank.io.staging import staged_directory
 from songrank.training.state_tree import flatten, unflatten
@@ -50,8 +47,12 @@ class Checkpoints:
     def save(self, step: int, state: Mapping[str, Any]) -> None:
         """Save the state after ``step`` steps."""
         tree, tensors = flatten(state)
+        content = {"version": VERSION, "step": step, "owner": self.owner, "state": tree}
         with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
-            _write(place, {"version": VERSION, "step": step, "owner": self.owner, "state": tree}, tensors)
+            digest = write_tensors(place / "tensors.safetensors", tensors)
+            write_json(
+                place / "state.json", {**content, "sha256": sha256(json.dumps(content, sort_keys=True) + digest)}
+            )
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self._place(old), ignore_errors=True)
 
@@ -81,26 +82,6 @@ class Checkpoints:
         return None
 
 
-def _write(place: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    file = place / "tensors.safetensors"
-    try:
-        save_file(tensors, file)
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        write_json(place / "state.json", {**content, "sha256": _digest(content, digest)})
-        shutil.copymode(place / "state.json", file)  # which is for the owner alone as safetensors makes it
-    except SafetensorError as error:
-        raise not_written(file, error) from None
-
-
-def _digest(content: Mapping[str, Any], tensors: str) -> str:
-    """One checksum of all that a checkpoint says."""
-    return hashlib.sha256((json.dumps(content, sort_keys=True) + tensors).encode()).hexdigest()
-
-
 def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
     """The state in a checkpoint, or a ``DataError`` that says why it cannot be used."""
     for file in (place / "state.json", place / "tensors.safetensors"):
@@ -112,11 +93,10 @@ def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
         raise DataError("is no checkpoint of this version", _FIX, file=str(place))
     file = place / "tensors.safetensors"
     try:
-        with file.open("rb") as stream:
-            tensors_digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        (of_tensors,) = file_digests(file, "sha256")
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", _FIX, file=str(file)) from None
-    if digest != _digest(info, tensors_digest):
+    if digest != sha256(json.dumps(info, sort_keys=True) + of_tensors):
         raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
     if info["owner"] != owner:
         raise UserError(

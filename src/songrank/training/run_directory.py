@@ -47,12 +47,14 @@ class RunDirectory:
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
         self.check_free(overwrite=overwrite)
-        text, data = _yaml(recipe.model_dump(mode="json")), fingerprint(dataset)
+        text = _yaml(recipe.model_dump(mode="json"))
+        notes = {"status": "running", "data_sha256": fingerprint(dataset)}
+        notes |= {"songrank": __version__, "torch": torch.__version__}
         make_folder(self.path)
         with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
                 self._clear()
-            self.note(status="running", data_sha256=data, songrank=__version__, torch=torch.__version__)
+            write_whole(self.state, json.dumps(notes, indent=2) + "\n")
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:

@@ -13,7 +13,7 @@ from songrank.core.pairs import latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
 from songrank.models.base import RankingModel
-from songrank.models.model_folder import READS, TASKS, ModelFolder, read_words, save_model
+from songrank.models.model_folder import READS, ModelFolder, read_words, save_model
 
 
 def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
@@ -26,8 +26,9 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         dataset: gives the ids, what was seen, and how input is read.
 
     """
-    inputs = model.capabilities.inputs
-    words = None
+    has_users = dataset.task == "recommendation"
+    seen, item_counts = _seen(dataset) if has_users else (None, None)
+    inputs, words, histories = model.capabilities.inputs, None, None
     reads = {key: dataset.info[key] for key in READS if key in dataset.info}
     if inputs == "words":
         part = dataset["train"]
@@ -44,9 +45,7 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         **reads,
     }
     item_ids = dataset.item_ids if inputs != "documents" else None
-    query_ids, seen, item_counts, histories = None, None, None, None
-    if TASKS[inputs] == "recommendation":
-        query_ids, (seen, item_counts) = dataset.query_ids, _seen(dataset)
+    query_ids = dataset.query_ids if has_users else None
     if (length := model.history_length) is not None:
         known = dataset_histories(dataset, tuple(dataset)).tail(length)
         histories = CSR(known.offsets, {"item": known["item"].to(torch.int32)})

@@ -139,11 +139,11 @@ class CatalogueFeed(DatasetFeed):
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
+        memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
+        step = max(1, memory // max(1, self._bytes_a_query(model, split)))
         if split not in self._targets:
             self._targets[split] = self.dataset.relevance(split, device=self.device)
         targets = self._targets[split]
-        memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
-        step = max(1, memory // max(1, self._bytes_a_query(model, split)))
         with torch.no_grad():
             if candidates != "all":
 
