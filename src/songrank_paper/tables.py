@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from songrank.analysis.report.formatting import mean_sd
 from songrank_paper.curves import diverged_remarks
 from songrank_paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank_paper.methods import METHODS
@@ -124,7 +125,9 @@ def _table(
             row += ["diverged", *[None] * (2 * len(metrics))]
         else:
             summaries, differences = figures["summaries"][method.name], figures["differences"].get(method.name)
-            row += [_mean_sd(summaries[metric]) for metric in metrics] + [ranks[method.name]]
+            row += [mean_sd(summaries[metric]["mean"], summaries[metric]["sd"]) for metric in metrics] + [
+                ranks[method.name]
+            ]
             row += [None if differences is None else _interval(differences[metric]) for metric in metrics]
         rows.append([*row, *(published[method.name] if published else [])])
     return Table(title, columns, rows)
@@ -135,11 +138,6 @@ def _ranks(figures: Mapping[str, Any] | None, metric: str) -> dict[str, int]:
         return {}
     order = sorted(figures["summaries"], key=lambda name: -figures["summaries"][name][metric]["mean"])
     return {name: place for place, name in enumerate(order, 1)}
-
-
-def _mean_sd(summary: Mapping[str, Any]) -> str:
-    sd = "" if summary["sd"] is None else f" ± {summary['sd']:.4f}"
-    return f"{summary['mean']:.4f}{sd}"
 
 
 def _interval(difference: Mapping[str, Any]) -> str:

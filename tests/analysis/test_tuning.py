@@ -12,7 +12,7 @@ import yaml
 
 pytest.importorskip("optuna")
 
-from songrank.analysis.search_space import default_search, read_search
+from songrank.analysis.search_space import default_search
 from songrank.analysis.tuning import Study
 from songrank.core.errors import DataError, UserError
 from songrank.data import open_dataset, prepare
@@ -57,31 +57,7 @@ def stored(place):
     return [(one.number, one.state.name, one.params, one.value) for one in study.trials]
 
 
-# ---- words
-
-
-@pytest.mark.parametrize(
-    ("word", "ends", "size"),
-    [
-        ("loss.gamma=0.1..1.0", ("0.1", "1.0"), math.inf),
-        ("loss.gamma = 0.1 .. 1", ("0.1", "1.0"), math.inf),
-        ("fine_tuning.learning_rate=1e-4..1e-2:log", ("0.0001", "0.01"), math.inf),
-        ("batch.relevant=5..20", ("5", "20"), 16),
-        ("loss.margin=-1.5..2", ("-1.5", "2.0"), math.inf),
-        ("loss.k=10,50,100,300", ("10", "50", "100", "300"), 4),
-        ("loss.rank_offset=none,null ,4", ("null", "null", "4"), None),
-        ("loss.rank_offset=None,4", ("null", "4"), 2),
-        ("model.hidden=[64],[64, 32],[]", ("[64]", "[64, 32]", "[]"), 3),
-        ("loss.surrogate=squared_hinge,logistic", ("squared_hinge", "logistic"), 2),
-    ],
-)
-def test_words_of_a_search(word, ends, size):
-    if size is None:
-        with pytest.raises(UserError, match="different values"):
-            read_search([word])
-        return
-    (found,) = read_search([word])
-    assert (found.ends, found.size) == (ends, size)
+# ---- a study
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -94,24 +70,6 @@ def test_every_loss_has_a_usual_search_that_its_recipe_accepts(name, source, tmp
     assert set(keys[1:]) == {f"loss.{option}" for option in usual & recipe.loss.keys()}
     study = Study(source, [f"loss={name}"], [], tmp_path / "study")
     assert study.own is not None  # the recipe's own values are within
-
-
-def test_the_usual_search_follows_the_recipe(source):
-    recipe = load_recipe(source, ["loss=k-song", "loss.k=8", "loss.gamma=0.05", "loss.rank_offset=7", "loss.margin=4"])
-    assert default_search(recipe)[1:] == [
-        "loss.gamma=0.05..1.0",
-        "loss.margin=1.0..16.0:log",  # not whole numbers, although both ends are
-        "loss.rank_offset=null,4,16,64,256,7",
-        "loss.k=2,4,8,16",
-    ]
-    only = load_recipe(source, ["fine_tuning.epochs=0"])
-    assert [word.partition("=")[0] for word in default_search(only)] == [
-        "warm_up.learning_rate",
-        "warm_up.loss.gamma",
-    ]
-
-
-# ---- a study
 
 
 def test_a_study_keeps_trials_values_and_the_best_recipe(source, tmp_path):

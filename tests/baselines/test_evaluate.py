@@ -25,9 +25,9 @@ class Echo:
 
     def fit(self, seen):
         def scores(rows, query):
-            found = torch.zeros(query.shape[0], rows.num_items)
+            found = torch.zeros(query.shape[0], self.train.num_items)
             for row, one in enumerate(query.tolist()):
-                found[row, rows.item[rows.indptr[one] : rows.indptr[one + 1]].long()] = seen
+                found[row, rows["item"][rows.offsets[one] : rows.offsets[one + 1]]] = seen
             Echo.asked.append(rows)
             return found
 
@@ -40,9 +40,9 @@ def echo(monkeypatch):
     monkeypatch.setattr(Echo, "asked", [])
 
 
-def seen_by(rows):
-    matrix = np.zeros((rows.num_queries, rows.num_items))
-    matrix[np.repeat(np.arange(rows.num_queries), rows.num_relevant.numpy()), rows.item.numpy()] = 1.0
+def seen_by(rows, dataset):
+    matrix = np.zeros((dataset.num_queries, dataset.num_items))
+    matrix[rows.row_of_entries().numpy(), rows["item"].numpy()] = 1.0
     return matrix
 
 
@@ -76,14 +76,14 @@ def test_histories_are_all_that_came_before_and_never_what_is_to_be_found(echo, 
     assert found.evaluation.values == {"hit_rate@1": 0.0}
     *choosing, last = Echo.asked
     for rows in choosing:
-        assert (seen_by(rows) == dense(dataset, "train")).all()
-    assert (seen_by(last) == dense(dataset, "train", "validation")).all()
-    assert (seen_by(last) * dense(dataset, "test")).sum() == 0
+        assert (seen_by(rows, dataset) == dense(dataset, "train")).all()
+    assert (seen_by(last, dataset) == dense(dataset, "train", "validation")).all()
+    assert (seen_by(last, dataset) * dense(dataset, "test")).sum() == 0
 
     Echo.asked.clear()
     assert measure("echo", dataset, "validation", metrics="hit_rate@1").inputs == ("train",)
     for rows in Echo.asked:
-        assert (seen_by(rows) == dense(dataset, "train")).all()
+        assert (seen_by(rows, dataset) == dense(dataset, "train")).all()
 
 
 def test_popularity_ranks_by_the_number_of_interactions_in_training(tmp_path):

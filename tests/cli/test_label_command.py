@@ -127,7 +127,7 @@ def test_ids_of_a_table_are_numbers_if_all_are(songrank, of_words, tmp_path, mon
     ids, file = ["7", "8", last], tmp_path / f"new.{kind}"
     table = pl.DataFrame({"id": ids, "text": NEW[:2] + NEW[3:4]})
     table.write_parquet(file) if kind == "parquet" else table.write_csv(file)
-    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 1)  # the last one is not seen with the first
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 1)  # the last one is not seen with the first
     done = songrank("label", of_words, file, "-o", tmp_path / "labels.parquet", "-k", 1)
     assert done.returncode == 0, done.stderr
     found = pl.read_parquet(tmp_path / "labels.parquet")["id"]

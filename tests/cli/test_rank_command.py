@@ -122,7 +122,7 @@ def test_tables_in_the_order_of_the_input(songrank, named, tmp_path, kind, outpu
 def test_blocks_of_any_size_give_the_same(songrank, named, tmp_path, monkeypatch):
     rows = documents(2)
     pl.DataFrame(rows).write_parquet(tmp_path / "new.parquet")
-    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 8 * 5 * 4)  # four rows
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 8 * 5 * 4)  # four rows
     monkeypatch.setattr("songrank.data.preparation.feature_store.CHUNK_BYTES", 1)  # one list
     for words in ([], ["--sorted"]):
         done = songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.parquet", "--overwrite", *words)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 
 def test_gains_are_two_to_the_label_minus_one_or_the_label_or_what_a_function_says():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from songrank.data import DataError, Ids, open_dataset, prepare
-from songrank.data.splits import leave_last_out, random_codes, time_codes
+from songrank.data.preparation.pair_splits import leave_last_out, random_codes, time_codes
 from songrank.data.statistics import label_histogram
 from tests.data.folders import contents
 

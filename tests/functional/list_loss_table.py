@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 GUMBEL_SAMPLES = 3
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 few = settings(derandomize=True, max_examples=60, deadline=None)
 QUALIFYING = [

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from songrank import functional as F
-from tests.functional import oracles
 from tests.functional.list_loss_table import LOSSES, batch, every_loss, expected, noise_like, value_and_gradient
+from tests.oracles import formulas as oracles
 
 
 @every_loss

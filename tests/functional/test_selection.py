@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 POINTS = [-30.0, -2.0, -0.4, -1e-3, 0.0, 0.05, 0.13, 0.31, 0.77, 1.4, 2.6, 30.0]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 FUNCTIONS = {
     "squared_hinge": F.squared_hinge,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from songrank import functional as F
-from tests.functional import oracles
+from tests.oracles import formulas as oracles
 
 SCORES = [
     [0.31, -0.42, 1.27, 0.08, 2.13, -1.36],

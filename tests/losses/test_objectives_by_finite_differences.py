@@ -9,7 +9,7 @@ from songrank import KSONG, SONG, ListwiseCE
 from songrank.functional import ThresholdProblem, smooth_threshold
 from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
-from tests.oracles import outer, rows_of, selector, surrogate
+from tests.oracles.memory_losses import outer, rows_of, selector, surrogate
 from tests.slates import full_slate
 
 

@@ -5,12 +5,13 @@ import torch
 import yaml
 
 from songrank import KSONG, SONG, ListwiseCE
+from songrank.analysis.evaluate import evaluate_run
 from songrank.data import prepare
 from songrank.losses import FasterForm, FasterKSONG, FasterSONG, PaperForm
 from songrank.losses.paper_form import read_former_options
 from songrank.training.config.recipe import Recipe
-from songrank.training.run import Run, evaluate_run
-from tests.oracles import SongOracle
+from songrank.training.run import Run
+from tests.oracles.memory_losses import SongOracle
 from tests.slates import sampled_slate
 
 PRINTED = {"lagged": True, "estimator": "plain", "offset": 0.0}

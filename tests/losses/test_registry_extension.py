@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from songrank.analysis.search_space import default_search
-from songrank.core.checks import check_number
+from songrank.core.options import checked
 from songrank.data import prepare
 from songrank.losses import ListLoss
+from songrank.losses.base import Positive
 from songrank.losses.registry import LOSSES, register
 from songrank.losses.traits import Traits
 from songrank.training.build import make_trainer
@@ -30,9 +31,9 @@ class PointwiseHinge(ListLoss):
     traits = Traits(search={"margin": "scale"})
     formula = staticmethod(hinge_loss)
 
-    def __init__(self, margin: float = 1.0, *, validate: bool = False) -> None:
-        super().__init__(validate=validate)
-        self.set_options(margin=check_number("margin", margin, 0.0, low_open=True))
+    @checked
+    def __init__(self, margin: Positive = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, margin=margin)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from songrank import metrics
 from songrank.functional.ranks import TIES
-from tests.metrics.oracle import AVERAGEABLE, METRICS, oracle
+from tests.oracles.metrics import AVERAGEABLE, METRICS, oracle
 
 FUNCTIONS = {
     "dcg": metrics.dcg,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.errors import DataError, shown
+from songrank.core.errors import DataError, UserError, shown
 from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
@@ -200,10 +200,20 @@ def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) 
 
 def _method(run: FinishedRun) -> dict[str, str]:
     """The configuration by dotted keys, values as JSON, without what says nothing about the method."""
-    kept = {key: value for key, value in run.config.items() if key not in _NOT_THE_METHOD}
+    kept = {key: value for key, value in _resolved(run.config).items() if key not in _NOT_THE_METHOD}
     told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
     whole = {key: int(value) for key, value in told.items() if isinstance(value, float) and value.is_integer()}
     return {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in {**told, **whole}.items()}
+
+
+def _resolved(config: dict[str, Any]) -> dict[str, Any]:
+    """A recipe as this version writes it, so that runs of earlier versions are the same method; else as it is."""
+    from songrank.training.config.recipe import Recipe
+
+    try:
+        return Recipe.read(config).model_dump(mode="json")
+    except UserError:  # of another tool
+        return config
 
 
 def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,13 +11,11 @@ What trial 7 tries depends on the recipe's seed, on 7 and on what the trials bef
 memory. So a study that was killed ends with the trials of one that was not, wherever a run ends with the same bits.
 """
 
-import importlib
 import json
 import math
 import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +25,10 @@ import torch
 from songrank import __version__
 from songrank.analysis.finished_runs import flat
 from songrank.analysis.search_space import default_search, read_search
+from songrank.analysis.trial_store import TrialStore
 from songrank.analysis.trials import best_first, run_trial
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
-from songrank.functional.hashing import derive_key
 from songrank.io.files import NEW, write_whole
 from songrank.io.json_files import read_json
 from songrank.io.locks import alone
@@ -39,8 +37,6 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe, resolve
 from songrank.training.run import Run, open_recipe_data
 from songrank.training.run_directory import RunDirectory, fingerprint
-
-_NAME = "songrank"  # of the study within its file
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Study:
     """
 
     def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:
-        self.optuna, self.place, self.more = _optuna(), place, more
+        self.store, self.place, self.more = TrialStore(place), place, more
         self.stopped = self.finished = False
         self.run: Run | None = None
         self.space = read_search(search or default_search(load_recipe(source, changes)))
@@ -131,46 +127,16 @@ class Study:
             mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
             if self.place.exists() and not mine:
                 raise DataError("exists and is no study", "choose another place with -o", file=str(self.place))
-            versions = {"songrank": __version__, "optuna": self.optuna.__version__}
+            versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
             write_whole(file, json.dumps(whole, indent=2) + "\n")
-        self._open_storage(self.place / "study.db")
-
-    def _open_storage(self, file: Path) -> None:
-        """Open the file of trials; a new one is made under another name first, so that it is whole when it is there."""
-        with self._stored():
-            if not file.exists():
-                new = self.place / f"{NEW}{file.name}"
-                new.unlink(missing_ok=True)
-                self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
-                new.replace(file)
-            self.study = self.optuna.load_study(storage=self._storage(file), study_name=_NAME)
-
-    def _storage(self, file: Path) -> Any:
-        """SQLite, opened by path: within a URL some letters of a folder's name would mean something else."""
-        from sqlalchemy.pool import NullPool
-
-        options = {"creator": lambda: sqlite3.connect(file, timeout=60.0), "poolclass": NullPool}
-        return self.optuna.storages.RDBStorage("sqlite://", engine_kwargs=options)
-
-    @contextmanager
-    def _stored(self) -> Iterator[None]:
-        """What is done with ``study.db``: where it fails, one line says so."""
-        from sqlalchemy.exc import SQLAlchemyError
-
-        try:
-            yield
-        except (SQLAlchemyError, self.optuna.exceptions.OptunaError, RuntimeError, OSError) as error:
-            reason = str(error.__cause__ or error).strip().partition("\n")[0]
-            fix = "free space, or put back a copy; without this file the finished trials are read again"
-            raise DataError(f"cannot be used ({reason})", fix, file=str(self.place / "study.db")) from None
+        self.store.trials()
 
     # ---- the search
 
     def trials(self) -> list[Trial]:
         """All trials that are over, in order."""
-        with self._stored():
-            return [self._trial(one) for one in self.study.trials if one.state.is_finished()]
+        return [self._trial(one) for one in self.store.trials() if one.state.is_finished()]
 
     def best(self, count: int = 1) -> list[Trial]:
         """The best trials, best first; of equal ones the earlier."""
@@ -186,19 +152,16 @@ class Study:
     def _search(self, trials: int) -> Iterator[Trial]:
         size = math.prod(one.size for one in self.space)
         while True:
-            with self._stored():
-                everything = self.study.trials
-                unfinished = [one for one in everything[:trials] if not one.state.is_finished()]
-                self.finished = not unfinished and len(everything) >= min(trials, size)
-                if self.finished or self.stopped:
-                    return
-                frozen = unfinished[0] if unfinished else self._ask(everything)
+            everything = self.store.trials()
+            unfinished = [one for one in everything[:trials] if not one.state.is_finished()]
+            self.finished = not unfinished and len(everything) >= min(trials, size)
+            if self.finished or self.stopped:
+                return
+            frozen = unfinished[0] if unfinished else self.store.ask(self.space, self.seed, self.own)
             found = self._train(self._trial(frozen))
             if found is None:
                 return
-            with self._stored():
-                state = self.optuna.trial.TrialState.FAIL if found.value is None else None
-                self.study.tell(found.number, found.value, state=state)
+            self.store.tell(found.number, found.value)
             if found.value is not None:
                 shutil.rmtree(RunDirectory(self.path(found.number)).checkpoints, ignore_errors=True)
             self._write_best()
@@ -212,21 +175,6 @@ class Study:
         words = {one.key: frozen.params[one.key] for one in self.space}
         meant = {key: self._meaning.get((key, word), word) for key, word in words.items()}
         return Trial(frozen.number, frozen.value, meant)
-
-    def _ask(self, earlier: list[Any]) -> Any:
-        """Choose the next trial's parameters and store it, in one piece. What was tried is not tried again."""
-        optuna, number, tried = self.optuna, len(earlier), [one.params for one in earlier]
-        distributions = {one.key: one.distribution(optuna) for one in self.space}
-        parameters, attempt = self.own if number == 0 else None, 0
-        while parameters is None or parameters in tried:
-            seed = derive_key(self.seed, number, attempt) % 2**31
-            sampler = optuna.samplers.TPESampler(seed=seed) if attempt < 8 else optuna.samplers.RandomSampler(seed=seed)
-            draft = optuna.create_study(direction="maximize", sampler=sampler)
-            draft.add_trials(earlier)
-            parameters, attempt = draft.ask(distributions).params, attempt + 1
-        running = optuna.trial.TrialState.RUNNING
-        self.study.add_trial(optuna.create_trial(state=running, params=parameters, distributions=distributions))
-        return self.study.trials[number]
 
     def _train(self, trial: Trial) -> Trial | None:
         """Run a trial to its end, from where it was left if it was begun before; None if it was stopped."""
@@ -273,15 +221,6 @@ class Study:
             write_whole(
                 self.place / "best.yaml", f"# trial {best.number}: validation {self.metric} {best.value:.4f}\n{text}"
             )
-
-
-def _optuna() -> Any:
-    try:
-        optuna: Any = importlib.import_module("optuna")
-    except ImportError:
-        raise UserError('a search needs Optuna, which is not installed: pip install "songrank[tune]"') from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
 
 
 def _with_metric(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@
 ``songrank compare --yardstick`` puts it beside runs.
 """
 
+from songrank.baselines.binary_histories import histories
 from songrank.baselines.ease import Ease
 from songrank.baselines.evaluate import BASELINES, Measured, measure
-from songrank.baselines.histories import histories
 from songrank.baselines.ials import ImplicitALS
 from songrank.baselines.popularity import Popularity
 

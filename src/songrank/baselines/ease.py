@@ -1,5 +1,6 @@
 """EASE: a linear model from item to item, in closed form."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from songrank.baselines.histories import histories, items_of
+from songrank.baselines.binary_histories import histories
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
-from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit
 
 MANY_ITEMS = 25_000  # no more are taken where the memory that is free is not known
@@ -26,7 +27,6 @@ class Ease:
 
     B has a zero diagonal, so that no item speaks for itself. It is worked out in float64 and kept in float32.
 
-    >>> from songrank.core.csr import CSR
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
     >>> scores = Ease(train).fit(regularisation=1.0)
     >>> scores(histories(train), torch.tensor([0]))  # of the query that has items 0 and 1
@@ -38,34 +38,33 @@ class Ease:
 
     def __init__(self, train: CatalogueSplit) -> None:
         _check_memory(train.num_items)
-        self._gram = gram(histories(train))
+        self._gram = gram(histories(train), train.num_items)
 
-    def fit(self, regularisation: float) -> Callable[[Relevance, Tensor], Tensor]:
+    def fit(self, regularisation: float) -> Callable[[CSR, Tensor], Tensor]:
         """The function of histories and queries [b] that gives scores [b, num_items], for this λ."""
         weights = ease_weights(self._gram, regularisation)
 
-        def scores(rows: Relevance, query: Tensor) -> Tensor:
-            items, start = items_of(rows, query)
-            return embedding_bag(items, weights, start[:-1], mode="sum")
+        def scores(rows: CSR, query: Tensor) -> Tensor:
+            own = rows.take(query)
+            return embedding_bag(own["item"], weights, own.offsets[:-1], mode="sum")
 
         return scores
 
 
-def gram(rows: Relevance) -> Tensor:
+def gram(rows: CSR, num_items: int) -> Tensor:
     """XᵀX in float32, which holds counts below 2²⁴ exactly: how many queries have both items.
 
-    >>> gram(Relevance.from_pairs(query=[0, 0, 1], item=[0, 1, 1]))
+    >>> gram(CSR.from_lengths([2, 1], item=[0, 1, 1]), num_items=2)
     tensor([[1., 1.],
             [1., 2.]])
     """
-    query = torch.repeat_interleave(torch.arange(rows.num_queries), rows.num_relevant)
-    item, order = rows.item.long().sort(stable=True)
-    query, start = query[order], torch.searchsorted(item, torch.arange(rows.num_items + 1))
-    counts = torch.empty(rows.num_items, rows.num_items)
-    for begin in range(0, rows.num_items, _COLUMNS):
-        end = min(begin + _COLUMNS, rows.num_items)
+    item, order = rows["item"].sort(stable=True)
+    query, start = rows.row_of_entries()[order], torch.searchsorted(item, torch.arange(num_items + 1))
+    counts = torch.empty(num_items, num_items)
+    for begin in range(0, num_items, _COLUMNS):
+        end = min(begin + _COLUMNS, num_items)
         own = slice(int(start[begin]), int(start[end]))
-        columns = torch.zeros(rows.num_queries, end - begin)
+        columns = torch.zeros(len(rows), end - begin)
         columns[query[own], item[own] - begin] = 1.0
         counts[:, begin:end] = embedding_bag(query, columns, start[:-1], mode="sum")
     return counts
@@ -97,10 +96,9 @@ def _check_memory(num_items: int) -> None:
 
 
 def _free_memory() -> int | None:
-    """Bytes that can be had without swapping, where the system tells (Linux)."""
+    """Bytes that can be had without swapping, where the system says (Linux)."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = re.search(r"^MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return found[0] if found else None
+    return int(found[1]) * 1024 if found else None

@@ -7,17 +7,17 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from songrank.baselines.binary_histories import histories
 from songrank.baselines.ease import Ease
-from songrank.baselines.histories import histories
 from songrank.baselines.ials import ImplicitALS, import_implicit
 from songrank.baselines.popularity import Popularity
+from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
-from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit, Dataset
 from songrank.io.source import Progress
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_sampled
 
-Scores = Callable[[Relevance, Tensor], Tensor]
+Scores = Callable[[CSR, Tensor], Tensor]
 """Scores [b, num_items] of queries [b], given the histories of all."""
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.baselines.histories import histories, items_of
+from songrank.baselines.binary_histories import histories
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
-from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit
 
 _ITERATIONS = 15
@@ -36,22 +36,22 @@ class ImplicitALS:
 
     def __init__(self, train: CatalogueSplit) -> None:
         import_implicit()
-        self._train = histories(train)
+        self._train, self._items = histories(train), train.num_items
 
     def fit(
         self, factors: int, regularisation: float, alpha: float, iterations: int = _ITERATIONS
-    ) -> Callable[[Relevance, Tensor], Tensor]:
+    ) -> Callable[[CSR, Tensor], Tensor]:
         """The function of histories and queries [b] that gives scores [b, num_items]."""
         with _one_blas_thread():
             model = import_implicit().AlternatingLeastSquares(
                 factors=factors, regularization=regularisation, alpha=alpha, iterations=iterations, random_state=0
             )
-            model.fit(_matrix(self._train, torch.arange(self._train.num_queries)), show_progress=False)
+            model.fit(_matrix(self._train, self._items), show_progress=False)
         items = torch.from_numpy(model.item_factors)
 
-        def scores(rows: Relevance, query: Tensor) -> Tensor:
+        def scores(rows: CSR, query: Tensor) -> Tensor:
             with _one_blas_thread():
-                vectors = model.recalculate_user(np.arange(query.shape[0]), _matrix(rows, query))
+                vectors = model.recalculate_user(np.arange(query.shape[0]), _matrix(rows.take(query), self._items))
             return torch.from_numpy(vectors) @ items.T
 
         return scores
@@ -71,8 +71,7 @@ def _one_blas_thread() -> Any:
     return importlib.import_module("threadpoolctl").threadpool_limits(1, "blas")
 
 
-def _matrix(rows: Relevance, query: Tensor) -> Any:
-    items, start = items_of(rows, query)
-    values = np.ones(items.shape[0], dtype=np.float32)
-    shape = (query.shape[0], rows.num_items)
-    return importlib.import_module("scipy.sparse").csr_matrix((values, items.numpy(), start.numpy()), shape)
+def _matrix(rows: CSR, num_items: int) -> Any:
+    values = np.ones(rows.num_entries, dtype=np.float32)
+    matrix = (values, rows["item"].numpy(), rows.offsets.numpy())
+    return importlib.import_module("scipy.sparse").csr_matrix(matrix, (len(rows), num_items))

@@ -84,8 +84,8 @@ class CSR:
         begin = self.offsets[rows]
         count = self.offsets[rows + 1] - begin
         owner = segment_rows(count)
-        shift = begin - offsets(count)[:-1]
-        return owner, torch.arange(owner.shape[0], device=owner.device) + shift[owner]
+        at = (begin - offsets(count)[:-1]).index_select(0, owner)
+        return owner, at.add_(torch.arange(owner.shape[0], device=owner.device))
 
     def take(self, rows: Any) -> CSR:
         """These rows, in this order."""
@@ -93,6 +93,12 @@ class CSR:
         at = self.entries(rows)[1]
         count = self.offsets[rows + 1] - self.offsets[rows]
         return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
+
+    def slice(self, first: int, last: int) -> CSR:
+        """The rows from ``first`` to ``last``, which is not included, without a copy of the columns."""
+        bounds = self.offsets[first : last + 1]
+        entries = slice(int(bounds[0]), int(bounds[-1]))
+        return CSR(bounds - bounds[0], {name: column[entries] for name, column in self.columns.items()})
 
     def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator[CSR]:
         """These rows in tables of about ``entries`` entries and at most ``most_rows`` rows, at least one row each."""
@@ -181,7 +187,11 @@ def numpy_offsets(lengths: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     >>> numpy_offsets([2, 0, 1])
     array([0, 2, 2, 3])
     """
-    return offsets(torch.as_tensor(lengths, dtype=torch.int64)).numpy()
+    lengths = np.asarray(lengths)
+    found = np.zeros(lengths.shape[0] + 1, np.int64)
+    if lengths.size:
+        np.cumsum(lengths, out=found[1:])
+    return found
 
 
 def segment_rows(lengths: Tensor) -> Tensor:

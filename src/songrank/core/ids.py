@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
+from songrank.core.csr import CSR
 
 
 class Ids:
@@ -45,10 +46,9 @@ class Ids:
     def from_texts(cls, texts: Sequence[str]) -> "Ids":
         """Texts that are distinct and sorted already."""
         encoded = [text.encode("utf-8") for text in texts]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(text) for text in encoded], out=offsets[1:])
         data = np.frombuffer(b"".join(encoded), np.uint8).copy()
-        return cls(torch.from_numpy(data), torch.from_numpy(offsets))
+        table = CSR.from_lengths([len(text) for text in encoded], data=data)
+        return cls(table["data"], table.offsets)
 
     @property
     def kind(self) -> str:

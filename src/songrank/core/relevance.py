@@ -120,16 +120,8 @@ class Relevance:
             both = merge(keys, exclude)
             check_distinct(both, num_items, "is both relevant and excluded; keep one of the two")
             taken_indptr, taken_column = _table(both, num_queries, num_items)
-        return cls._build(
-            num_items,
-            indptr,
-            item_column,
-            labels,
-            None,
-            torch.full_like(indptr[1:], num_items),
-            taken_indptr,
-            taken_column,
-        )
+        span = torch.full_like(indptr[1:], num_items)
+        return cls._build(num_items, indptr, item_column, labels, None, span, taken_indptr, taken_column)
 
     @classmethod
     def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> Relevance:
@@ -141,9 +133,8 @@ class Relevance:
         values = read_labels("labels", labels)
         sizes = read_ids("lengths", lengths).to(values.device)
         if int(sizes.sum()) != values.shape[0]:
-            fail(
-                "lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {values.shape[0]}"
-            )
+            expected = f"a total equal to the number of labels, {values.shape[0]}"
+            fail("lengths", f"a total of {int(sizes.sum())}", expected)
         start = offsets(sizes)
         relevant = torch.nonzero(values > 0).squeeze(-1)
         indptr = torch.searchsorted(relevant, start)
@@ -232,11 +223,8 @@ class Relevance:
         if bool(bad.any()):
             query = int(bad.nonzero()[0]) + first + self.query_range[0]
             largest = float(self.label[bounds[0] : bounds[-1]].max())
-            fail(
-                f"label of query {query}",
-                f"as large as {largest:g}",
-                "labels of finite gain, such as gain='linear' has",
-            )
+            expected = "labels of finite gain, such as gain='linear' has"
+            fail(f"label of query {query}", f"as large as {largest:g}", expected)
         return ideal
 
     def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
@@ -245,11 +233,8 @@ class Relevance:
         items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
         if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
-            fail(
-                "query",
-                "an id outside what is held here",
-                f"ids from {self.query_range[0]} to {self.query_range[1] - 1}",
-            )
+            expected = f"ids from {self.query_range[0]} to {self.query_range[1] - 1}"
+            fail("query", "an id outside what is held here", expected)
         start, stop = self.indptr[queries], self.indptr[queries + 1]
         if self.item.numel() == 0:
             return torch.full_like(items, -1)

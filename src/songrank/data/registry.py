@@ -11,7 +11,7 @@ from songrank.core.errors import DataError
 
 if TYPE_CHECKING:
     from songrank.data.content import Content
-    from songrank.data.options import Options
+    from songrank.data.preparation_options import Options
     from songrank.io.source import Job
 
 
@@ -29,7 +29,8 @@ class Download:
 class Kind:
     """How one kind of source becomes a prepared data set.
 
-    ``reader`` and ``option_class`` name what is imported when it is first needed, as ``module:name`` in this room.
+    ``reader`` and ``option_class`` name what is imported when it is first needed, as ``module:name``; a module that
+    starts with a dot is one of this package. A reader is a function of source, options, job and scratch folder.
     """
 
     name: str
@@ -51,8 +52,11 @@ class Kind:
         preset = preset or self.default_preset
         if preset not in self.presets:
             raise DataError(f"preset is {preset!r}", f"{self.name} has " + ", ".join(sorted(self.presets)))
-        checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
+        checked: Options = self._options().read(self.name, {**self.presets[preset], **given})
         return checked
+
+    def _options(self) -> Any:
+        return _load(self.option_class)
 
     def run(self, source: Any, options: "Options", job: "Job", scratch: Path) -> "Content":
         """Read the source; ``scratch`` is a folder for what does not fit in memory."""
@@ -61,7 +65,7 @@ class Kind:
 
     def flags(self) -> dict[str, bool]:
         """Each option by name, and whether it is a matter of yes or no."""
-        return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
+        return {name: field.annotation is bool for name, field in self._options().model_fields.items()}
 
     def check_names(self, given: Mapping[str, Any]) -> None:
         """Raise if one of these is no option of this kind."""
@@ -73,55 +77,34 @@ class Kind:
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""
         values = self.options(preset, {}).model_dump(mode="json")
-        fields = _load(self.option_class).model_fields
+        fields = self._options().model_fields
         return [(name, values[name], fields[name].description or "") for name in fields]
 
 
 def _load(reference: str) -> Any:
     module, _, name = reference.partition(":")
-    return getattr(import_module(f"songrank.data.{module}"), name)
+    return getattr(import_module(module, __package__), name)
 
 
-_SPLIT_OFF = {"split": "none", "duplicates": "keep"}
-_PAPER_LTR = {"standardise": True, "log_features": "auto", "missing": "mean"}
-
-
+_LOG = {"paper": {}, "raw": {"split": "none", "duplicates": "keep"}}
+_LISTS = {"raw": {}, "paper": {"standardise": True, "log_features": "auto", "missing": "mean", "truncate": 100}}
+_TABLES = "a CSV, TSV or Parquet file, a folder of them, or a DataFrame"
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _MSLR = "open https://www.microsoft.com/en-us/research/project/mslr/, accept the terms and fetch {} in a browser"
 _YAHOO = "ask for C14B (Learning to Rank Challenge) at https://webscope.sandbox.yahoo.com"
 _NETFLIX = "log in to https://www.kaggle.com/netflix-inc/netflix-prize-data and fetch it there"
-
-
-def _movielens(size: str, reader: str, file: str, md5: str, length: int, **more: Any) -> Kind:
-    return Kind(
-        f"movielens-{size.lower()}",
-        "recommendation",
-        f"MovieLens {size}: every rating is a pair, each user's last two are held out",
-        f"ml-{size.lower()}.zip, its folder, or {file}",
-        f"readers.movielens:{reader}",
-        "preparation.interaction_options:RatingOptions",
-        {"paper": {}, "raw": _SPLIT_OFF},
-        "paper",
-        download=Download(f"{_GROUPLENS}ml-{size.lower()}.zip", md5=md5, size=length),
-        **more,
-    )
-
-
-def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
-    presets = {"raw": {}, "paper": {**_PAPER_LTR, "truncate": list_size or 100}}
-    default = "paper" if list_size is not None else "raw"
-    reader, options = "readers.letor:letor", "readers.letor:LetorOptions"
-    return Kind(name, "search", title, wants, reader, options, presets, default, **more)
-
+_MOVIELENS = {
+    "100k": ("movielens_tabs", "u.data", "0e33842e24a9c977be4e0107933c0723", 4_924_029),
+    "1M": ("movielens_colons", "ratings.dat", "c4d9eecfca2ab87c1945afe126590906", 5_917_549),
+    "10M": ("movielens_colons", "ratings.dat", "ce571fd55effeba0271552578f2648bd", 65_566_137),
+    "20M": ("movielens_commas", "ratings.csv", "cd245b17a1ae2cc31bb14903e1204af3", 198_702_078),
+    "25M": ("movielens_commas", "ratings.csv", "6b51fb2759a8657d3bfcbfc42b592ada", 261_978_986),
+    "32M": ("movielens_commas", "ratings.csv", "d472be332d4daa821edc399621853b57", 238_950_008),
+}
 
 _PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
-_PAPER_NETFLIX = {
-    "title": "Netflix Prize",
-    "queries": 236_117,
-    "items": 17_770,
-    "pairs": 89_973_534,
-    "sparsity": 0.9786,
-}
+_PAPER_NETFLIX: dict[str, Any] = {"title": "Netflix Prize", "queries": 236_117, "items": 17_770, "pairs": 89_973_534}
+_PAPER_NETFLIX["sparsity"] = 0.9786
 _PAPER_MSLR = {"title": "MSLR-WEB30K", "queries": 30_000, "items": 3_771_125, "list_length": {"min": 1, "max": 1_245}}
 _PAPER_YAHOO = {"title": "Yahoo! LTR", "queries": 29_921, "items": 709_877, "list_length": {"min": 1, "max": 135}}
 _PAPER_YAHOO |= {"splits": {"train": 19_944, "validation": 2_994, "test": 6_983}}
@@ -130,54 +113,61 @@ _PAPER_EURLEX |= {"labels_per_text": 5.31, "texts_per_label": 25.73}
 _PAPER_WIKI10 = {"title": "Wiki10-31K", "items": 30_938, "splits": {"train": 14_146, "test": 6_616}}
 _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 
+
+def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingOptions", **more: Any) -> Kind:
+    """Recommendation from an interaction log."""
+    settings: dict[str, Any] = {"presets": _LOG, "default_preset": "paper", **more}
+    options = f".preparation.interaction_options:{options}"
+    return Kind(name, "recommendation", title, wants, f".readers.{reader}", options, **settings)
+
+
+def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind:
+    name = f"ml-{size.lower()}"
+    return _log(
+        f"movielens-{size.lower()}",
+        f"MovieLens {size}: every rating is a pair, each user's last two are held out",
+        f"{name}.zip, its folder, or {file}",
+        f"movielens:{reader}",
+        published=(_PAPER_20M,) if size == "20M" else (),
+        download=Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length),
+    )
+
+
+def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
+    presets = {**_LISTS, "paper": {**_LISTS["paper"], "truncate": list_size or 100}}
+    default = "paper" if list_size is not None else "raw"
+    return Kind(
+        name, "search", title, wants, ".readers.letor:letor", ".readers.letor:LetorOptions", presets, default, **more
+    )
+
+
 KINDS = {
     kind.name: kind
     for kind in (
-        _movielens("100k", "movielens_tabs", "u.data", "0e33842e24a9c977be4e0107933c0723", 4_924_029),
-        _movielens("1M", "movielens_colons", "ratings.dat", "c4d9eecfca2ab87c1945afe126590906", 5_917_549),
-        _movielens("10M", "movielens_colons", "ratings.dat", "ce571fd55effeba0271552578f2648bd", 65_566_137),
-        _movielens(
-            "20M",
-            "movielens_commas",
-            "ratings.csv",
-            "cd245b17a1ae2cc31bb14903e1204af3",
-            198_702_078,
-            published=(_PAPER_20M,),
-        ),
-        _movielens("25M", "movielens_commas", "ratings.csv", "6b51fb2759a8657d3bfcbfc42b592ada", 261_978_986),
-        _movielens("32M", "movielens_commas", "ratings.csv", "d472be332d4daa821edc399621853b57", 238_950_008),
-        Kind(
+        *(_movielens(size, *details) for size, details in _MOVIELENS.items()),
+        _log(
             "netflix",
-            "recommendation",
             "Netflix Prize: users with at least 100 ratings, each user's last two held out",
             "a folder or archive with combined_data_*.txt or mv_*.txt",
-            "readers.netflix:netflix",
-            "preparation.interaction_options:RatingOptions",
-            {"paper": {"min_interactions": 100}, "raw": _SPLIT_OFF},
-            "paper",
+            "netflix:netflix",
+            presets={**_LOG, "paper": {"min_interactions": 100}},
             published=(_PAPER_NETFLIX,),
             by_hand=_NETFLIX,
         ),
-        Kind(
+        _log(
             "interactions",
-            "recommendation",
             "A table of interactions with named columns and ids of any type",
-            "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "readers.interactions:interactions",
-            "preparation.interaction_options:ColumnOptions",
-            {"paper": {}, "raw": _SPLIT_OFF},
-            "paper",
+            _TABLES,
+            "interactions:interactions",
+            "ColumnOptions",
             reads_tables=True,
         ),
-        Kind(
+        _log(
             "sequences",
-            "recommendation",
             "One user a line: the user, then items in order of time",
             "a text file, or archive.zip/file",
-            "readers.sequences:sequences",
-            "preparation.interaction_options:SequenceOptions",
-            {"paper": {}, "raw": _SPLIT_OFF},
-            "paper",
+            "sequences:sequences",
+            "SequenceOptions",
         ),
         _letor("letor", "svmlight rows with qid:, or rows and .query files", "a file, folder or archive"),
         _letor(
@@ -207,10 +197,10 @@ KINDS = {
             "feature-table",
             "search",
             "A table of documents with a query column, a label column and features",
-            "a CSV, TSV or Parquet file, a folder of them, or a DataFrame",
-            "readers.feature_table:feature_table",
-            "readers.feature_table:FeatureTableOptions",
-            {"raw": {}, "paper": {**_PAPER_LTR, "truncate": 100}},
+            _TABLES,
+            ".readers.feature_table:feature_table",
+            ".readers.feature_table:FeatureTableOptions",
+            _LISTS,
             reads_tables=True,
         ),
         Kind(
@@ -218,8 +208,8 @@ KINDS = {
             "labelling",
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
-            "readers.xmc:xmc",
-            "preparation.sparse_features:FeatureRowOptions",
+            ".readers.xmc:xmc",
+            ".preparation.sparse_features:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
@@ -228,8 +218,8 @@ KINDS = {
             "labelling",
             "Raw texts and their labels, as lines or JSON lines",
             "a folder or archive with train and test files, or one file of JSON lines",
-            "readers.text:xmc_text",
-            "readers.text:TextOptions",
+            ".readers.text:xmc_text",
+            ".readers.text:TextOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
             reads_tables=True,
@@ -239,8 +229,8 @@ KINDS = {
             "labelling",
             "Features and a column of lists of labels, in a table",
             "a Parquet file or a DataFrame",
-            "readers.label_table:label_rows",
-            "readers.label_table:LabelTableOptions",
+            ".readers.label_table:label_rows",
+            ".readers.label_table:LabelTableOptions",
             reads_tables=True,
         ),
         Kind(
@@ -248,16 +238,16 @@ KINDS = {
             "labelling",
             "Multi-label ARFF as Mulan and MEKA write it",
             "a folder or archive with .arff files and the .xml of labels",
-            "readers.arff:arff",
-            "readers.arff:ArffOptions",
+            ".readers.arff:arff",
+            ".readers.arff:ArffOptions",
         ),
         Kind(
             "synthetic",
             "any",
             "Planted preferences of any size and shape, for trying out and for measuring",
             "nothing",
-            "synthetic:synthetic",
-            "synthetic.options:SyntheticOptions",
+            ".synthetic:synthetic",
+            ".synthetic.synthetic_options:SyntheticOptions",
             without_source=True,
         ),
     )

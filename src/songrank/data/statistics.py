@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.io.arrays import Pieces
 
 _MAX_BARS = 32
@@ -16,14 +17,7 @@ Arrays = Mapping[str, Array | Pieces]
 
 
 def statistics(splits: Sequence[Arrays], num_items: int | None, shared_queries: bool = False) -> dict[str, Any]:
-    """Counts, list lengths, sparsity and label histogram of some splits together.
-
-    Args:
-        splits: ``offsets`` and ``label``, and whatever else a split holds.
-        num_items: size of the catalogue; None for lists.
-        shared_queries: row q is the same query in all splits.
-
-    """
+    """Counts, list lengths, sparsity and label histogram of some splits together."""
     lengths, relevant = zip(*(_per_query(arrays) for arrays in splits), strict=True)
     per_query = sum(relevant) if shared_queries else np.concatenate(relevant)
     rows, pairs = int(per_query.shape[0]), int(per_query.sum())
@@ -43,8 +37,7 @@ def statistics(splits: Sequence[Arrays], num_items: int | None, shared_queries: 
 def _per_query(arrays: Arrays) -> tuple[Array, Array]:
     """How many entries each query has, and how many of them are relevant."""
     offsets, label = np.asarray(arrays["offsets"]), np.asarray(arrays["label"])
-    total = np.concatenate([[0], np.cumsum(label > 0)])
-    return np.diff(offsets), np.diff(total[offsets])
+    return np.diff(offsets), np.diff(numpy_offsets(label > 0)[offsets])
 
 
 def _summary(values: Array) -> dict[str, float]:

@@ -46,22 +46,12 @@ def gumbel_approx_ndcg_loss(
 ) -> Tensor:
     r"""ApproxNDCG averaged over score + β·Gumbel noise (Bruch et al. 2020).
 
-    Args:
-        scores: [..., L].
-        labels: [..., L].
-        mask: [..., L], False for padding.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        temperature: T of the smooth rank.
-        gain: gain of a label.
-        samples: how many draws of noise, where none is given.
-        scale: β.
-        noise: standard Gumbel noise [samples, ..., L]; drawn from torch's generator if not given.
-        column: as for :func:`approx_ndcg_loss`.
+    ``scale`` is β. ``noise`` [samples, ..., L] is standard Gumbel noise; without it, ``samples`` draws are taken from
+    torch's generator. The rest is as for :func:`approx_ndcg_loss`.
 
     >>> scores, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]])
     >>> gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(4, 1, 2)) == approx_ndcg_loss(scores, labels)
     tensor(True)
-
     """
     check_number("temperature", temperature, 0.0, low_open=True)
     check_number("scale", scale, 0.0)

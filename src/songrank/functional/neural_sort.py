@@ -127,7 +127,14 @@ def neural_ndcg_loss(
     """
     check_int("sinkhorn_iterations", sinkhorn_iterations, 0)
     order = neural_sort(scores, mask=mask, temperature=temperature)
-    return _soft_ndcg_loss(order, scores, labels, mask, reduction, gain, k, sinkhorn_iterations)
+    _, labels, mask = prepare(scores, labels, mask)
+    place = torch.arange(1, labels.shape[-1] + 1, device=labels.device, dtype=labels.dtype)
+    discount = discounts(place)
+    if k is not None:
+        discount = torch.where(place <= check_int("k", k), discount, 0.0)
+    at_place = balanced_product(order, gains(labels, gain).to(order.dtype), sinkhorn_iterations)
+    value = safe_divide((at_place * discount).sum(-1), ideal_dcg(labels, k=k, gain=gain))
+    return reduce_lists(-value, mask, reduction)
 
 
 def pirank_loss(
@@ -145,25 +152,5 @@ def pirank_loss(
     >>> pirank_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
     tensor(-1.0000)
     """
-    order = neural_sort(scores, mask=mask, temperature=temperature)
-    return _soft_ndcg_loss(order, scores, labels, mask, reduction, gain, k)
-
-
-def _soft_ndcg_loss(
-    order: Tensor,
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor | None,
-    reduction: str,
-    gain: Gain,
-    k: int | None,
-    iterations: int = 0,
-) -> Tensor:
-    _, labels, mask = prepare(scores, labels, mask)
-    place = torch.arange(1, labels.shape[-1] + 1, device=labels.device, dtype=labels.dtype)
-    discount = discounts(place)
-    if k is not None:
-        discount = torch.where(place <= check_int("k", k), discount, 0.0)
-    at_place = balanced_product(order, gains(labels, gain).to(order.dtype), iterations)
-    value = safe_divide((at_place * discount).sum(-1), ideal_dcg(labels, k=k, gain=gain))
-    return reduce_lists(-value, mask, reduction)
+    options: dict[str, Any] = {"mask": mask, "reduction": reduction, "temperature": temperature, "gain": gain, "k": k}
+    return neural_ndcg_loss(scores, labels, sinkhorn_iterations=0, **options)

@@ -27,13 +27,8 @@ def slate_lists(slate: Slate, dtype: torch.dtype) -> dict[str, Any]:
     """A slate as the arguments of :func:`list_weights` and :func:`rival_weights`."""
     size, relevant = list_counts(slate, dtype)
     weight = None if slate.weight is None else slate.weight.to(dtype)
-    return {
-        "label": slate.label,
-        "mask": slate.mask,
-        "list_size": size,
-        "num_relevant": relevant,
-        "weight": weight,
-    }
+    lists = {"label": slate.label, "mask": slate.mask, "list_size": size, "num_relevant": relevant}
+    return {**lists, "weight": weight}
 
 
 def list_weights(

@@ -19,22 +19,15 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from songrank.core.errors import DataError, shown
 
 BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 1 << 28
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # to read bytes
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    lzma.LZMAError,
-    gzip.BadGzipFile,
-    struct.error,
-    UnicodeDecodeError,
-)
+_DAMAGED: tuple[type[Exception], ...] = (zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError)
+_DAMAGED += (zlib.error, struct.error, EOFError, UnicodeDecodeError)
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -65,6 +58,19 @@ class Block:
     data: bytes
     line: int
     file: str
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Number and bytes of each line."""
+        return enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.line)
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """Number and text of each line; raises unless all are UTF-8."""
+        check_utf8(self)
+        return enumerate(self.data.decode("utf-8").removesuffix("\n").split("\n"), self.line)
+
+    def fail(self, what: str, fix: str, line: int) -> NoReturn:
+        """Raise, naming the file and the line."""
+        raise DataError(what, fix, file=self.file, line=line) from None
 
 
 @dataclass(frozen=True)
@@ -131,11 +137,7 @@ class Source:
     def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
         """Blocks of whole lines, unpacked one ahead of the one that is being parsed.
 
-        Args:
-            job: told about progress and checksums.
-            block_bytes: how much is read at a time.
-            quotes: newlines between double quotes do not end a line.
-
+        With ``quotes``, newlines between double quotes do not end a line.
         """
         raw = self._raw_blocks(job, block_bytes, quotes)
         ahead = ThreadPoolExecutor(1)
@@ -164,11 +166,9 @@ class Source:
                     yield block
                     line += block.data.count(b"\n")
                 elif len(rest) > MAX_LINE_BYTES:
+                    fix = "expected a text file with one record a line" + (" and quotes that close" if quotes else "")
                     raise DataError(
-                        f"has a line of more than {MAX_LINE_BYTES >> 20} MiB",
-                        "expected a text file with one record a line" + (" and quotes that close" if quotes else ""),
-                        file=self.name,
-                        line=line,
+                        f"has a line of more than {MAX_LINE_BYTES >> 20} MiB", fix, file=self.name, line=line
                     )
                 job.report(what, done, total)
         if rest:
@@ -186,12 +186,8 @@ class Source:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
             data = _recode(data, self.encoding, self.name, line)
         if b"\0" in data:
-            raise DataError(
-                "holds a NUL byte, so it is a binary file or UTF-16 text",
-                "expected UTF-8 text",
-                file=self.name,
-                line=line + data.count(b"\n", 0, data.index(b"\0")),
-            )
+            what, at = "holds a NUL byte, so it is a binary file or UTF-16 text", data.index(b"\0")
+            Block(data, line, self.name).fail(what, "expected UTF-8 text", line + data.count(b"\n", 0, at))
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         return Block(data, line, self.name)
@@ -204,7 +200,7 @@ def check_utf8(block: Block) -> None:
     except UnicodeDecodeError as error:
         line = block.line + block.data.count(b"\n", 0, error.start)
         found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
-        raise DataError(found, "save the file as UTF-8 or say --encoding latin-1", file=block.file, line=line) from None
+        block.fail(found, "save the file as UTF-8 or say --encoding latin-1", line)
 
 
 def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
@@ -243,9 +239,8 @@ def reading(file: str) -> Iterator[None]:
     except _DAMAGED as error:
         raise DataError(f"is truncated or damaged ({_reason(error)})", "fetch or copy it again", file=file) from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile's words for encrypted and for unknown methods
-        raise DataError(
-            f"cannot be unpacked ({_reason(error)})", "unpack it yourself and name the file", file=file
-        ) from None
+        what = f"cannot be unpacked ({_reason(error)})"
+        raise DataError(what, "unpack it yourself and name the file", file=file) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", "check file and disk", file=file) from None
 
@@ -269,11 +264,8 @@ def _open_archive(path: Path, *version: int) -> zipfile.ZipFile:
 def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Source]:
     """Files behind ``path`` whose name matches one of ``patterns``, in a folder or a zip archive; or the file itself.
 
-    Args:
-        path: what the user named: a file, a folder, a zip archive, or ``archive.zip/member``.
-        patterns: shell patterns, compared with the end of the path inside the folder or archive, ignoring case.
-        expected: what a reader of this kind wants to find, for the message.
-
+    The user may name a file, a folder, a zip archive, or ``archive.zip/member``. Patterns are compared with the end of
+    the path inside the folder or archive, ignoring case; ``expected`` is what messages say that a reader wants.
     """
     archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), None)
     if archive is not None:

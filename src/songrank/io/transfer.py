@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, first_line
 from songrank.io.part_file import PartFile
 from songrank.io.source import Progress
 
@@ -28,18 +28,7 @@ class _BrokenOff(Exception):  # noqa: N818 (not an error yet: the next attempt m
 
 @dataclass
 class Transfer:
-    """One file on its way.
-
-    Args:
-        url: where it comes from.
-        part: where it is put until it is whole.
-        size: how many bytes it must have, where that is known.
-        progress: told how many bytes have arrived.
-        attempts: how often in a row an attempt may bring nothing new.
-        wait: called with the seconds to wait before the next attempt.
-        timeout: seconds without a byte after which a connection counts as broken.
-
-    """
+    """One file on its way from ``url`` to ``part``; the rest as for :func:`songrank.data.download.download`."""
 
     url: str
     part: PartFile
@@ -77,9 +66,14 @@ class Transfer:
             if start and (start != have or _is_other(version, response)):
                 file.truncate(file.seek(0))
                 raise _BrokenOff("the server sent another part than was asked for")
-            self._check_size(total)
+            if None not in (total, self.size) and total != self.size:
+                fix = f"it is another file, or a page about it: {_BY_HAND}"
+                raise DataError(f"has {total:,} bytes and not {self.size:,}", fix, file=self.url)
             file.truncate(file.seek(start))
-            self._check_space((total or 0) - start)
+            missing, free = (total or 0) - start, self.part.free_bytes()
+            if missing > free:
+                what = f"needs {missing:,} bytes and {free:,} are free"
+                raise DataError(what, "free space, then try again", file=self.url)
             if not start:
                 self.part.begin(_version(response))
             self._copy(response, file, total)
@@ -143,18 +137,6 @@ class Transfer:
             what, fix = f"cannot be fetched ({found})", _BY_HAND
         raise DataError(what, fix, file=self.url) from None
 
-    def _check_size(self, total: int | None) -> None:
-        if None not in (total, self.size) and total != self.size:
-            what = f"has {total:,} bytes and not {self.size:,}"
-            raise DataError(what, f"it is another file, or a page about it: {_BY_HAND}", file=self.url)
-
-    def _check_space(self, missing: int) -> None:
-        free = self.part.free_bytes()
-        if missing > free:
-            raise DataError(
-                f"needs {missing:,} bytes and {free:,} are free", "free space, then try again", file=self.url
-            )
-
 
 def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
     """Where the answer begins in the file (−1 if it does not say), and how long the whole file is."""
@@ -182,5 +164,6 @@ def _is_other(version: str | None, response: http.client.HTTPResponse) -> bool:
 def _words(error: object) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    text = getattr(error, "strerror", None) or str(error)
-    return (str(text).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.partition("\n")[0]
+    return first_line(error) if isinstance(error, BaseException) else str(error).partition("\n")[0]

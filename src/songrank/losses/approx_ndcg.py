@@ -1,8 +1,8 @@
 """ApproxNDCG: NDCG with a smooth rank."""
 
-from songrank.core.checks import check_number
+from songrank.core.options import checked
 from songrank.functional import approx_ndcg_loss
-from songrank.losses.base import ListLoss
+from songrank.losses.base import ListLoss, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -27,6 +27,6 @@ class ApproxNDCG(ListLoss):
     formula = staticmethod(approx_ndcg_loss)
     by_column = True
 
-    def __init__(self, temperature: float = 1.0, *, validate: bool = False) -> None:
-        super().__init__(validate=validate)
-        self.set_options(temperature=check_number("temperature", temperature, 0.0, low_open=True))
+    @checked
+    def __init__(self, temperature: Positive = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, temperature=temperature)

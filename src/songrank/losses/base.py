@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from songrank.core.checks import check_int, check_number, fail
-from songrank.core.options import WithOptions
+from songrank.core.checks import fail
+from songrank.core.options import Annotated, Number, Whole, WithOptions
 from songrank.core.slate import Slate
 from songrank.losses.memory import MemoryTable
 from songrank.losses.paper_form import PaperForm
 from songrank.losses.traits import Traits
 
+Gamma = Annotated[float, Number(0.0, 1.0, low_open=True)]
+"""The weight of the newest estimate in a moving average."""
+Positive = Annotated[float, Number(0.0, low_open=True)]
+NotNegative = Annotated[float, Number(0.0)]
+Count = Annotated[int, Whole()]
 Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
 
@@ -73,14 +78,9 @@ class ListLoss(RankingLoss):
     by_column: ClassVar[bool] = False
     """Whether the formula also takes ``column``, the columns of the relevant items."""
 
-    def __init__(self, *, validate: bool = False) -> None:
+    def __init__(self, *, validate: bool = False, **options: Any) -> None:
         super().__init__(validate=validate)
-        self.options: dict[str, Any] = {}
-
-    def set_options(self, **options: Any) -> None:
-        """Keyword arguments that the formula is called with; ``k`` is checked here."""
-        self.k = None if options.get("k") is None else check_int("k", options["k"])
-        self.options = options
+        self.options, self.k = options, options.get("k")
 
     def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
         """[B]: the loss of each list."""
@@ -124,9 +124,17 @@ class MemoryLoss(RankingLoss):
     switches: tuple[str, ...] = ()
     """Names of the switches of its form that it has."""
 
+    form_kind: ClassVar[type[PaperForm]] = PaperForm
+    """The class of its ``form``."""
+
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise for a form that this loss cannot have."""
+        cls.form_kind.read(options["form"], cls.switches)
+
     def __init__(self, gamma: float, form: PaperForm, *, validate: bool = False) -> None:
         super().__init__(validate=validate)
-        self.gamma = check_number("gamma", gamma, 0.0, 1.0, low_open=True)
+        self.gamma = gamma
         self.form = form
 
     @abstractmethod

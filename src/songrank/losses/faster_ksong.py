@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.strata import list_counts
 from songrank.losses.base import Rows
@@ -69,6 +70,7 @@ class FasterKSONG(VarianceReduced, KSONG):
     last_threshold: Tensor
     """[B]: their λ before that step moved it."""
 
+    @checked
     def __init__(
         self,
         num_pairs: int,
@@ -93,7 +95,6 @@ class FasterKSONG(VarianceReduced, KSONG):
         validate: bool = False,
     ) -> None:
         form = FasterForm.read(form, self.switches)
-        fixed_gamma(threshold.gamma, form.memory, "threshold.gamma")
         super().__init__(
             num_pairs,
             num_queries,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int, check_number, check_same_shape, fail
+from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.rank_terms import RankTerms
 from songrank.functional.strata import list_counts
-from songrank.losses.base import Rows, attach_gradient, present_scores
+from songrank.losses.base import Count, NotNegative, Rows, attach_gradient, present_scores
 from songrank.losses.memory import msvr, msvr_beta, seen
 from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
@@ -35,12 +37,23 @@ class VarianceReduced(SONG):
     guarded: Tensor
     """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂, to be possible values at all."""
 
+    form_kind = FasterForm
+
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise for a form, a number of points or a γ that this loss cannot have."""
+        super().check_together(options)
+        if check_int("points", options["points"]) > 2:
+            fail("points", options["points"], "1 or 2")
+        memory = FasterForm.read(options["form"], cls.switches).memory
+        fixed_gamma(options["gamma"], memory)
+        if "threshold" in options:
+            fixed_gamma(options["threshold"].gamma, memory, "threshold.gamma")
+
     def _set_up(
         self, active_queries: int, queries_per_batch: int, gamma: float | Schedule, points: int, guards: int
     ) -> None:
-        self.points = check_int("points", points)
-        if points > 2:
-            fail("points", points, "1 or 2")
+        self.points = points
         self.queries_per_batch = check_int("queries_per_batch", queries_per_batch)
         self.query_share = min(1.0, self.queries_per_batch / check_int("active_queries", active_queries))
         self.schedule = gamma if isinstance(gamma, Schedule) else None
@@ -202,10 +215,11 @@ class FasterSONG(VarianceReduced):
     traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")
     switches = (*SONG.switches, "memory")
 
+    @checked
     def __init__(
         self,
         num_pairs: int,
-        num_queries: int,
+        num_queries: Count,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
         *,
@@ -213,7 +227,7 @@ class FasterSONG(VarianceReduced):
         active_queries: int | None = None,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
-        rank_offset: float | None = None,
+        rank_offset: NotNegative | None = None,
         form: Literal["paper"] | FasterForm = FASTER_SHIPPED,
         pair_range: tuple[int, int] | None = None,
         dtype: torch.dtype = torch.float32,
@@ -222,7 +236,6 @@ class FasterSONG(VarianceReduced):
         form = FasterForm.read(form, self.switches)
         own = (num_pairs, fixed_gamma(gamma, form.memory), surrogate, margin, rank_offset)
         super().__init__(*own, form=form, pair_range=pair_range, dtype=dtype, validate=validate)
-        check_int("num_queries", num_queries)
         active = num_queries if active_queries is None else active_queries
         self._set_up(active, queries_per_batch, gamma, points, guards=1)
 

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_int, check_number
+from songrank.core.hashing import derive_key, random_bits, random_uniform
+from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel, gumbel_approx_ndcg_loss
-from songrank.functional.hashing import derive_key, random_bits, random_uniform
-from songrank.losses.base import ListLoss
+from songrank.losses.base import Count, ListLoss, NotNegative, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -40,21 +40,17 @@ class GumbelApproxNDCG(ListLoss):
     by_column = True
     steps: Tensor
 
+    @checked
     def __init__(
         self,
-        temperature: float = 1.0,
-        samples: int = 8,
-        scale: float = 1.0,
+        temperature: Positive = 1.0,
+        samples: Count = 8,
+        scale: NotNegative = 1.0,
         seed: int = 0,
         *,
         validate: bool = False,
     ) -> None:
-        super().__init__(validate=validate)
-        self.set_options(
-            temperature=check_number("temperature", temperature, 0.0, low_open=True),
-            samples=check_int("samples", samples),
-            scale=check_number("scale", scale, 0.0),
-        )
+        super().__init__(validate=validate, temperature=temperature, samples=samples, scale=scale)
         self.key = derive_key(seed)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 

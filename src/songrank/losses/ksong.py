@@ -8,13 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_choice, check_int, check_number
+from songrank.core.checks import check_number
+from songrank.core.options import Annotated, Choice, checked
 from songrank.core.slate import Slate
 from songrank.functional.rank_terms import RankTerms
 from songrank.functional.selection import SELECTORS, select
 from songrank.functional.strata import list_counts, list_weights, slate_lists
 from songrank.functional.threshold import ThresholdProblem, weighted_threshold
-from songrank.losses.base import Rows
+from songrank.losses.base import Count, Gamma, NotNegative, Positive, Rows
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
@@ -54,6 +55,7 @@ class ThresholdOptions:
 
 
 THRESHOLD = ThresholdOptions()
+MODES = ("theoretical", "practical")
 
 
 @register("k-song")
@@ -106,19 +108,20 @@ class KSONG(SONG):
     curvature: MemoryTable
     centre: MemoryTable
 
+    @checked
     def __init__(
         self,
         num_pairs: int,
         num_queries: int,
-        k: int,
-        gamma: float = 0.1,
-        mode: str = "theoretical",
-        rank_offset: float | None = None,
+        k: Count,
+        gamma: Gamma = 0.1,
+        mode: Annotated[str, Choice(MODES)] = "theoretical",
+        rank_offset: NotNegative | None = None,
         *,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
-        selector: str = "sigmoid",
-        selector_scale: float = 2.0,
+        selector: Annotated[str, Choice(SELECTORS)] = "sigmoid",
+        selector_scale: Positive = 2.0,
         threshold: ThresholdOptions = THRESHOLD,
         form: Literal["paper"] | PaperForm = SHIPPED,
         pair_range: tuple[int, int] | None = None,
@@ -128,11 +131,9 @@ class KSONG(SONG):
     ) -> None:
         own = (num_pairs, gamma, surrogate, margin, rank_offset)
         super().__init__(*own, form=form, pair_range=pair_range, dtype=dtype, validate=validate)
-        self.mode = check_choice("mode", mode, ("theoretical", "practical"))
-        self.selector = check_choice("selector", selector, SELECTORS)
-        self.selector_scale = check_number("selector_scale", selector_scale, 0.0, low_open=True)
+        self.mode, self.selector, self.selector_scale = mode, selector, selector_scale
         self.tracking = threshold
-        self.problem = threshold.problem(check_int("k", k), self.form.smoothing)
+        self.problem = threshold.problem(k, self.form.smoothing)
         self.k = self.problem.k
         for name in self.by_query:
             self.register_module(name, MemoryTable(num_queries, query_range, dtype=dtype, name="queries"))

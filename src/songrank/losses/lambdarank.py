@@ -1,8 +1,8 @@
 """LambdaRank: RankNet with each pair weighed by what swapping it does to NDCG."""
 
-from songrank.core.checks import check_number
+from songrank.core.options import checked
 from songrank.functional import lambdarank_loss
-from songrank.losses.base import ListLoss
+from songrank.losses.base import Count, ListLoss, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -28,6 +28,6 @@ class LambdaRank(ListLoss):
     formula = staticmethod(lambdarank_loss)
     by_column = True
 
-    def __init__(self, sigma: float = 1.0, k: int | None = None, *, validate: bool = False) -> None:
-        super().__init__(validate=validate)
-        self.set_options(k=k, sigma=check_number("sigma", sigma, 0.0, low_open=True))
+    @checked
+    def __init__(self, sigma: Positive = 1.0, k: Count | None = None, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, k=k, sigma=sigma)

@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.strata import rival_weights, slate_lists
-from songrank.losses.base import MemoryLoss, Rows, attach_gradient, present_scores, row_shares
+from songrank.losses.base import Gamma, MemoryLoss, Rows, attach_gradient, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, log_moving_average
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
@@ -50,10 +51,11 @@ class ListwiseCE(MemoryLoss):
     by_pair = ("log_u",)
     switches = ("estimator",)
 
+    @checked
     def __init__(
         self,
         num_pairs: int,
-        gamma: float = 0.1,
+        gamma: Gamma = 0.1,
         *,
         form: Literal["paper"] | PaperForm = SHIPPED,
         pair_range: tuple[int, int] | None = None,

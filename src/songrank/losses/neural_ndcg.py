@@ -1,8 +1,8 @@
 """NeuralNDCG: NDCG with a soft, doubly stochastic sort."""
 
-from songrank.core.checks import check_int, check_number
+from songrank.core.options import Annotated, Whole, checked
 from songrank.functional import neural_ndcg_loss
-from songrank.losses.base import ListLoss
+from songrank.losses.base import Count, ListLoss, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -28,12 +28,13 @@ class NeuralNDCG(ListLoss):
     traits = Traits(gains=True, cost="O(L²)", search={"temperature": "scale"})
     formula = staticmethod(neural_ndcg_loss)
 
+    @checked
     def __init__(
-        self, temperature: float = 1.0, k: int | None = None, sinkhorn_iterations: int = 30, *, validate: bool = False
+        self,
+        temperature: Positive = 1.0,
+        k: Count | None = None,
+        sinkhorn_iterations: Annotated[int, Whole(0)] = 30,
+        *,
+        validate: bool = False,
     ) -> None:
-        super().__init__(validate=validate)
-        self.set_options(
-            k=k,
-            temperature=check_number("temperature", temperature, 0.0, low_open=True),
-            sinkhorn_iterations=check_int("sinkhorn_iterations", sinkhorn_iterations, 0),
-        )
+        super().__init__(validate=validate, k=k, temperature=temperature, sinkhorn_iterations=sinkhorn_iterations)

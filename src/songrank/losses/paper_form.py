@@ -1,20 +1,5 @@
 """Where the losses depart from the algorithms as the paper prints them: one value, and ``form="paper"`` to undo it all.
 
-==================  =================================  ================================  ====================
-switch              as shipped (the faster losses)     as printed (the faster losses)    used by
-==================  =================================  ================================  ====================
-``estimator``       ``"strata"``                       ``"plain"``                       all with memory
-``lagged``          u after the visit (before)         u before the visit (after)        not ``ListwiseCE``
-``offset``          ``"sqrt"``                         ``"zero"``                        not ``ListwiseCE``
-``implicit``        ``"slate"`` (``"memory"``)         ``"memory_before"``               the top-K losses
-                                                       (``"memory"``)
-``threshold_step``  ``"newton"`` (``"gradient"``)      ``"gradient"``                    the top-K losses
-``centre``          ``"first"``                        ``"zero"``                        the top-K losses
-``smoothing``       ``"softplus"``                     ``"softplus"``                    the top-K losses
-``selection``       ``"bilevel"``                      ``"bilevel"``                     ``KSONG``
-``memory``          (``"storm"``)                      (``"msvr"``)                      the faster losses
-==================  =================================  ================================  ====================
-
 Not undone: a first visit sets u, s and λ to the slate's own estimates. The printed u = 0 has no f′, which divides by
 log₂(0 + 1). Numbers that the paper leaves open, such as γ and η₀, are arguments of their own.
 """
@@ -41,21 +26,20 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class PaperForm:
-    """The switches of ``SONG``, ``KSONG`` and ``ListwiseCE``; a loss rejects those that it does not have.
+    """The switches of ``SONG`` and ``KSONG``; ``ListwiseCE`` has ``estimator``, ``SONG`` the first three.
 
     Args:
-        lagged: f and f′ take the u from before this visit, u^(t), as Algorithms 1 and 2 are written.
-        estimator: ``"strata"``, unbiased (``functional.strata``), or ``"plain"``, the mean over the slate.
-        offset: what ``rank_offset=None`` stands for: ``"sqrt"`` for √N of each list, or ``"zero"``.
-        selection: ``"bilevel"``, ψ(h_i − λ_q), or ``"rank"``, ψ(K − N u_i): the earlier form that the paper compares
-            with.
-        implicit: what ∇λ is divided by in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit; or
-            ``"memory_before"``, s_t from before it, as printed.
+        lagged: f and f′ take the u from before this visit, u^(t); printed: True.
+        estimator: ``"strata"``, unbiased (``functional.strata``); printed: ``"plain"``, the mean over the slate.
+        offset: what ``rank_offset=None`` stands for: ``"sqrt"`` for √N of each list; printed: ``"zero"``.
+        selection: ``"bilevel"``, ψ(h_i − λ_q), as printed; or ``"rank"``, ψ(K − N u_i), the form it is compared with.
+        implicit: what ∇λ is divided by in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit;
+            printed: ``"memory_before"``, s_t from before it.
         threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, by at most τ₁ more than to the slate's own (K+1)-th largest
-            score, since s can be as small as τ₂; or ``"gradient"``: λ ← λ − η₀ ∇_λL.
-        centre: of τ₂'s term: ``"first"``, each query's first λ, so that shifting all scores changes nothing; or
+            score, since s can be as small as τ₂; printed: ``"gradient"``: λ ← λ − η₀ ∇_λL.
+        centre: of τ₂'s term: ``"first"``, each query's first λ, so that shifting all scores changes nothing; printed:
             ``"zero"``.
-        smoothing: ``"softplus"`` (φ), or ``"hinge"`` (κ of the appendix).
+        smoothing: ``"softplus"`` (φ), as printed, or ``"hinge"`` (κ of the appendix).
 
     >>> PaperForm.printed().implicit, PaperForm(lagged=True).estimator
     ('memory_before', 'strata')
@@ -72,9 +56,9 @@ class PaperForm:
     smoothing: str = "softplus"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.name in _CHOICES:
-                check_choice(field.name, getattr(self, field.name), _CHOICES[field.name])
+        for name, choices in _CHOICES.items():
+            if name in self.__dataclass_fields__ and getattr(self, name) not in choices:
+                check_choice(name, getattr(self, name), choices)
 
     @classmethod
     def printed(cls) -> Self:
@@ -100,15 +84,18 @@ class PaperForm:
 
 @dataclass(frozen=True)
 class FasterForm(PaperForm):
-    """The switches of ``FasterSONG`` and ``FasterKSONG``: those of :class:`PaperForm` and ``memory``.
+    """The switches of ``FasterKSONG`` and, less those of λ, ``FasterSONG``.
 
     Args:
         lagged: take both G(w_t) and G(w_{t−1}) with the u and s from before this step, which do not depend on the
-            slate. As printed, with u_t and s_t in one of them, their difference is no unbiased estimate of a change,
-            and the momentum that sums these differences up is off by several times the gradient (docs/theory.md).
-        memory: β: ``"msvr"``, the paper's; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
+            slate. Printed: False, with u_t and s_t in one of them. Their difference is then no unbiased estimate of a
+            change, and the momentum that sums these differences up is off by several times the gradient
+            (docs/theory.md).
+        memory: β: printed: ``"msvr"``; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
             ``"moving_average"``, 0. With the last two γ may be 1.
-        estimator, offset, selection, implicit, threshold_step, centre, smoothing: as for :class:`PaperForm`.
+        implicit: ``"memory"``, as printed.
+        threshold_step: ``"gradient"``, as printed.
+        estimator, offset, centre, smoothing: as for :class:`PaperForm`.
 
     >>> FasterForm(), FasterForm.printed().memory
     (FasterForm(lagged=True, estimator='strata', offset='sqrt', selection='bilevel', implicit='memory', \

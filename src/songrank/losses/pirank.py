@@ -1,8 +1,8 @@
 """PiRank: NDCG with a soft sort."""
 
-from songrank.core.checks import check_number
+from songrank.core.options import checked
 from songrank.functional import pirank_loss
-from songrank.losses.base import ListLoss
+from songrank.losses.base import Count, ListLoss, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -27,6 +27,6 @@ class PiRank(ListLoss):
     traits = Traits(gains=True, cost="O(L²)", search={"temperature": "scale"})
     formula = staticmethod(pirank_loss)
 
-    def __init__(self, temperature: float = 1.0, k: int | None = None, *, validate: bool = False) -> None:
-        super().__init__(validate=validate)
-        self.set_options(k=k, temperature=check_number("temperature", temperature, 0.0, low_open=True))
+    @checked
+    def __init__(self, temperature: Positive = 1.0, k: Count | None = None, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, k=k, temperature=temperature)

@@ -1,8 +1,8 @@
 """RankNet: cross-entropy over pairs of items."""
 
-from songrank.core.checks import check_number
+from songrank.core.options import checked
 from songrank.functional import ranknet_loss
-from songrank.losses.base import ListLoss
+from songrank.losses.base import ListLoss, Positive
 from songrank.losses.registry import register
 from songrank.losses.traits import Traits
 
@@ -27,6 +27,6 @@ class RankNet(ListLoss):
     formula = staticmethod(ranknet_loss)
     by_column = True
 
-    def __init__(self, sigma: float = 1.0, *, validate: bool = False) -> None:
-        super().__init__(validate=validate)
-        self.set_options(sigma=check_number("sigma", sigma, 0.0, low_open=True))
+    @checked
+    def __init__(self, sigma: Positive = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, sigma=sigma)

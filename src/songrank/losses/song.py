@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_number, fail
+from songrank.core.checks import fail
+from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.ndcg import slate_ndcg_terms
 from songrank.functional.rank_terms import RankTerms
 from songrank.functional.surrogates import Surrogate
-from songrank.losses.base import MemoryLoss, Rows, attach_gradient, present_scores, row_shares
+from songrank.losses.base import Gamma, MemoryLoss, NotNegative, Rows, attach_gradient, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
@@ -86,13 +88,20 @@ class SONG(MemoryLoss):
     by_pair = ("u",)
     switches: tuple[str, ...] = ("lagged", "estimator", "offset")
 
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise for a surrogate or a form that this loss cannot have."""
+        Surrogate(options["surrogate"], options["margin"])
+        super().check_together(options)
+
+    @checked
     def __init__(
         self,
         num_pairs: int,
-        gamma: float = 0.1,
+        gamma: Gamma = 0.1,
         surrogate: str = "squared_hinge",
         margin: float = 1.0,
-        rank_offset: float | None = None,
+        rank_offset: NotNegative | None = None,
         *,
         form: Literal["paper"] | PaperForm = SHIPPED,
         pair_range: tuple[int, int] | None = None,
@@ -103,7 +112,7 @@ class SONG(MemoryLoss):
         if rank_offset is None and self.form.offset == "zero":
             rank_offset = 0.0
         self.surrogate = Surrogate(surrogate, margin)
-        self.rank_offset = None if rank_offset is None else check_number("rank_offset", rank_offset, 0.0)
+        self.rank_offset = rank_offset
         self.u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def check(self, scores: Tensor, slate: Slate) -> None:

@@ -95,9 +95,6 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
     return Difference(
         mean,
         *_interval(mean, variance, freedom, level),
-        level=level,
-        standard_error=math.sqrt(variance),
-        degrees_of_freedom=freedom,
         wins=int((by_query > _ROUNDING).sum()),
         ties=int((by_query.abs() <= _ROUNDING).sum()),
         losses=int((by_query < -_ROUNDING).sum()),
@@ -127,9 +124,6 @@ def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float
     return Difference(
         mean,
         *_interval(mean, variance, freedom, level),
-        level=level,
-        standard_error=math.sqrt(variance),
-        degrees_of_freedom=freedom,
         wins=sum(part.wins for part in parts),
         ties=sum(part.ties for part in parts),
         losses=sum(part.losses for part in parts),
@@ -229,9 +223,11 @@ def _variance(by_query: Tensor, samples: Sequence[Tensor]) -> tuple[float, float
     return variance, max(variance**2 / squares, least) if squares else math.inf
 
 
-def _interval(mean: float, variance: float, freedom: float, level: float) -> tuple[float, float]:
-    margin = math.sqrt(variance) * student_quantile(level, freedom)
-    return mean - margin, mean + margin
+def _interval(mean: float, variance: float, freedom: float, level: float) -> tuple[float, float, float, float, float]:
+    """Both ends of the interval, its level, the standard error and the degrees of freedom."""
+    error = math.sqrt(variance)
+    margin = error * student_quantile(level, freedom)
+    return mean - margin, mean + margin, level, error, freedom
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank.core.csr import partition_point, search_depth, segment_rows
+from songrank.core.csr import CSR, partition_point, search_depth
+from songrank.core.hashing import random_fractions
 from songrank.core.relevance import Relevance
-from songrank.functional.hashing import random_fractions
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Ten
     if local.device.type == "cpu" and not torch.compiler.is_compiling():
         total = int((stop - start).sum())
         if total <= 8 * spread.turned_place.numel():
-            return spread.turn_back_(taken_before_by_merge(relevance, local, start, stop, spread)).long()
+            return spread.turn_back_(taken_before_by_merge(relevance, local, start, spread)).long()
     return spread.turn_back_(taken_before_by_search(relevance, local, start, stop, spread).double()).long()
 
 
@@ -84,14 +84,10 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
     return partition_point(origin, stop.unsqueeze(1).expand(origin.shape), depth, comes_before) - origin
 
 
-def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, stop: Tensor, spread: Spread) -> Tensor:
+def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, spread: Spread) -> Tensor:
     """The same, as float64, by counting from which draw on each taken item comes before; O(taken + places)."""
     rows, columns = spread.turned_place.shape
-    length = stop - start
-    ends = length.cumsum(0)
-    row = segment_rows(length)
-    flat = (start - ends + length).index_select(0, row)
-    flat += torch.arange(row.shape[0], device=row.device)
+    row, flat = CSR(relevance.taken_indptr, {}).entries(local)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
     turn, available, drawn, first = (
         part.squeeze(1) for part in (spread.turn, spread.available, spread.drawn, spread.first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,9 +11,9 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, fail
 from songrank.core.gains import Gain
+from songrank.core.hashing import derive_key, random_bits
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
-from songrank.functional.hashing import derive_key, random_bits
 from songrank.sampling import drawing
 from songrank.sampling.irrelevant import Spread, irrelevant_items
 from songrank.sampling.relevant import draw_distinct
@@ -91,11 +92,8 @@ class SlateSampler:
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
-            fail(
-                "queries_per_batch",
-                queries_per_batch,
-                f"at most {self.num_queries}, all there are, with partial='drop'",
-            )
+            most = f"at most {self.num_queries}, all there are, with partial='drop'"
+            fail("queries_per_batch", queries_per_batch, most)
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
 
@@ -266,16 +264,8 @@ class SlateSampler:
         row, active = _entries(start, kept, self._choose(query, total, kept, width, epoch), relevance.item)
         column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
         pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
-        return self._slate(
-            query,
-            local,
-            complete=width >= relevance.max_relevant,
-            item=item,
-            label=label[:, :columns],
-            mask=mask,
-            pair=pair,
-            column=column,
-        )
+        parts = {"item": item, "label": label[:, :columns], "mask": mask, "pair": pair, "column": column}
+        return self._slate(query, local, complete=width >= relevance.max_relevant, **parts)
 
     def _excluded(self, local: Tensor, label: Tensor) -> Tensor:
         """[B, items]: taken but not relevant. Only a catalogue has exclusions."""
@@ -310,20 +300,11 @@ class SlateSampler:
         slate = self.draw(query, epoch)
         real = (weight > 0).unsqueeze(1)
         assert slate.pair is not None
-        return Slate(
-            query=slate.query,
-            item=slate.item,
-            label=slate.label,
+        return replace(
+            slate,
             mask=slate.mask & real,
             pair=torch.where(real, slate.pair, torch.full_like(slate.pair, -1)),
-            column=slate.column,
-            list_size=slate.list_size,
-            num_relevant=slate.num_relevant,
-            ideal_dcg=slate.ideal_dcg,
-            k=slate.k,
             row_weight=weight if slate.row_weight is None else weight * slate.row_weight,
-            gain=slate.gain,
-            complete=slate.complete,
         )
 
 

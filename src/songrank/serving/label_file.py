@@ -12,10 +12,10 @@ from songrank.core.errors import DataError, shown
 from songrank.data.parsers.json_texts import json_lines
 from songrank.data.readers.xmc import read_bags
 from songrank.io.source import Job, Progress, Source, check_utf8
-from songrank.io.tables.columns import ID_EXPECTED, read_ids
-from songrank.io.tables.frames import find_column, need_column
 from songrank.io.tables.input_table import InputTable, are_whole, id_column
+from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.table_writer import table_writer
+from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, label_frame
 from songrank.serving.batches import texts_at_once

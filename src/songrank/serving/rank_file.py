@@ -12,11 +12,11 @@ from songrank.data.parsers.svmlight import parse_rows
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
 from songrank.data.readers.feature_table import QUERY_NAMES
 from songrank.io.source import Job, Progress, Source
-from songrank.io.tables.columns import ID_EXPECTED, read_features, read_ids
-from songrank.io.tables.encoding import IdColumn
-from songrank.io.tables.frames import need_column
+from songrank.io.tables.id_columns import IdColumn
 from songrank.io.tables.input_table import InputTable, id_column
+from songrank.io.tables.polars_frames import need_column
 from songrank.io.tables.table_writer import TableWriter, table_writer, writing
+from songrank.io.tables.typed_columns import ID_EXPECTED, read_features, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written
 from songrank.serving.documents import num_raw_features, score_in_parts

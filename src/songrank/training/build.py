@@ -8,8 +8,8 @@ import torch
 
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
+from songrank.core.hashing import derive_key
 from songrank.data import Dataset
-from songrank.functional.hashing import derive_key
 from songrank.losses.base import RankingLoss
 from songrank.losses.registry import LOSSES
 from songrank.models.base import RankingModel

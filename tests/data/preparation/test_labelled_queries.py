@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from songrank.core.csr import CSR
 from songrank.data import DataError, prepare
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.labelled_queries import choose_files, label_table, split_rows
 from songrank.data.preparation.row_writer import RowWriter, stored_rows
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.source import Job, Source
 from tests.data.folders import contents
 from tests.data.readers.labelled import labels_of, write_files

@@ -90,7 +90,7 @@ def _plain(path):
 def test_blocks_of_any_size_give_the_same_bytes(tmp_path, name, monkeypatch):
     path = write_table(tmp_path / name, frame())
     whole = prepare_in(tmp_path, "feature-table", path, standardise=True, missing="mean", **OPTIONS)
-    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 100)
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 100)
     blocks = prepare_in(tmp_path, "feature-table", path, block_bytes=10, standardise=True, missing="mean", **OPTIONS)
     assert written(whole, without=()) == written(blocks, without=())
 
@@ -239,7 +239,7 @@ def test_mistakes_in_tables(tmp_path, mistake):
 
 
 def test_rows_are_counted_through_all_slices(tmp_path, monkeypatch):
-    monkeypatch.setattr("songrank.io.tables.frames._SLICE_BYTES", 1)
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 1)
     with pytest.raises(DataError, match="the table: row 4: label is -1"):
         prepare_in(tmp_path, "feature-table", frame(label=[0, 1, 2, -1, 0, 0]), **OPTIONS)
 

@@ -135,7 +135,7 @@ def test_the_fast_way_agrees_with_the_plain_one_whatever_the_lines(rows, name, d
     text = "".join(separator.join(row) + data.draw(st.sampled_from(["\n", " \n", "\n\n"])) for row in rows).encode()
     block = Block(text, 2, "file")
     try:
-        expected = careful_ratings(text, layout, "file", 2)
+        expected = careful_ratings(Block(text, 2, "file"), layout)
     except DataError as error:
         with pytest.raises(DataError) as found:
             parse_ratings(block, layout)

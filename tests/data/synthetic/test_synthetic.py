@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from songrank.core.csr import numpy_offsets
 from songrank.data import DataError, prepare
 from songrank.data.synthetic import Lists, Plan, draw_pairs, make_plan, planted_relevance, planted_scores
-from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
-from songrank.data.synthetic.contents import split_bounds
-from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, offsets_of, stream
+from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.recommendation import draw_users
 from songrank.data.synthetic.shapes import SHAPES
+from songrank.data.synthetic.synthetic_content import split_bounds
 from songrank.data.synthetic.takers import _by_draws, _by_keys
 from songrank.metrics import evaluate_catalogue, ndcg
 
@@ -123,7 +124,7 @@ def test_a_block_of_users_is_the_same_whether_the_others_are_made_or_not():
     plan = make_plan(**SMALL["recommendation"])
     users = draw_users(plan)
     together = np.concatenate([block.item for block in draw_pairs(plan)])
-    start = offsets_of(users.counts)
+    start = numpy_offsets(users.counts)
     for block in (2, 0):
         rows = users.rows(block)
         np.testing.assert_array_equal(users.block(block), together[start[rows.start] : start[rows.stop]])
@@ -132,7 +133,7 @@ def test_a_block_of_users_is_the_same_whether_the_others_are_made_or_not():
 @pytest.mark.parametrize(("first", "last"), [(0, 1300), (0, 1), (BLOCK - 1, BLOCK + 1), (BLOCK, 2 * BLOCK), (5, 1200)])
 def test_features_do_not_depend_on_where_a_piece_begins(first, last):
     lists = Lists.draw(make_plan("search", **SMALL["search"]))
-    whole, start = np.concatenate(list(lists.features(0, 1300))), offsets_of(lists.lengths)
+    whole, start = np.concatenate(list(lists.features(0, 1300))), numpy_offsets(lists.lengths)
     assert whole.shape == (9_001, 7)
     np.testing.assert_array_equal(np.concatenate(list(lists.features(first, last))), whole[start[first] : start[last]])
 

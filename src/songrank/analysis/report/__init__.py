@@ -1,5 +1,5 @@
 """The report: one HTML page about one run, or about several that are compared."""
 
-from songrank.analysis.report.write import write_report
+from songrank.analysis.report.page import write_report
 
 __all__ = ["write_report"]

@@ -47,6 +47,15 @@ def figure(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
+def mean_sd(mean: float, sd: float | None) -> str:
+    """A mean over seeds, and its standard deviation if there are several.
+
+    >>> mean_sd(0.20751, 0.00123), mean_sd(0.20751, float("nan"))
+    ('0.2075 ± 0.0012', '0.2075')
+    """
+    return figure(mean) + ("" if sd is None or math.isnan(sd) else f" ± {figure(sd)}")
+
+
 def signed(value: float) -> str:
     """A difference with its sign.
 

@@ -1,20 +1,25 @@
 """The page: sections, style, script and data in one file that asks the network for nothing."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from songrank import __version__
-from songrank.analysis.report.contents import Contents, Group
+from songrank.analysis.finished_runs import find_runs
+from songrank.analysis.report.contents import Contents, Group, gather
 from songrank.analysis.report.formatting import duration, figure
-from songrank.analysis.report.html import Html, document, facts, tag
+from songrank.analysis.report.html import Html, document, facts, is_replaceable, tag
 from songrank.analysis.report.result_sections import memory_section, metrics_section, queries_section, sizes_section
 from songrank.analysis.report.runs import ReportedRun
 from songrank.analysis.report.training_section import curves_section, training_section
+from songrank.core.errors import DataError
 from songrank.data import Dataset
+from songrank.io.files import write_whole
 from songrank.io.json_files import plain
 
-GENERATOR = "songrank report"
+_GENERATOR = "songrank report"
 _SECTIONS = {
     "metrics": ("Metrics", metrics_section),
     "convergence": ("Convergence", curves_section),
@@ -23,6 +28,40 @@ _SECTIONS = {
     "queries": ("Queries", queries_section),
     "training": ("Training and data", training_section),
 }
+
+
+def write_report(
+    runs: Sequence[Path],
+    output: Path | None = None,
+    *,
+    data: Path | None = None,
+    baseline: str | None = None,
+    split: str = "test",
+    device: str = "auto",
+    overwrite: bool = False,
+) -> Path:
+    """Write the report of one run, or of several that are compared; where it was written is returned.
+
+    Args:
+        runs: folders of runs, or folders of such folders.
+        output: the file; ``report.html`` in the folder of the one run, or here if there are several.
+        data: where the data set is now, if it was moved.
+        baseline: label or run of the method that others are compared with; the first if not given.
+        split: whose evaluation it is about.
+        device: what models are scored on: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        overwrite: replace a file that is no report.
+
+    >>> write_report([Path("nowhere")])
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: nowhere: does not exist; expected a folder that `songrank train` wrote
+
+    """
+    found = find_runs(runs)
+    place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
+    if not (overwrite or is_replaceable(place, _GENERATOR, "choose another file with -o")):
+        raise DataError("exists and is no report", "choose another file with -o, or say --overwrite", file=str(place))
+    write_whole(place, render(gather(found, split=split, data=data, baseline=baseline, device=device)))
+    return place
 
 
 def render(contents: Contents) -> str:
@@ -36,7 +75,7 @@ def render(contents: Contents) -> str:
         tag("footer", f"Made by songrank {__version__}. All figures: the element songrank-data of this page, as JSON."),
         tag("div", id="tip", role="status", hidden=True),
     ]
-    return document(title, GENERATOR, body, data=_json(contents))
+    return document(title, _GENERATOR, body, data=_json(contents))
 
 
 def _title(contents: Contents) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from songrank.analysis.report.html import Html, join, tag
 from songrank.analysis.report.scales import Scale, tick_label
@@ -39,7 +39,7 @@ def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: i
     """Lines with bands; the warm-up is shaded, and chosen epochs are ringed."""
     marks = [mark for one in series for mark in one.marks]
     x = Scale(min(mark.x for mark in marks) - 0.5, max(mark.x for mark in marks) + 0.5, LEFT, RIGHT)
-    y = Scale.around([end for mark in marks for end in (mark.y, mark.low, mark.high)], BOTTOM, TOP)
+    y = Scale.around(_ends(series), BOTTOM, TOP)
     shade: list[Html] = []
     if warm_up is not None and x.low < warm_up < x.high - 1:
         end = x.place(warm_up + 0.5)
@@ -48,8 +48,9 @@ def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: i
             tag("text", "warm-up", x=LEFT, y=TOP - 8, class_="note"),
             tag("text", "fine-tuning", x=_px(end) if end - LEFT > 70 else LEFT + 70, y=TOP - 8, class_="note"),
         ]
-    parts = [join([_band(one, x, y), _line(one, x, y), _dots(one, x, y, small=True)]) for one in series]
-    return _plot(title, [*shade, *_axes(x, y, x_title, "", _whole(x)), *parts])
+    ticks = [(value, tick_label(value)) for value in x.ticks(8) if value == int(value) and value >= 1]
+    parts = [join([_band(one, x, y), _line(one, x, y), _dots(one, x, y, radius=2.5)]) for one in series]
+    return _plot(title, [*shade, *_axes(x, y, x_title, "", ticks), *parts])
 
 
 def interval_plot(
@@ -59,20 +60,16 @@ def interval_plot(
 
     With ``zero`` there is a line at 0, and each series stands in the middle of a place of its own.
     """
-    marks = [mark for one in series for mark in one.marks]
     x = Scale(-0.5, len(names) - 0.5, LEFT, RIGHT)
-    ends = [end for mark in marks for end in (mark.y, mark.low, mark.high)]
-    y = Scale.around([*ends, *([0.0] if zero else [])], BOTTOM, TOP)
-    level = tag("line", x1=LEFT, x2=RIGHT, y1=_px(y.place(0)), y2=_px(y.place(0)), class_="reference")
-    parts = [level] if zero else []
+    y = Scale.around([*_ends(series), *([0.0] if zero else [])], BOTTOM, TOP)
+    level = _px(y.place(0))
+    parts = [tag("line", x1=LEFT, x2=RIGHT, y1=level, y2=level, class_="reference")] if zero else []
     for at, one in enumerate(series):
         shift = 0.0 if zero else (at - (len(series) - 1) / 2) * min(0.8 / len(series), 0.22)
-        moved = [Mark(mark.x + shift, mark.y, mark.tip, mark.low, mark.high) for mark in one.marks]
-        whiskers = [_whisker(mark, x, y) for mark in moved if math.isfinite(mark.low)]
-        parts.append(tag("g", *whiskers, class_=_colour(one.number)))
-        parts.append(_dots(Series(one.number, moved), x, y))
-    labels = list(enumerate(names))
-    return _plot(title, [*_axes(x, y, x_title, "", labels), *parts])
+        moved = Series(one.number, [replace(mark, x=mark.x + shift) for mark in one.marks])
+        whiskers = [_whisker(mark, x, y) for mark in moved.marks if math.isfinite(mark.low)]
+        parts += [tag("g", *whiskers, class_=_colour(one.number)), _dots(moved, x, y, radius=4.5)]
+    return _plot(title, [*_axes(x, y, x_title, "", list(enumerate(names))), *parts])
 
 
 def scatter_plot(title: str, x_title: str, y_title: str, series: Series, *, log: bool) -> Html:
@@ -81,7 +78,8 @@ def scatter_plot(title: str, x_title: str, y_title: str, series: Series, *, log:
     x, y = Scale.around(ends, LEFT, RIGHT, log=log), Scale.around(ends, BOTTOM, TOP, log=log)
     diagonal = tag("line", x1=LEFT, y1=BOTTOM, x2=RIGHT, y2=TOP, class_="reference")
     ticks = [(value, tick_label(value)) for value in x.ticks()]
-    return _plot(title, [*_axes(x, y, x_title, y_title, ticks), diagonal, _dots(series, x, y, faint=True)])
+    dots = _dots(series, x, y, radius=2.5, faint=True)
+    return _plot(title, [*_axes(x, y, x_title, y_title, ticks), diagonal, dots])
 
 
 def key(labels: Sequence[str]) -> Html:
@@ -99,15 +97,12 @@ def key(labels: Sequence[str]) -> Html:
 
 
 def _plot(title: str, parts: Iterable[object]) -> Html:
-    return tag(
-        "svg",
-        *parts,
-        class_="plot",
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        tabindex=0,
-        aria_label=f"{title}. Arrow keys go from point to point.",
-    )
+    box, label = f"0 0 {WIDTH} {HEIGHT}", f"{title}. Arrow keys go from point to point."
+    return tag("svg", *parts, class_="plot", viewBox=box, role="img", tabindex=0, aria_label=label)
+
+
+def _ends(series: Sequence[Series]) -> list[float]:
+    return [end for one in series for mark in one.marks for end in (mark.y, mark.low, mark.high)]
 
 
 def _axes(x: Scale, y: Scale, x_title: str, y_title: str, labels: Sequence[tuple[float, str]]) -> list[Html]:
@@ -120,7 +115,8 @@ def _axes(x: Scale, y: Scale, x_title: str, y_title: str, labels: Sequence[tuple
     crowded = any(len(label) * _LETTER > room for _, label in labels)
     for at, (value, label) in enumerate(labels):
         lower = 16 if crowded and at % 2 else 0
-        text = _cut(label, int(2 * room / _LETTER))
+        most = int(2 * room / _LETTER)
+        text = label if len(label) <= most else label[: most - 1] + "…"
         parts.append(tag("text", text, x=_px(x.place(value)), y=BOTTOM + 18 + lower, class_="x-tick"))
     parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=BOTTOM, y2=BOTTOM, class_="axis"))
     if x_title:
@@ -130,16 +126,8 @@ def _axes(x: Scale, y: Scale, x_title: str, y_title: str, labels: Sequence[tuple
     return parts
 
 
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + "…"
-
-
-def _whole(x: Scale) -> list[tuple[float, str]]:
-    return [(value, tick_label(value)) for value in x.ticks(8) if value == int(value) and value >= 1]
-
-
 def _line(series: Series, x: Scale, y: Scale) -> Html:
-    points = " ".join(f"{_px(x.place(mark.x))},{_px(y.place(mark.y))}" for mark in series.marks)
+    points = _points(((mark.x, mark.y) for mark in series.marks), x, y)
     return tag("polyline", points=points, class_=f"line {_colour(series.number)}")
 
 
@@ -147,9 +135,12 @@ def _band(series: Series, x: Scale, y: Scale) -> Html:
     marks = [mark for mark in series.marks if math.isfinite(mark.low)]
     if len(marks) < 2:
         return Html("")
-    there = [f"{_px(x.place(mark.x))},{_px(y.place(mark.high))}" for mark in marks]
-    back = [f"{_px(x.place(mark.x))},{_px(y.place(mark.low))}" for mark in reversed(marks)]
-    return tag("polygon", points=" ".join(there + back), class_=f"band {_colour(series.number)}")
+    outline = [*((mark.x, mark.high) for mark in marks), *((mark.x, mark.low) for mark in reversed(marks))]
+    return tag("polygon", points=_points(outline, x, y), class_=f"band {_colour(series.number)}")
+
+
+def _points(places: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
+    return " ".join(f"{_px(x.place(across))},{_px(y.place(up))}" for across, up in places)
 
 
 def _whisker(mark: Mark, x: Scale, y: Scale) -> Html:
@@ -157,19 +148,12 @@ def _whisker(mark: Mark, x: Scale, y: Scale) -> Html:
     return tag("line", x1=at, x2=at, y1=_px(y.place(mark.low)), y2=_px(y.place(mark.high)), class_="whisker")
 
 
-def _dots(series: Series, x: Scale, y: Scale, *, small: bool = False, faint: bool = False) -> Html:
-    radius = 2.5 if small or faint else 4.5
-    dots = [
-        tag(
-            "circle",
-            cx=_px(x.place(mark.x)),
-            cy=_px(y.place(mark.y)),
-            r=6 if mark.chosen else radius,
-            class_="mark chosen" if mark.chosen else "mark",
-            data_tip=mark.tip,
-        )
-        for mark in series.marks
-    ]
+def _dots(series: Series, x: Scale, y: Scale, *, radius: float, faint: bool = False) -> Html:
+    dots = []
+    for mark in series.marks:
+        size, kind = (6, "mark chosen") if mark.chosen else (radius, "mark")
+        at = {"cx": _px(x.place(mark.x)), "cy": _px(y.place(mark.y))}
+        dots.append(tag("circle", **at, r=size, class_=kind, data_tip=mark.tip))
     return tag("g", *dots, class_=f"dots{' faint' if faint else ''} {_colour(series.number)}")
 
 

@@ -1,10 +1,8 @@
 """The sections about what came out: metrics, differences, sizes of queries, memory, and single queries."""
 
-import math
-
 from songrank.analysis.method_comparison import MethodComparison
 from songrank.analysis.report.contents import Contents, Extremes, Group, Memory
-from songrank.analysis.report.formatting import figure, policy_sentences, short, signed
+from songrank.analysis.report.formatting import figure, mean_sd, policy_sentences, short, signed
 from songrank.analysis.report.html import Html, captioned, data_table, folded, table, tag
 from songrank.analysis.report.plots import Mark, Series, interval_plot, scatter_plot
 from songrank.analysis.report.queries import RankedItem, RankedQuery
@@ -39,8 +37,7 @@ def metrics_section(contents: Contents) -> Html:
 def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
     rows: list[list[object]] = []
     for group in contents.groups:
-        summaries = found.summaries[group.label].values()
-        cells = [figure(one.mean) + ("" if math.isnan(one.sd) else f" ± {figure(one.sd)}") for one in summaries]
+        cells = [mean_sd(one.mean, one.sd) for one in found.summaries[group.label].values()]
         rows.append([group.label, len(group.runs), *cells])
     parts = [
         tag("p", f"On the {contents.split} split: means, ± the standard deviation over seeds.", class_="about"),

@@ -9,8 +9,8 @@ import polars as pl
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
-from songrank.io.tables.columns import read_column, read_features
-from songrank.io.tables.frames import to_polars
+from songrank.io.tables.polars_frames import to_polars
+from songrank.io.tables.typed_columns import read_column, read_features
 
 _BLOCK_VALUES = 1 << 22
 _NUMBERS = "expected finite numbers, NaN where one is missing"

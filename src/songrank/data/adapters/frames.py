@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from songrank.core.errors import DataError
-from songrank.io.tables.frames import to_polars
+from songrank.io.tables.polars_frames import to_polars
 
 
 def kind_of(table: Any) -> str:

@@ -12,7 +12,7 @@ from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.adapters.feature_matrix import unmasked
 from songrank.data.readers.label_table import read_label_lists
-from songrank.io.tables.frames import to_polars
+from songrank.io.tables.polars_frames import to_polars
 
 _LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
 _ALONE = "expected at least two columns, or one label a row: whole numbers or texts"

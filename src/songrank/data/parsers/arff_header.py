@@ -44,9 +44,8 @@ def read_header(source: Source, job: Job) -> tuple[ArffHeader, Iterator[Block]]:
             if reader.read(line.decode("utf-8").strip()):
                 rest = Block(b"\n".join(lines[at + 1 :]), reader.line + 1, block.file)
                 return ArffHeader(reader.relation, tuple(reader.attributes)), _with_first(rest, blocks)
-    raise DataError(
-        "has no line @data", "expected an ARFF file: @relation, @attribute …, @data, rows", file=source.name
-    )
+    fix = "expected an ARFF file: @relation, @attribute …, @data, rows"
+    raise DataError("has no line @data", fix, file=source.name)
 
 
 def _with_first(first: Block, others: Iterator[Block]) -> Iterator[Block]:

@@ -78,7 +78,7 @@ def parse_bags(block: Block, header: Header) -> Bags:
 def parse_all_at_once(block: Block, header: Header) -> Bags | None:
     """Parse all lines together, or return None if there is anything that only the careful parser can judge."""
     heads, tails = [], []
-    for line in _lines(block):
+    for _, line in block.lines():
         head, _, tail = line.partition(b" ")
         if b":" in head:
             head, tail = b"", line
@@ -109,7 +109,7 @@ def _labels(text: bytes, header: Header) -> Array | None:
 def parse_line_by_line(block: Block, header: Header) -> Bags:
     """Parse one line after the other: the definition of what is accepted, and the home of every message about it."""
     reader = _Reader(block.file, header)
-    for reader.line, text in enumerate(_lines(block), block.line):
+    for reader.line, text in block.lines():
         reader.read(text.replace(b"\t", b" "))
     return Bags(
         np.array(reader.label_counts, np.int64),
@@ -118,10 +118,6 @@ def parse_line_by_line(block: Block, header: Header) -> Bags:
         np.array(reader.index, np.int32),
         np.array(reader.value, np.float64).astype(np.float32),
     )
-
-
-def _lines(block: Block) -> list[bytes]:
-    return block.data.removesuffix(b"\n").split(b"\n")
 
 
 class _Reader:
@@ -140,7 +136,7 @@ class _Reader:
         head, _, tail = line.partition(b" ")
         if b":" in head:
             head, tail = b"", line
-        labels = [self.read_label(text) for text in head.split(b",")] if head else []
+        labels = [self.read_number("label", text, self.header.labels) for text in head.split(b",")] if head else []
         features = [self.read_feature(token) for token in tail.split(b" ") if token]
         features.sort()
         for (index, _), (following, _) in pairwise(features):
@@ -152,26 +148,23 @@ class _Reader:
         self.index.extend(index for index, _ in features)
         self.value.extend(value for _, value in features)
 
-    def read_label(self, text: bytes) -> int:
-        return self.read_number("label", text, self.header.labels, "labels")
-
     def read_feature(self, token: bytes) -> tuple[int, float]:
         left, colon, right = token.partition(b":")
         if not colon:
             self.fail(f"{shown(token)} has no colon", "expected labels, a blank, then index:value index:value …")
-        index = self.read_number("feature", left, self.header.features, "features")
+        index = self.read_number("feature", left, self.header.features)
         value = number(right)
         if value is None:
             self.fail(f"feature {index} is {shown(right)}", "expected a finite number that fits float32")
         return index, value
 
-    def read_number(self, what: str, text: bytes, count: int, several: str) -> int:
+    def read_number(self, what: str, text: bytes, count: int) -> int:
         if not text.isdigit():
             self.fail(f"{what} is {shown(text)}", "expected a whole number from 0 on")
         digits = text.lstrip(b"0") or b"0"
         if len(digits) > _MAX_DIGITS or int(digits) >= count:
             self.fail(
-                f"{what} is {shown(text)}, but the first line says {count:,} {several}",
+                f"{what} is {shown(text)}, but the first line says {count:,} {what}s",
                 "expected numbers that count from 0, and a first line that counts them all",
             )
         return int(digits)

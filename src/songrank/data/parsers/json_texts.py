@@ -113,18 +113,16 @@ def json_lines(source: Source, job: Job) -> Iterator[list[JsonLine]]:
     """The objects of each block; blank lines are skipped."""
     for block in source.blocks(job):
         check_utf8(block)
-        lines = enumerate(block.data.split(b"\n"), block.line)
-        yield [_read(text, block, line) for line, text in lines if text.strip()]
+        yield [_read(text, block, line) for line, text in block.lines() if text.strip()]
 
 
 def _read(text: bytes, block: Block, line: int) -> JsonLine:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        what = f"is not JSON ({error.msg} at character {error.pos + 1:,})"
-        raise DataError(what, _LINES, file=block.file, line=line) from None
+        block.fail(f"is not JSON ({error.msg} at character {error.pos + 1:,})", _LINES, line)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
-        raise DataError(f"is JSON that cannot be read ({error})", _LINES, file=block.file, line=line) from None
+        block.fail(f"is JSON that cannot be read ({error})", _LINES, line)
     if not isinstance(values, dict):
-        raise DataError(f"is {_seen(values)}", _LINES, file=block.file, line=line)
+        block.fail(f"is {_seen(values)}", _LINES, line)
     return JsonLine(values, block.file, line)

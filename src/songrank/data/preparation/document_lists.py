@@ -15,18 +15,19 @@ import polars as pl
 from pydantic import Field
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
 from songrank.data.preparation.query_splits import TRAIN, split_queries
 from songrank.data.preparation.within_query import ListFeatures, WithinQuery
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
-from songrank.io.tables.encoding import IdColumn
+from songrank.io.tables.id_columns import IdColumn
 
 MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
 
@@ -76,15 +77,7 @@ class ListRows:
         self._weight: list[Array] = []
 
     def add(self, query: pl.Series, label: Array, split: Array, weight: Array | None = None) -> None:
-        """Take in rows whose features were added already.
-
-        Args:
-            query: id of each row's query.
-            label: of at least 0.
-            split: code of each row's split.
-            weight: of each row's query, in all blocks or in none.
-
-        """
+        """Take in rows whose features were added already; queries have weights in all blocks or in none."""
         self._query.append(query)
         self._label.append(np.asarray(label, np.float32))
         self._split.append(np.asarray(split, np.uint8))
@@ -92,14 +85,7 @@ class ListRows:
             self._weight.append(np.asarray(weight, np.float32))
 
     def content(self, options: ListOptions, job: Job, described: Mapping[str, Any] | None = None) -> Content:
-        """Group, split and transform what was added.
-
-        Args:
-            options: what to do.
-            job: told how many values were missing.
-            described: more about the features for ``dataset.json``, e.g. their names.
-
-        """
+        """Group, split and transform what was added; ``described`` is more about the features for ``dataset.json``."""
         if not self.features.num_features:
             raise DataError("no row has a feature", "expected at least one: nothing could be learned")
         query, ids = _number_queries(self._query)
@@ -189,8 +175,7 @@ def _group(query: Array, codes: Array) -> dict[int, _Split]:
     splits = {}
     for split in np.unique(codes).tolist():
         queries = np.flatnonzero(codes == split)
-        offsets = np.concatenate([[0], np.cumsum(lengths[queries])]).astype(np.int64)
-        splits[split] = _Split(queries, offsets, order[code == split])
+        splits[split] = _Split(queries, numpy_offsets(lengths[queries]), order[code == split])
     return splits
 
 

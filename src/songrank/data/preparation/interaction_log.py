@@ -6,12 +6,14 @@ import numpy as np
 import polars as pl
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
+from songrank.core.pairs import pack
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.interaction_options import RatingOptions
-from songrank.data.splits import split_codes
+from songrank.data.preparation.pair_splits import split_codes
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 
@@ -82,7 +84,7 @@ def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
     """Of each row its place among those of its query, from 0; None where splits follow one another in each query."""
     if codes is None or not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any():
         return None
-    places: Array = (np.arange(query.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.int32)
+    places: Array = (np.arange(query.shape[0]) - numpy_offsets(counts)[query]).astype(np.int32)
     return places
 
 
@@ -123,7 +125,7 @@ def _in_order(log: Interactions) -> bool:
 def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
     if options.duplicates == "keep":
         return
-    key = log.query.astype(np.int64) * len(log.item_ids) + log.item
+    key = pack(log.query.astype(np.int64), log.item, len(log.item_ids))
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
         return
@@ -143,8 +145,8 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
 def _drop_last(log: Interactions, options: RatingOptions, job: Job) -> None:
     if not options.drop_last:
         return
-    ends = np.cumsum(np.bincount(log.query, minlength=len(log.query_ids)))
-    earlier = np.arange(log.query.shape[0]) < ends[log.query] - options.drop_last
+    ends = _offsets(log.query, len(log.query_ids))[log.query + 1]
+    earlier = np.arange(log.query.shape[0]) < ends - options.drop_last
     job.count("last pairs", int(earlier.shape[0] - np.count_nonzero(earlier)))
     log.take(earlier)
 
@@ -195,4 +197,4 @@ def _met(query: Array, item: Array, num_queries: int) -> dict[str, Array | Piece
 
 
 def _offsets(query: Array, num_queries: int) -> Array:
-    return np.concatenate([[0], np.cumsum(np.bincount(query, minlength=num_queries))]).astype(np.int64)
+    return numpy_offsets(np.bincount(query, minlength=num_queries))

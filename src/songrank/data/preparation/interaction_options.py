@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from songrank.data.options import Options
+from songrank.data.preparation_options import Options
 
 
 class RatingOptions(Options):

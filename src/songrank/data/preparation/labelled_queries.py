@@ -17,9 +17,9 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
+from songrank.data.preparation.pair_splits import divide
+from songrank.data.preparation_options import RANDOM_VALIDATION, QuerySplitOptions
 from songrank.data.split_names import name_splits
-from songrank.data.splits import divide
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job, Source
 
@@ -43,11 +43,7 @@ def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
 def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
     """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
 
-    Args:
-        found: files of the right kind.
-        options: ``split`` says which are needed.
-        path: what the user named; a single file there holds all rows, whatever its name.
-
+    A file that the user named himself holds all rows, whatever its name.
     """
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}
@@ -79,30 +75,17 @@ def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Pat
     if not is_given(options, roles):
         validation = _random_validation(options)
         if validation + options.test >= 1:
-            raise DataError(
-                f"validation {validation:g} and test {options.test:g} leave nothing for training",
-                "expected fractions that sum to less than 1",
-            )
+            what = f"validation {validation:g} and test {options.test:g} leave nothing for training"
+            raise DataError(what, "expected fractions that sum to less than 1")
         return
     if missing := [role for role in ("train", "test") if role not in roles]:
         there = ", ".join(roles) if "all" not in roles else "one file"
-        raise DataError(
-            f"has no {' and no '.join(missing)} file (found: {there})",
-            "add what is missing, or say split=random",
-            file=str(path),
-        )
-    if "test" in options.model_fields_set:
-        raise DataError(
-            f"test is {options.test:g}, but the source has its own test file",
-            "leave test out, or say split=random",
-            file=str(path),
-        )
-    if options.validation and "validation" in roles:
-        raise DataError(
-            f"validation is {options.validation:g}, but the source has its own validation file",
-            "leave validation out, or say split=random",
-            file=str(path),
-        )
+        what = f"has no {' and no '.join(missing)} file (found: {there})"
+        raise DataError(what, "add what is missing, or say split=random", file=str(path))
+    given = {"test": "test" in options.model_fields_set, "validation": options.validation and "validation" in roles}
+    for part in (name for name, twice in given.items() if twice):
+        what = f"{part} is {getattr(options, part):g}, but the source has its own {part} file"
+        raise DataError(what, f"leave {part} out, or say split=random", file=str(path))
 
 
 def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:

@@ -6,8 +6,8 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.dataset import SPLITS
-from songrank.data.options import RANDOM_VALIDATION, QuerySplitOptions
-from songrank.data.splits import divide
+from songrank.data.preparation.pair_splits import divide
+from songrank.data.preparation_options import RANDOM_VALIDATION, QuerySplitOptions
 
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 UNNAMED = 255  # the split of a row about which the source says nothing
@@ -36,42 +36,33 @@ def split_queries(query: Array, split: Array, ids: Ids, options: QuerySplitOptio
     if options.split == "random" or (options.split is None and named in ([TRAIN], [UNNAMED])):
         codes = np.empty(len(ids), np.uint8)
         validation = RANDOM_VALIDATION if options.validation is None else options.validation
-        codes[order] = _divide(len(ids), validation, options.test, options.seed)
+        codes[order] = divide(len(ids), "query", "queries", validation, options.test, options.seed)
         return codes
     _check_named(named, options)
     codes = _given(query, split, ids)
     if options.validation:
         train = order[codes[order] == TRAIN]
-        codes[train] = _divide(train.shape[0], options.validation, 0.0, options.seed)
+        codes[train] = divide(train.shape[0], "query", "queries", options.validation, 0.0, options.seed)
     return codes
-
-
-def _divide(queries: int, validation: float, test: float, seed: int) -> Array:
-    return divide(queries, "query", "queries", validation, test, seed)
 
 
 def _check_named(named: list[int], options: QuerySplitOptions) -> None:
     """What the source says about splits must do for what is asked of it."""
     found = " and ".join(SPLITS[code] for code in named if code != UNNAMED)
     if UNNAMED in named:
-        raise DataError(
-            "not all rows belong to a named split", "name files train, validation, test, or split at random"
-        )
+        fix = "name files train, validation, test, or split at random"
+        raise DataError("not all rows belong to a named split", fix)
     if TRAIN not in named:
         raise DataError(f"there are rows for {found} and none for training", "add them, or choose split random")
     if options.split is None and TEST not in named:
-        raise DataError(
-            f"there are rows for {found} and none for test", "add them, or choose split given to do without, or random"
-        )
+        fix = "add them, or choose split given to do without, or random"
+        raise DataError(f"there are rows for {found} and none for test", fix)
     if options.validation and VALIDATION in named:
-        raise DataError(
-            f"validation is {options.validation:g}, and the source has rows for validation", "leave the option out"
-        )
+        what = f"validation is {options.validation:g}, and the source has rows for validation"
+        raise DataError(what, "leave the option out")
     if "test" in options.model_fields_set:
-        raise DataError(
-            f"test is {options.test:g}, and the source says which queries are for test",
-            "leave the option out, or choose split random",
-        )
+        what = f"test is {options.test:g}, and the source says which queries are for test"
+        raise DataError(what, "leave the option out, or choose split random")
 
 
 def _given(query: Array, split: Array, ids: Ids) -> Array:

@@ -7,8 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from songrank.core.columns import Array
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.row_writer import RowWriter
+from songrank.data.preparation_options import QuerySplitOptions
 
 Scale = Literal["none", "l2", "log-l2"]
 

@@ -11,17 +11,11 @@ from songrank.data.parsers.json_texts import JsonLine, json_lines
 from songrank.data.preparation.label_names import LabelNames
 from songrank.data.preparation.row_writer import RowWriter
 from songrank.data.preparation.vocabulary import Codes
-from songrank.io.source import Block, Job, Source, check_utf8
+from songrank.io.source import Job, Source
 
 
 class TextRows:
-    """All texts of all files, in the order in which they are read.
-
-    Args:
-        scratch: a folder for what does not fit in memory.
-        words_of: the words of a text.
-
-    """
+    """All texts of all files, in the order in which they are read."""
 
     def __init__(self, scratch: Path, words_of: Callable[[str], list[str]]) -> None:
         self.words: Codes[str] = Codes()
@@ -41,14 +35,7 @@ class TextRows:
         return [str(name) for name in self._ids]
 
     def read_json(self, source: Source, job: Job, *, own_ids: bool) -> int:
-        """Add the objects of a file of JSON lines, and return how many there are.
-
-        Args:
-            source: the file.
-            job: told about progress.
-            own_ids: whether ids may occur that occur in other files too.
-
-        """
+        """Add and count the objects of a file of JSON lines; with ``own_ids``, other files may have the same ids."""
         if own_ids:
             self._lines_of_ids.clear()
         before = self.texts.rows
@@ -65,10 +52,10 @@ class TextRows:
         """Add one text a line, and from the other file its labels, separated by blanks; return how many there are."""
         before = self.texts.rows
         for block in texts.blocks(job):
-            self.add_texts(_lines(block))
+            self.add_texts(text for _, text in block.texts())
         rows, before = self.texts.rows - before, self.labels.rows
         for block in labels.blocks(job):
-            names = [line.split() for line in _lines(block)]
+            names = [text.split() for _, text in block.texts()]
             relevance = [[1.0] * len(row) for row in names]
             self._add_labels(names, range(block.line, block.line + len(names)), labels, relevance)
         if (found := self.labels.rows - before) != rows:
@@ -107,8 +94,3 @@ class TextRows:
         here = (line.file, line.line)
         if (there := self._lines_of_ids.setdefault(name, here)) is not here:
             line.fail(f"id {shown(name)} is in line {there[1]:,} of {there[0]} already", "expected each id once")
-
-
-def _lines(block: Block) -> list[str]:
-    check_utf8(block)
-    return block.data.decode("utf-8").removesuffix("\n").split("\n")

@@ -89,15 +89,7 @@ def count_words(texts: CSR, rows: Array, distinct: int) -> Array:
 
 
 def token_arrays(texts: CSR, rows: Array, numbers: Array, width: int) -> dict[str, Array | Pieces]:
-    """These texts as ``tokens`` [rows, width], padded at the end, and ``lengths``.
-
-    Args:
-        texts: codes of the words of all texts.
-        rows: which texts.
-        numbers: the number in the vocabulary of each code.
-        width: words after this many are cut off.
-
-    """
+    """These texts as ``tokens`` [rows, width], padded at the end, and ``lengths``."""
 
     def padded(piece: CSR) -> Array:
         word = piece.span(piece.offsets[:-1], piece.lengths.clamp(max=width), width, "word").numpy()

@@ -41,13 +41,6 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
     them, else by MEKA's ``-C n`` in the name of the relation. Item ids are the labels' names; query ids are numbers of
     rows in their file, from 0. Numeric attributes are one feature each, those with k values are k − 1 features that are
     0 or 1; the first value has none of them. A missing feature (?) counts as 0, and how many there are is reported.
-
-    Args:
-        source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
-        options: which attributes are labels, and how rows are split.
-        job: told about progress and about what is left out.
-        scratch: a folder for what does not fit in memory.
-
     """
     tables, label_list = _find(source, options)
     files = choose_files(tables, options, source)

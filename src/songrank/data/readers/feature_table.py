@@ -1,6 +1,6 @@
 """Documents with features in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,10 @@ from songrank.data.dataset import SPLITS
 from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
-from songrank.io.source import Job, Source, find_sources
-from songrank.io.tables.columns import (
-    ID_EXPECTED,
-    LABEL_EXPECTED,
-    Where,
-    read_column,
-    read_features,
-    read_ids,
-    read_labels,
-)
-from songrank.io.tables.delimited import DelimitedFile
-from songrank.io.tables.frames import TABLE, column_names, find_column, need_column, read_parquet, slices, to_polars
+from songrank.io.source import Job, find_sources
+from songrank.io.tables.input_table import Block, InputTable
+from songrank.io.tables.polars_frames import find_column, need_column
+from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, read_features, read_ids, read_labels
 
 QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
 _LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")
@@ -92,18 +84,25 @@ def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: 
 
     Of a table in memory an iterator of its parts will do, so that no more than one of them need be there at a time.
     """
-    collector = _Collector(options, ListRows(scratch))
-    if not isinstance(source, Path):
-        for table in source if isinstance(source, Iterator) else (source,):
-            collector.add_table(to_polars(table).lazy(), TABLE, None)
-    else:
-        for file, split in _files(source):
-            if file.file_name.lower().endswith(".parquet"):
-                collector.add_table(read_parquet(file, job), file.name, split)
-            else:
-                collector.add_text(replace(file, encoding=options.encoding), split, job)
-    assert collector.names is not None
-    return collector.rows.content(options, job, {"names": list(collector.names.features)})
+    rows, first = ListRows(scratch), None
+    for one, split in _sources(source, options):
+        table = InputTable(one, job, options.separator)
+        names = FeatureTableColumns.find(table.columns, options, table.name)
+        first = first or names
+        if odd := set(names.features) ^ set(first.features):
+            what = f"has other features than the file before it: {', '.join(map(repr, sorted(odd)[:5]))}"
+            raise DataError(what, "give all files the same", file=table.name)
+        names = replace(names, features=first.features)
+        for block in table.blocks(names.all, least="expected at least one document"):
+            _add(block, names, split, rows)
+    assert first is not None
+    return rows.content(options, job, {"names": list(first.features)})
+
+
+def _sources(source: Any, options: FeatureTableOptions) -> Iterable[tuple[Any, str | None]]:
+    if isinstance(source, Path):
+        return [(replace(file, encoding=options.encoding), split) for file, split in _files(source)]
+    return ((table, None) for table in (source if isinstance(source, Iterator) else (source,)))
 
 
 def _files(path: Path) -> list[File]:
@@ -115,67 +114,21 @@ def _files(path: Path) -> list[File]:
     return files
 
 
-class _Collector:
-    """Takes in blocks of rows, each checked on its way."""
-
-    def __init__(self, options: FeatureTableOptions, rows: ListRows) -> None:
-        self.options, self.rows = options, rows
-        self.names: FeatureTableColumns | None = None
-
-    def add_table(self, table: pl.LazyFrame, file: str, split: str | None) -> None:
-        """A table that can be cut."""
-        names = self._agree(column_names(table, file), file)
-        rows = 0
-        for block in slices(table, names.all, file):
-            self._add(block, names, split, file, None, rows)
-            rows += block.height
-        if not rows:
-            raise DataError("has no rows", "expected at least one document", file=file)
-
-    def add_text(self, source: Source, split: str | None, job: Job) -> None:
-        """A text file, block by block."""
-        text = DelimitedFile(source, self.options.separator, job)
-        names = self._agree(text.columns, text.name)
-        for block, line in text.frames(names.all):
-            self._add(block, names, split, text.name, line)
-
-    def _agree(self, columns: list[str], file: str) -> FeatureTableColumns:
-        """What the columns of this file mean; its features must be those of the files before it."""
-        names = FeatureTableColumns.find(columns, self.options, file)
-        self.names = self.names or names
-        odd = set(names.features) ^ set(self.names.features)
-        if odd:
-            names_of_odd = ", ".join(map(repr, sorted(odd)[:5]))
-            raise DataError(
-                f"has other features than the file before it: {names_of_odd}", "give all files the same", file=file
-            )
-        return replace(names, features=self.names.features)
-
-    def _add(
-        self,
-        block: pl.DataFrame,
-        names: FeatureTableColumns,
-        split: str | None,
-        file: str,
-        line: Where | None,
-        first: int = 0,
-    ) -> None:
-        where = (file, line, first)
-        query = read_column(read_ids, block[names.query], ID_EXPECTED, *where)
-        label = read_column(read_labels, block[names.label], LABEL_EXPECTED, *where)
-        if names.split is not None:
-            codes = read_column(_read_splits, block[names.split], "expected train, validation or test", *where)
-        else:
-            codes = np.full(block.height, UNNAMED if split is None else SPLITS.index(split), np.uint8)
-        features = np.empty((block.height, len(names.features)), np.float32)
-        for at, name in enumerate(names.features):
-            fix = f"features are finite numbers: mend it, or leave the column out with --ignore {name}"
-            features[:, at] = read_column(read_features, block[name], fix, *where)
-        self.rows.features.add(features)
-        weight = None
-        if names.weight is not None:
-            weight = read_column(read_labels, block[names.weight], LABEL_EXPECTED, *where)
-        self.rows.add(query, label, codes, weight)
+def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: ListRows) -> None:
+    """Take in a block of rows, each column checked on its way."""
+    query = block.read(read_ids, names.query, ID_EXPECTED)
+    label = block.read(read_labels, names.label, LABEL_EXPECTED)
+    if names.split is not None:
+        codes = block.read(_read_splits, names.split, "expected train, validation or test")
+    else:
+        codes = np.full(block.frame.height, UNNAMED if split is None else SPLITS.index(split), np.uint8)
+    features = np.empty((block.frame.height, len(names.features)), np.float32)
+    for at, name in enumerate(names.features):
+        fix = f"features are finite numbers: mend it, or leave the column out with --ignore {name}"
+        features[:, at] = block.read(read_features, name, fix)
+    rows.features.add(features)
+    weight = None if names.weight is None else block.read(read_labels, names.weight, LABEL_EXPECTED)
+    rows.add(query, label, codes, weight)
 
 
 def _read_splits(column: pl.Series) -> Array | None:

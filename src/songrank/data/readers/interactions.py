@@ -1,7 +1,7 @@
 """Interactions in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.io.source import Job, Source, find_sources
-from songrank.io.tables.columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
-from songrank.io.tables.delimited import DelimitedFile
-from songrank.io.tables.encoding import IdColumn
-from songrank.io.tables.frames import TABLE, collect, column_names, find_column, need_column, read_parquet, to_polars
+from songrank.io.tables.id_columns import IdColumn
+from songrank.io.tables.input_table import InputTable
+from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.times import TIME_EXPECTED, read_times
+from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, Where, read_column, read_ids, read_labels
 
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
@@ -104,45 +104,24 @@ def _too_large(time: Array) -> bool:
 
 def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -> Content:
     """A file, several of one kind in a folder or archive, or a table in memory."""
-    if not isinstance(source, Path):
-        collector: Collector | None = _add_table(None, to_polars(source).lazy(), TABLE, options)
-    else:
-        files = find_sources(source, _FILES, "CSV, TSV or Parquet file")
-        kinds = sorted({Path(file.file_name).suffix.lower() for file in files})
-        if len(kinds) > 1:
-            raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {files[0].name}", file=str(source))
-        collector = None
-        for file in files:
-            if kinds == [".parquet"]:
-                collector = _add_table(collector, read_parquet(file, job), file.name, options)
-            else:
-                collector = _add_text(collector, replace(file, encoding=options.encoding), options, job)
+    sources = _files(source, options) if isinstance(source, Path) else [source]
+    collector: Collector | None = None
+    for table in (InputTable(one, job, options.separator) for one in sources):
+        names = InteractionColumns.find(table.columns, options, table.name)
+        collector = collector or Collector(names)
+        if names != collector.names:
+            raise DataError("has other columns than the file before it", "prepare files of one kind", file=table.name)
+        for block in table.blocks(names.all, least=None):  # some writers leave parts without rows
+            collector.add(block.frame, block.file, block.line, block.first)
     assert collector is not None  # a source has at least one file
     content = to_catalogue(collector.finish(), options, job)
-    names = collector.names
-    content.extra["called"] = {"query": names.query, "item": names.item, "label": names.label, "time": names.time}
+    content.extra["called"] = asdict(collector.names)
     return content
 
 
-def _add_table(collector: Collector | None, table: pl.LazyFrame, file: str, options: ColumnOptions) -> Collector:
-    collector = _agree(collector, column_names(table, file), options, file)
-    block = collect(table, collector.names.all, file)
-    if block.height:  # some writers leave parts without rows
-        collector.add(block, file)
-    return collector
-
-
-def _add_text(collector: Collector | None, source: Source, options: ColumnOptions, job: Job) -> Collector:
-    text = DelimitedFile(source, options.separator, job)
-    collector = _agree(collector, text.columns, options, text.name)
-    for block, line in text.frames(collector.names.all):
-        collector.add(block, text.name, line)
-    return collector
-
-
-def _agree(collector: Collector | None, columns: list[str], options: ColumnOptions, file: str) -> Collector:
-    """The collector so far, if this file has the columns of those before it."""
-    names = InteractionColumns.find(columns, options, file)
-    if collector is not None and names != collector.names:
-        raise DataError("has other columns than the file before it", "prepare files of one kind", file=file)
-    return collector or Collector(names)
+def _files(path: Path, options: ColumnOptions) -> list[Source]:
+    files = find_sources(path, _FILES, "CSV, TSV or Parquet file")
+    kinds = sorted({Path(file.file_name).suffix.lower() for file in files})
+    if len(kinds) > 1:
+        raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {files[0].name}", file=str(path))
+    return [replace(file, encoding=options.encoding) for file in files]

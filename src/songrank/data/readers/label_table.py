@@ -19,8 +19,8 @@ from songrank.data.preparation.labelled_queries import label_table, labelling_co
 from songrank.data.preparation.row_writer import stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
 from songrank.io.source import Job, Source
-from songrank.io.tables.columns import read_column, read_features
-from songrank.io.tables.frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
+from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
+from songrank.io.tables.typed_columns import read_column, read_features
 
 _LABELS = ("labels", "tags", "label", "target")
 _LISTS = "expected a list of whole numbers or of texts in every row"

@@ -13,6 +13,7 @@ import polars as pl
 from pydantic import Field
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
@@ -71,12 +72,8 @@ class _Reader:
             if not count:
                 continue
             if with_query not in (None, part.query is not None):
-                raise DataError(
-                    "some lines before this one have qid: and some from here on do not, or the other way round",
-                    "write 'qid:ID' after the label of every line",
-                    file=block.file,
-                    line=block.line,
-                )
+                what = "some lines before this one have qid: and some from here on do not, or the other way round"
+                block.fail(what, "write 'qid:ID' after the label of every line", block.line)
             with_query = part.query is not None
             query = _text_ids(part, file) if ends is None else self.groups(part, file, ends, done)
             done += count
@@ -99,23 +96,17 @@ class _Reader:
         """The number of each row's group, by where the groups end."""
         assert file.groups is not None
         if part.query is not None:
-            raise DataError(
-                f"its lines have qid:, and {file.groups.short_name} gives group sizes too",
-                "remove one of the two",
-                file=file.source.name,
-            )
+            what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
+            raise DataError(what, "remove one of the two", file=file.source.name)
         at = np.arange(done, done + part.label.shape[0])
         return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
 
 
 def _text_ids(part: Rows, file: LetorFile) -> pl.Series:
     if part.query is None:
-        name = file.source.file_name
-        raise DataError(
-            f"its lines have no qid:, and there is no {name}.query beside it",
-            "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file",
-            file=file.source.name,
-        )
+        what = f"its lines have no qid:, and there is no {file.source.file_name}.query beside it"
+        fix = "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file"
+        raise DataError(what, fix, file=file.source.name)
     if part.query.dtype.kind == "i":
         return pl.Series(part.query)
     return pl.Series(part.query.tolist(), dtype=pl.String)
@@ -125,24 +116,17 @@ def group_ends(source: Source, job: Job) -> Array:
     """After how many rows each group ends, from a file with one size a line."""
     sizes: list[int] = []
     for block in source.blocks(job):
-        for line, text in enumerate(block.data.split(b"\n")[:-1], start=block.line):
-            if not text.strip():
-                continue
+        for line, text in ((line, text) for line, text in block.lines() if text.strip()):
             if not _SIZE.fullmatch(text.strip()):
-                raise DataError(
-                    f"group size is {shown(text)}", "expected a whole number of rows", file=source.name, line=line
-                )
+                block.fail(f"group size is {shown(text)}", "expected a whole number of rows", line)
             sizes.append(int(text))
     job.count("groups without rows", sizes.count(0))
-    return np.cumsum(np.array(sizes, np.int64))
+    return numpy_offsets(sizes)[1:]
 
 
 def _check_sum(file: LetorFile, rows: int, ends: Array) -> None:
     assert file.groups is not None
     total = int(ends[-1]) if ends.shape[0] else 0
     if total != rows:
-        raise DataError(
-            f"has {rows:,} rows, and the groups in {file.groups.short_name} sum to {total:,}",
-            "give a size for every group, in the order of the rows",
-            file=file.source.name,
-        )
+        what = f"has {rows:,} rows, and the groups in {file.groups.short_name} sum to {total:,}"
+        raise DataError(what, "give a size for every group, in the order of the rows", file=file.source.name)

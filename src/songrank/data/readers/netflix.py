@@ -5,25 +5,22 @@
 
 import io
 import re
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
-from songrank.data.preparation.interaction_log import Interactions, to_catalogue
+from songrank.data.preparation.interaction_log import to_catalogue
 from songrank.data.preparation.interaction_options import RatingOptions
-from songrank.io.source import Block, Job, find_sources
-from songrank.io.tables.encoding import number_integers
-
-Columns = tuple[Array, Array, Array, Array]
+from songrank.data.preparation.rating_log import Ratings, rating_columns, rating_log, rating_rows
+from songrank.io.source import Block, Job, Source, find_sources
 
 _MOVIE = re.compile(rb"([0-9]{1,9}):")
 _RATING = re.compile(rb"([0-9]{1,9}),([1-5]),([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_TYPES = (np.int32, np.int32, np.float32, np.int64)
 _DAY = 24 * 60 * 60
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -33,29 +30,24 @@ def netflix(source: Path, options: RatingOptions, job: Job, scratch: Path) -> Co
     files = find_sources(source, ["combined_data_*.txt", "mv_*.txt"], "combined_data_*.txt or mv_*.txt")
     if len({file.file_name[:3] for file in files}) > 1:
         raise DataError("holds combined_data_*.txt and mv_*.txt", "name a folder with one of the two", file=str(source))
-    parts: list[list[Array]] = [[], [], [], []]
+    return to_catalogue(rating_log(_blocks(files, job)), options, job)
+
+
+def _blocks(files: Sequence[Source], job: Job) -> Iterator[Ratings]:
     for file in files:
         movie: int | None = None
         for block in file.blocks(job):
             columns, movie = parse_netflix(block, movie)
-            for part, values in zip(parts, columns, strict=True):
-                part.append(values)
-    joined = []
-    for part in parts:
-        joined.append(np.concatenate(part))
-        part.clear()
-    user, user_ids = number_integers(joined[0])
-    item, item_ids = number_integers(joined[1])
-    return to_catalogue(Interactions(user, user_ids, item, item_ids, joined[2], joined[3]), options, job)
+            yield columns
 
 
-def parse_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]:
+def parse_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
     """User, movie, rating and time of a block, and the movie that the next block goes on with."""
     fast = _fast(block.data, movie)
     return fast if fast is not None else careful_netflix(block, movie)
 
 
-def _fast(data: bytes, movie: int | None) -> tuple[Columns, int | None] | None:
+def _fast(data: bytes, movie: int | None) -> tuple[Ratings, int | None] | None:
     """A block that is exactly as it should be, else None: three columns, where a movie's line has only the first."""
     if b",," in data or b",\n" in data:
         return None
@@ -85,41 +77,32 @@ def _fast(data: bytes, movie: int | None) -> tuple[Columns, int | None] | None:
     if movies[0] < 0 and lengths[0]:
         return None
     rated = table.filter(~pl.col("begins"))
-    columns = (rated["number"], np.repeat(movies, lengths), rated["rating"], rated["time"])
-    user, item, ratings, time = (np.asarray(c, dtype) for c, dtype in zip(columns, _TYPES, strict=True))
-    return (user, item, ratings, time), None if movies[-1] < 0 else int(movies[-1])
+    columns = rating_columns(rated["number"], np.repeat(movies, lengths), rated["rating"], rated["time"])
+    return columns, None if movies[-1] < 0 else int(movies[-1])
 
 
-def careful_netflix(block: Block, movie: int | None) -> tuple[Columns, int | None]:
+def careful_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
     """The same, line by line: the reference for the fast way, and what names the line that is wrong."""
     rows: list[tuple[int, int, float, int]] = []
-    for line, text in enumerate(block.data.split(b"\n")[:-1], start=block.line):
+    for line, text in block.lines():
         text = text.strip()
         if begins := _MOVIE.fullmatch(text):
             movie = int(begins[1])
         elif text:
-            rows.append(_rating(text, movie, block.file, line))
-    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-    user, item, rating, time = (np.array(column, dtype) for column, dtype in zip(columns, _TYPES, strict=True))
-    return (user, item, rating, time), movie
+            rows.append(_rating(text, movie, block, line))
+    return rating_rows(rows), movie
 
 
-def _rating(text: bytes, movie: int | None, file: str, line: int) -> tuple[int, int, float, int]:
+def _rating(text: bytes, movie: int | None, block: Block, line: int) -> tuple[int, int, float, int]:
     found = _RATING.fullmatch(text)
     if found is None:
-        raise DataError(
-            f"the line is {shown(text)}",
-            "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5",
-            file=file,
-            line=line,
-        )
+        fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
+        block.fail(f"the line is {shown(text)}", fix, line)
     if movie is None:
-        raise DataError("a rating comes before any movie", "expected 'movie:' as the first line", file=file, line=line)
+        block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
     user, rating, year, month, day = (int(part) for part in found.groups())
     try:
         days = date(year, month, day).toordinal() - _EPOCH
     except ValueError:
-        raise DataError(
-            f"the day is {shown(text[-10:])}", "expected a day of the calendar", file=file, line=line
-        ) from None
+        block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
     return user, movie, float(rating), days * _DAY

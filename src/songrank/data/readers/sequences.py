@@ -11,8 +11,8 @@ from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import SequenceOptions
-from songrank.io.source import Block, Job, check_utf8, find_sources
-from songrank.io.tables.encoding import IdColumn
+from songrank.io.source import Block, Job, find_sources
+from songrank.io.tables.id_columns import IdColumn
 
 
 def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -> Content:
@@ -36,29 +36,18 @@ def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -
 
 def _parse(block: Block, lines: dict[str, int]) -> tuple[pl.Series, pl.Series, Array]:
     """Ids of the queries of a block, ids of all their items, and how many items each has."""
-    check_utf8(block)
     users: list[str] = []
     items: list[str] = []
     counts: list[int] = []
-    for number, text in enumerate(block.data.decode().split("\n")[:-1], start=block.line):
+    for number, text in block.texts():
         words = text.split()
         if not words:
             continue
         if len(words) == 1:
-            raise DataError(
-                f"user {words[0]!r} has no items",
-                "expected the user, then items, separated by spaces",
-                file=block.file,
-                line=number,
-            )
+            block.fail(f"user {words[0]!r} has no items", "expected the user, then items, separated by spaces", number)
         first = lines.setdefault(words[0], number)
         if first != number:
-            raise DataError(
-                f"user {words[0]!r} stands on line {first:,} already",
-                "expected one line a user",
-                file=block.file,
-                line=number,
-            )
+            block.fail(f"user {words[0]!r} stands on line {first:,} already", "expected one line a user", number)
         users.append(words[0])
         items.extend(words[1:])
         counts.append(len(words) - 1)

@@ -11,7 +11,6 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.options import QuerySplitOptions
 from songrank.data.preparation.labelled_queries import (
     Role,
     Split,
@@ -31,6 +30,7 @@ from songrank.data.preparation.vocabulary import (
     tokenise,
     write_words,
 )
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.readers.label_table import LabelledRows
 from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
 from songrank.io.source import Job
@@ -65,13 +65,6 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     text at its end and 1 is every word that the vocabulary does not have; words follow from 2, the most frequent first.
     They are kept in ``vocabulary.txt``, one a line. Query ids are those of the source, or else numbers of rows
     in their file.
-
-    Args:
-        source: a zip archive or a folder, one file of JSON lines, or ``LabelledRows`` with texts.
-        options: how texts are cut into words and rows are split.
-        job: told about progress and about what is left out.
-        scratch: a folder for what does not fit in memory, inside that of the data set.
-
     """
     rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase, most=options.max_tokens))
     if isinstance(source, LabelledRows):

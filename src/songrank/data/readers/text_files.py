@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from songrank.core.errors import DataError, shown
-from songrank.data.options import QuerySplitOptions
 from songrank.data.parsers.json_texts import json_lines
 from songrank.data.preparation.labelled_queries import Role, by_role, choose_files, names_one_file
-from songrank.io.source import Job, Source, check_utf8, find_sources
+from songrank.data.preparation_options import QuerySplitOptions
+from songrank.io.source import Job, Source, find_sources
 
 _PATTERNS = ("*.json", "*.jsonl", "*.ndjson", "*texts.txt", "*labels.txt", "label_names.txt", "label_map.txt")
 _EXPECTED = "JSON lines, and no text and label files such as train_texts.txt and train_labels.txt"
@@ -86,9 +86,4 @@ def read_catalogue(source: Source, job: Job) -> list[str]:
 def _names(source: Source, job: Job) -> list[tuple[int, str]]:
     if _JSON.fullmatch(source.file_name):
         return [(row.line, row.name()) for rows in json_lines(source, job) for row in rows]
-    lines: list[tuple[int, str]] = []
-    for block in source.blocks(job):
-        check_utf8(block)
-        texts = block.data.decode("utf-8").removesuffix("\n").split("\n")
-        lines += [(block.line + at, text.strip()) for at, text in enumerate(texts)]
-    return lines
+    return [(line, text.strip()) for block in source.blocks(job) for line, text in block.texts()]

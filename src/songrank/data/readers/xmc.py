@@ -11,7 +11,6 @@ import numpy as np
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.options import QuerySplitOptions
 from songrank.data.parsers.bag_of_words import Bags, Header, parse_bags, parse_header
 from songrank.data.preparation.labelled_queries import (
     MAX_LABELS,
@@ -24,6 +23,7 @@ from songrank.data.preparation.labelled_queries import (
 )
 from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
 
@@ -40,13 +40,6 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
     or not. Rows without labels are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and
     a test file are split anew, the latter's go on from the former's. Lists of rows for training and test
     (``*_trSplit.txt``, ``*_tstSplit.txt``) are not read, which is an error unless a random split is asked for.
-
-    Args:
-        source: a zip archive or a folder with a train, perhaps a validation, and a test file, or one file.
-        options: how rows are split, and features scaled.
-        job: told about progress and about what is left out.
-        scratch: a folder for what does not fit in memory.
-
     """
     labels = RowWriter(scratch, "labels", {"item": np.int32})
     features = FeatureWriter(scratch, options.scale)
@@ -91,11 +84,8 @@ def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
     near = [Source(file) for file in sorted(path.parent.glob("*.txt"))] if plain_file else found
     for source in near:
         if _ROWS_OF_SPLITS.fullmatch(source.file_name):
-            raise DataError(
-                f"the rows of splits that {source.file_name} lists are not read",
-                "write these rows to a train and a test file, or say split=random",
-                file=str(path),
-            )
+            what = f"the rows of splits that {source.file_name} lists are not read"
+            raise DataError(what, "write these rows to a train and a test file, or say split=random", file=str(path))
 
 
 def _read(file: Source, job: Job, labels: RowWriter, features: RowWriter) -> Header:
@@ -134,12 +124,8 @@ def _first_rows(block: Block, most: int, said: int) -> Block:
     lines = block.data.split(b"\n")
     for at, line in enumerate(lines[most:], block.line + most):
         if line.strip():
-            raise DataError(
-                f"the first line says {said:,} rows, but this is row {at - 1:,}",
-                "fetch the file again, or mend its first line",
-                file=block.file,
-                line=at,
-            )
+            what = f"the first line says {said:,} rows, but this is row {at - 1:,}"
+            block.fail(what, "fetch the file again, or mend its first line", at)
     return Block(b"".join(line + b"\n" for line in lines[:most]), block.line, block.file)
 
 
@@ -150,10 +136,6 @@ def _agreed(headers: dict[str, Header]) -> Header:
         for what in ("features", "labels"):
             here, there = getattr(other, what), getattr(header, what)
             if here != there:
-                raise DataError(
-                    f"the first line says {here:,} {what}, but that of {first} says {there:,}",
-                    "expected files of the same data set",
-                    file=name,
-                    line=1,
-                )
+                found = f"the first line says {here:,} {what}, but that of {first} says {there:,}"
+                raise DataError(found, "expected files of the same data set", file=name, line=1)
     return header

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from songrank.core.columns import Array
-from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
-from songrank.data.synthetic.numbers import long_tailed_counts, offsets_of, stream
+from songrank.core.csr import numpy_offsets
+from songrank.data.synthetic.numbers import long_tailed_counts, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.shapes import Plan
 from songrank.data.synthetic.takers import ITEM_BITS, Takers
 
@@ -61,6 +62,6 @@ def _ascending(item: Array, counts: Array) -> Array:
 def _values(counts: Array, rng: np.random.Generator) -> Array:
     """log(1 + how often a word occurs), each text of length 1."""
     value = np.log1p(rng.geometric(0.6, int(counts.sum())))
-    length = np.sqrt(np.add.reduceat(value * value, offsets_of(counts)[:-1]))
+    length = np.sqrt(np.add.reduceat(value * value, numpy_offsets(counts)[:-1]))
     scaled: Array = (value / np.repeat(length, counts)).astype(np.float32)
     return scaled

@@ -26,15 +26,6 @@ def num_blocks(rows: int) -> int:
     return -(-rows // BLOCK)
 
 
-def offsets_of(counts: Array) -> Array:
-    """[rows + 1]: where each row begins.
-
-    >>> offsets_of(np.array([2, 0, 1])).tolist()
-    [0, 2, 2, 3]
-    """
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
 def long_tailed_counts(total: int, rows: int, fewest: int, most: int, rng: np.random.Generator, spread: float) -> Array:
     """``rows`` whole numbers from ``fewest`` to ``most``, log-normal above ``fewest``, that sum to ``total`` exactly.
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from songrank.core.columns import Array
-from songrank.data.synthetic.catalogue import Catalogue, draw_tastes
-from songrank.data.synthetic.numbers import long_tailed_counts, offsets_of, stream
+from songrank.core.csr import numpy_offsets
+from songrank.data.synthetic.numbers import long_tailed_counts, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
 from songrank.data.synthetic.shapes import Plan
 from songrank.data.synthetic.takers import Takers
 
@@ -66,6 +67,6 @@ def _times(counts: Array, row: Array, rng: np.random.Generator) -> Array:
     """Seconds since 1970, later with each pair of a user."""
     first = _START + rng.integers(0, _YEARS, counts.shape[0])
     passed = np.cumsum(1 + (rng.standard_exponential(row.shape[0]) * _GAP).astype(np.int64))
-    before = np.concatenate([[0], passed])[offsets_of(counts)[:-1]]
+    before = np.concatenate([[0], passed])[numpy_offsets(counts)[:-1]]
     times: Array = (first - before)[row] + passed
     return times

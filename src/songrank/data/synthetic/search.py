@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from songrank.core.columns import Array
-from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, offsets_of, stream
+from songrank.core.csr import numpy_offsets
+from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, stream
 from songrank.data.synthetic.shapes import Plan
 
 _SPREAD = 0.8  # of the lists' lengths
@@ -21,16 +22,11 @@ class Lists:
     """How long each list is, how features hang together, and what makes a document relevant."""
 
     plan: Plan
-    lengths: Array
-    """[queries]."""
-    mixing: Array
-    """[latent, features]: features share causes, so they are correlated."""
-    columns: Array
-    """[2, hidden]: each hidden unit of the planted function looks at two features."""
-    slopes: Array
-    """[2, hidden]."""
-    signs: Array
-    """[hidden]."""
+    lengths: Array  # [queries]
+    mixing: Array  # [latent, features]: features share causes, so they are correlated
+    columns: Array  # [2, hidden]: each hidden unit of the planted function looks at two features
+    slopes: Array  # [2, hidden]
+    signs: Array  # [hidden]
 
     @classmethod
     def draw(cls, plan: Plan) -> "Lists":
@@ -41,13 +37,12 @@ class Lists:
         mixing *= 0.5**0.5 / np.linalg.norm(mixing, axis=0)
         columns = rng.integers(0, plan.features, (2, _HIDDEN))
         slopes = rng.uniform(0.5, 2.0, (2, _HIDDEN)).astype(np.float32) * rng.choice([-1, 1], (2, _HIDDEN))
-        return cls(
-            plan, lengths, mixing, columns, slopes, rng.uniform(0.5, 1.5, _HIDDEN) * rng.choice([-1, 1], _HIDDEN)
-        )
+        signs = rng.uniform(0.5, 1.5, _HIDDEN) * rng.choice([-1, 1], _HIDDEN)
+        return cls(plan, lengths, mixing, columns, slopes, signs)
 
     def features(self, first: int, last: int) -> Iterator[Array]:
         """Features of the documents of queries ``first`` to ``last``, in pieces."""
-        offsets = offsets_of(self.lengths)
+        offsets = numpy_offsets(self.lengths)
         for block in range(first // BLOCK, num_blocks(last)):
             begin = offsets[block * BLOCK]
             inside = slice(offsets[max(first, block * BLOCK)] - begin, offsets[min(last, (block + 1) * BLOCK)] - begin)

@@ -68,7 +68,6 @@ SHAPES = {
 of labels and how lengths are distributed were not checked against a source. A validation part of a tenth, where a data
 set comes without one, is ours."""
 
-
 _COMMON = {"queries", "items", "noise", "seed"}
 _NUMBERS = {
     "recommendation": _COMMON | {"pairs", "holdout"},

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from songrank.core.columns import Array
-from songrank.data.synthetic.catalogue import Catalogue
-from songrank.data.synthetic.numbers import BLOCK, num_blocks, offsets_of, stream
+from songrank.core.csr import numpy_offsets
+from songrank.data.synthetic.numbers import BLOCK, num_blocks, stream
+from songrank.data.synthetic.planted_catalogue import Catalogue
 
 ITEM_BITS = 26
 _PLACE_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
@@ -19,14 +20,10 @@ class Takers:
     """Who takes how many items of a catalogue, and by what preference."""
 
     catalogue: Catalogue
-    taste: Array
-    """[queries, rank]."""
-    counts: Array
-    """[queries]: how many items each takes."""
-    sure_item: Array
-    """[items]: every item once, by the query that takes it for sure, so that none is left over."""
-    sure_start: Array
-    """[queries + 1]: where each query begins in ``sure_item``."""
+    taste: Array  # [queries, rank]
+    counts: Array  # [queries]: how many items each takes
+    sure_item: Array  # [items]: every item once, by the query that takes it for sure, so that none is left over
+    sure_start: Array  # [queries + 1]: where each query begins in sure_item
     noise: float
     seed: int
     purpose: str
@@ -35,7 +32,7 @@ class Takers:
     def draw(cls, catalogue: Catalogue, taste: Array, counts: Array, noise: float, seed: int, purpose: str) -> "Takers":
         """What is decided about all queries together; ``counts`` must sum to at least the number of items."""
         taker = _sure_takers(catalogue, taste, counts, stream(seed, f"{purpose}, sure"))
-        start = offsets_of(np.bincount(taker, minlength=counts.shape[0]))
+        start = numpy_offsets(np.bincount(taker, minlength=counts.shape[0]))
         return cls(catalogue, taste, counts, np.argsort(taker, kind="stable"), start, noise, seed, purpose)
 
     @property
@@ -65,17 +62,7 @@ class Takers:
 def take(
     catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
 ) -> Array:
-    """``counts[r]`` different items for each row r, row after row, each row's in random order.
-
-    Args:
-        catalogue: what there is.
-        chances: [rows, groups], from :meth:`Catalogue.chances`.
-        counts: [rows].
-        sure_row: ascending; with ``sure_item``, what rows take for sure.
-        sure_item: the item of each.
-        rng: random numbers of these rows alone.
-
-    """
+    """``counts[r]`` different items for each row r, row after row, each row's in random order."""
     row, item = _by_draws(catalogue, chances, counts, sure_row, sure_item, rng)
     short = np.flatnonzero(np.bincount(row, minlength=counts.shape[0]) < counts)
     weighed = [_by_keys(catalogue.weights(chances[r]), int(counts[r]), sure_item[sure_row == r], rng) for r in short]
@@ -110,7 +97,7 @@ def _by_draws(
     first[key[new] & ((1 << _PLACE_BITS) - 1)] = True
     row, item = row[first], item[first]
     found = np.bincount(row, minlength=counts.shape[0])
-    place = np.arange(row.shape[0]) - offsets_of(found)[row]
+    place = np.arange(row.shape[0]) - numpy_offsets(found)[row]
     kept = (place < counts[row]) & (found >= counts)[row]
     return row[kept], item[kept]
 

@@ -1,19 +1,19 @@
-"""Tables that a trained model is asked about: CSV, TSV and Parquet files, read block by block."""
+"""Tables of rows: CSV, TSV and Parquet files, or tables in memory, read block by block."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.io.source import Job, Source
-from songrank.io.tables.columns import ID_EXPECTED, Where, read_column, read_ids
 from songrank.io.tables.delimited import DelimitedFile
-from songrank.io.tables.encoding import WHOLE
-from songrank.io.tables.frames import column_names, find_column, read_parquet, slices
+from songrank.io.tables.id_columns import WHOLE
+from songrank.io.tables.polars_frames import TABLE, column_names, find_column, read_parquet, slices, to_polars
+from songrank.io.tables.typed_columns import ID_EXPECTED, Where, read_column, read_ids
 
 T = TypeVar("T")
 
@@ -33,7 +33,9 @@ class Block:
 
 
 class InputTable:
-    r"""A CSV, TSV or Parquet file; ``columns`` are its names.
+    r"""A CSV, TSV or Parquet file, or a table in memory; ``columns`` are its names.
+
+    ``separator`` is that of a text file, found in its first line if not given.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "users.csv"
@@ -43,24 +45,24 @@ class InputTable:
     (['user', 'age'], [['7', '9']])
     """
 
-    def __init__(self, path: Path, job: Job) -> None:
-        source = Source(path)
-        self.name = source.name
+    def __init__(self, table: Any, job: Job, separator: str | None = None) -> None:
+        source = Source(table) if isinstance(table, Path) else table
         self._text: DelimitedFile | None = None
-        if source.file_name.lower().endswith(".parquet"):
-            self._table = read_parquet(source, job)
-            self.columns = column_names(self._table, self.name)
-        else:
-            self._text = DelimitedFile(source, None, job)
+        self.name = source.name if isinstance(source, Source) else TABLE
+        if isinstance(source, Source) and not source.file_name.lower().endswith(".parquet"):
+            self._text = DelimitedFile(source, separator, job)
             self.columns = self._text.columns
+            return
+        self._table = read_parquet(source, job) if isinstance(source, Source) else to_polars(source).lazy()
+        self.columns = column_names(self._table, self.name)
 
     @property
     def is_text(self) -> bool:
         """Whether it has lines, and every column is one of texts."""
         return self._text is not None
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """The rows of these columns, as many at a time as fit in memory easily; at least one row."""
+    def blocks(self, columns: Sequence[str], least: str | None = "expected at least one") -> Iterator[Block]:
+        """The rows of these columns, as many at a time as fit in memory easily; without any, raises with ``least``."""
         if self._text is not None:
             for frame, line in self._text.frames(columns):
                 yield Block(frame, self.name, line, 0)
@@ -69,8 +71,8 @@ class InputTable:
         for frame in slices(self._table, columns, self.name):
             yield Block(frame, self.name, None, rows)
             rows += frame.height
-        if not rows:
-            raise DataError("has no rows", "expected at least one", file=self.name)
+        if not rows and least is not None:
+            raise DataError("has no rows", least, file=self.name)
 
 
 def read_id_column(

@@ -37,13 +37,7 @@ def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUF
 
 
 class TableWriter:
-    """Takes rows of one schema; CSV is appended to, Parquet is kept in parts that become row groups.
-
-    Args:
-        path: what messages call the file.
-        folder: an empty one for what is not finished; a caller may put scratch files into it.
-
-    """
+    """Takes rows of one schema; CSV is appended to, Parquet is kept in parts that become row groups."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder, self.rows = path, folder, 0

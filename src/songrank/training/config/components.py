@@ -29,7 +29,8 @@ def option_class(kind: type[WithOptions]) -> type[BaseModel]:
     hints = typing.get_type_hints(kind.__init__)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
-        if name not in _NOT_IN_RECIPES and not _holds_tensors(hints[name]):
+        open_ended = parameter.kind is parameter.VAR_KEYWORD
+        if name not in _NOT_IN_RECIPES and not open_ended and not _holds_tensors(hints[name]):
             fields[name] = (hints[name], ... if parameter.default is parameter.empty else parameter.default)
     made: type[BaseModel] = create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
     return made
@@ -58,7 +59,8 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
         raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
-    options = read_former_options(options, known.model_fields)
+    if options.keys() - known.model_fields.keys() or isinstance(options.get("form"), str):
+        options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
             near = difflib.get_close_matches(key, known.model_fields, n=1)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.core.checks import check_choice, check_int
-from songrank.core.errors import UserError
+from songrank.core.errors import NotFiniteError, UserError
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.optim.base import TrainingOptimiser
@@ -266,9 +266,7 @@ class Trainer:
         try:
             with self._surroundings():
                 return self.feed.evaluate(self.model, split, **{**self.policies, **options})
-        except ValueError as error:
-            if "NaN" not in str(error):
-                raise
+        except NotFiniteError:
             stage = self.stages[min(self.at.stage, len(self.stages) - 1)]
             raise self._diverged(stage, self.at.step - 1, "scores are") from None
 

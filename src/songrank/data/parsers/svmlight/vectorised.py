@@ -38,16 +38,7 @@ def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None
 
 
 class _Text:
-    """Fields between separators: blanks, newlines and colons. Field k follows separator k.
-
-    Attributes:
-        place: of each separator; the first is a newline before the text.
-        kind: which character each separator is.
-        colon: which separators are colons.
-        length: of each field.
-        number: that each field stands for, NaN if it stands for none.
-
-    """
+    """Fields between separators: blanks, newlines and colons. Field k follows separator k."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from songrank import functional as F
-from tests.functional import oracles
 from tests.functional.list_loss_table import LOSSES, batch, value_and_gradient
+from tests.oracles import formulas as oracles
 
 
 def test_neural_sort_gives_rows_that_sum_to_one_and_nothing_to_padding():

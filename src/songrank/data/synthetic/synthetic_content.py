@@ -1,6 +1,6 @@
 """Synthetic data as the content of a prepared data set, and the truth that was planted in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,22 +10,24 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
+from songrank.core.csr import CSR, numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
-from songrank.data.splits import leave_last_out
+from songrank.data.preparation.pair_splits import leave_last_out
+from songrank.data.preparation.row_writer import RowWriter
 from songrank.data.synthetic.labelling import draw_labels, draw_texts
-from songrank.data.synthetic.numbers import offsets_of
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
 from songrank.data.synthetic.shapes import Plan, make_plan
-from songrank.io.arrays import Pieces, ScratchArray
+from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
-    from songrank.data.synthetic.options import SyntheticOptions
+    from songrank.data.synthetic.synthetic_options import SyntheticOptions
 
+Arrays = dict[str, Array | Pieces]
 _WHAT = "making synthetic data"
 
 
@@ -62,7 +64,7 @@ def planted_relevance(plan: Plan, split: str = "train") -> Tensor:
     torch.Size([200])
     """
     lists, place = Lists.draw(plan), SPLITS.index(split)
-    first, last = offsets_of(lists.lengths)[split_bounds(plan)[place : place + 2]]
+    first, last = numpy_offsets(lists.lengths)[split_bounds(plan)[place : place + 2]]
     return torch.from_numpy(lists.relevance()[first:last])
 
 
@@ -72,77 +74,62 @@ def split_bounds(plan: Plan) -> list[int]:
     >>> split_bounds(make_plan(shape="mslr-web30k"))
     [0, 18919, 25225, 31531]
     """
-    ends = np.cumsum(plan.parts)
-    return [0, *(round(plan.queries * int(end) / int(ends[-1])) for end in ends)]
+    return [round(plan.queries * int(end) / sum(plan.parts)) for end in numpy_offsets(plan.parts)]
 
 
 def _recommendation(plan: Plan, job: Job, scratch: Path) -> Content:
     columns = {"item": np.int32, "label": np.float32, "time": np.int64}
-    files = {name: {c: ScratchArray(scratch / f"{name}.{c}", kind) for c, kind in columns.items()} for name in SPLITS}
-    users = draw_users(plan)
-    done = 0
-    for pairs in draw_pairs(plan, users):
+    files = {name: RowWriter(scratch, name, columns) for name in SPLITS}
+    held, done = {"validation": plan.holdout, "test": plan.holdout}, 0
+    for pairs in draw_pairs(plan):
         numbers, _ = leave_last_out(pairs.counts, plan.holdout)
         for number, name in enumerate(SPLITS):
-            for column, file in files[name].items():
-                file.append(getattr(pairs, column)[numbers == number])
+            counts = np.full_like(pairs.counts, held[name]) if number else pairs.counts - 2 * plan.holdout
+            files[name].append(counts, **{column: getattr(pairs, column)[numbers == number] for column in columns})
         done += numbers.shape[0]
         job.report(_WHAT, done, plan.pairs)
-    held = np.full(plan.queries, plan.holdout)
-    counts = {"train": users.counts - 2 * plan.holdout, "validation": held, "test": held}
-    splits: dict[str, dict[str, Array | Pieces]] = {
-        name: {"offsets": offsets_of(counts[name]), **{c: file.mapped() for c, file in files[name].items()}}
-        for name in SPLITS
-    }
+    splits = {name: _arrays(file.finish()) for name, file in files.items()}
     return Content(plan.task, splits, _ids(0, plan.queries), _ids(0, plan.items), _extra(plan))
 
 
 def _search(plan: Plan, job: Job, scratch: Path) -> Content:
     lists = Lists.draw(plan)
     job.report(_WHAT, 0, None)
-    label = lists.labels(lists.relevance())
-    offsets, bounds = offsets_of(lists.lengths), split_bounds(plan)
-    splits: dict[str, dict[str, Array | Pieces]] = {}
-    for name, first, last in zip(SPLITS, bounds, bounds[1:], strict=False):
-        within = slice(offsets[first], offsets[last])
-        shape = (int(offsets[last] - offsets[first]), plan.features)
-        features = Pieces(shape, np.dtype(np.float32), lists.features(first, last))
-        splits[name] = {
-            "offsets": offsets[first : last + 1] - offsets[first],
-            "label": label[within],
-            "features": features,
-        }
+    labels = CSR.from_lengths(lists.lengths, label=lists.labels(lists.relevance()))
+    splits: dict[str, Arrays] = {}
+    for name, first, last in _split_rows(plan):
+        splits[name] = _arrays(labels.slice(first, last))
+        shape = (splits[name]["label"].shape[0], plan.features)
+        splits[name]["features"] = Pieces(shape, np.dtype(np.float32), lists.features(first, last))
     extra = _extra(plan, count=plan.features, dtype="float32")
-    return Content(plan.task, splits, _split_ids(bounds), extra=extra)
+    return Content(plan.task, splits, _split_ids(plan), extra=extra)
 
 
 def _labelling(plan: Plan, job: Job, scratch: Path) -> Content:
-    columns = {"label": np.int32, "word": np.int32, "value": np.float32}
-    files = {name: ScratchArray(scratch / name, kind) for name, kind in columns.items()}
-    label_counts, word_counts = [], []
+    labels = RowWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
+    features = RowWriter(scratch, "features", {"index": np.int32, "value": np.float32})
     for texts in draw_texts(plan):
-        label_counts.append(texts.label_counts)
-        word_counts.append(texts.word_counts)
-        for name, file in files.items():
-            file.append(getattr(texts, name))
-        job.report(_WHAT, sum(counts.shape[0] for counts in label_counts), plan.queries)
-    made = {name: file.mapped() for name, file in files.items()}
-    labels, words = offsets_of(np.concatenate(label_counts)), offsets_of(np.concatenate(word_counts))
-    bounds = split_bounds(plan)
-    splits: dict[str, dict[str, Array | Pieces]] = {}
-    for name, first, last in zip(SPLITS, bounds, bounds[1:], strict=False):
-        item = made["label"][labels[first] : labels[last]]
-        of_words = slice(words[first], words[last])
-        splits[name] = {
-            "offsets": labels[first : last + 1] - labels[first],
-            "item": item,
-            "label": np.ones(item.shape[0], np.float32),
-            "features.offsets": words[first : last + 1] - words[first],
-            "features.index": made["word"][of_words],
-            "features.value": made["value"][of_words],
-        }
+        labels.append(texts.label_counts, item=texts.label, label=np.ones(texts.label.shape[0]))
+        features.append(texts.word_counts, index=texts.word, value=texts.value)
+        job.report(_WHAT, labels.rows, plan.queries)
+    of_texts, of_words = labels.finish(), features.finish()
+    splits = {
+        name: {**_arrays(of_texts.slice(first, last)), **_arrays(of_words.slice(first, last), "features.")}
+        for name, first, last in _split_rows(plan)
+    }
     extra = _extra(plan, count=plan.features, kind="sparse")
-    return Content(plan.task, splits, _split_ids(bounds), _ids(0, plan.items), extra)
+    return Content(plan.task, splits, _split_ids(plan), _ids(0, plan.items), extra)
+
+
+def _arrays(table: CSR, prefix: str = "") -> Arrays:
+    columns = {f"{prefix}{name}": column.numpy() for name, column in table.columns.items()}
+    return {f"{prefix}offsets": table.offsets.numpy(), **columns}
+
+
+def _split_rows(plan: Plan) -> Iterator[tuple[str, int, int]]:
+    """Name, first row and last row + 1 of each split."""
+    bounds = split_bounds(plan)
+    return zip(SPLITS, bounds, bounds[1:], strict=False)
 
 
 def _extra(plan: Plan, **features: Any) -> dict[str, Any]:
@@ -154,5 +141,5 @@ def _ids(first: int, last: int) -> Ids:
     return Ids.of(np.arange(first, last))
 
 
-def _split_ids(bounds: list[int]) -> dict[str, Ids]:
-    return {name: _ids(first, last) for name, first, last in zip(SPLITS, bounds, bounds[1:], strict=False)}
+def _split_ids(plan: Plan) -> dict[str, Ids]:
+    return {name: _ids(first, last) for name, first, last in _split_rows(plan)}

@@ -6,7 +6,7 @@ import torch
 from songrank import KSONG, SONG, ListwiseCE
 from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
-from tests.oracles import SolcOracle, SongOracle
+from tests.oracles.memory_losses import SolcOracle, SongOracle
 from tests.slates import full_slate, sampled_slate
 
 STEPS = 4

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
-from songrank.functional.hashing import derive_key, random_bits
+from songrank.core.hashing import derive_key, random_bits
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ _PURPOSE = 0x53504C49
 def split_codes(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
     """0, 1 or 2 for each pair: train, validation, test; None if all are for training.
 
-    Args:
-        counts: pairs of each query; pairs are in order of query, then time.
-        time: of each pair, where it is known.
-        options: ``split`` and what goes with it.
-        job: told about queries that are too short.
-
+    Pairs are in order of query, then time; ``counts`` are those of each query.
     """
     if options.split == "none":
         return None
@@ -54,8 +50,8 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
     >>> leave_last_out(np.array([4, 2]), 1)
     (array([0, 0, 1, 2, 0, 0], dtype=uint8), 1)
     """
-    ends = np.cumsum(counts)
-    codes = np.zeros(int(ends[-1]) if ends.shape[0] else 0, np.uint8)
+    ends = numpy_offsets(counts)[1:]
+    codes = np.zeros(int(counts.sum()), np.uint8)
     long = ends[counts > 2 * holdout]
     for back in range(1, 2 * holdout + 1) if long.shape[0] else ():
         codes[long - back] = 2 if back <= holdout else 1

@@ -29,29 +29,18 @@ def draw_tastes(queries: int, seed: int) -> Array:
 class Catalogue:
     """Items with their popularity and their group, and a vector for each group."""
 
-    popularity: Array
-    """[items], sums to 1."""
-    group: Array
-    """[items]."""
-    vector: Array
-    """[groups, rank]."""
-    order: Array
-    """[items]: by group."""
-    cumulative: Array
-    """[items + 1]: popularity of the items before each place of ``order``."""
-    start: Array
-    """[groups + 1]: where each group begins in ``order``."""
+    popularity: Array  # [items], sums to 1
+    group: Array  # [items]
+    vector: Array  # [groups, rank]
+    order: Array  # [items]: by group
+    cumulative: Array  # [items + 1]: popularity of the items before each place of ``order``
+    start: Array  # [groups + 1]: where each group begins in ``order``
 
     @classmethod
     def draw(cls, items: int, strength: float, seed: int, purpose: str) -> "Catalogue":
         """A catalogue; each group has popular and rare items alike, and an item's number says nothing.
 
-        Args:
-            items: how many.
-            strength: standard deviation of uᵀv over queries and groups.
-            seed: decides all.
-            purpose: so that words and labels of one seed are not alike.
-
+        ``strength`` is the standard deviation of uᵀv over queries and groups.
         """
         rng = stream(seed, purpose)
         groups = max(1, min(_GROUPS, items // 8))

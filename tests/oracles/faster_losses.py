@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tests.oracles import list_weights, outer, rank_weights, rows_of, selector, surrogate
+from tests.oracles.memory_losses import list_weights, outer, rank_weights, rows_of, selector, surrogate
 
 BATCH, QUERIES = 4, 12
 

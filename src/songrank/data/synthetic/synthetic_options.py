@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from songrank.data.options import Options
+from songrank.data.preparation_options import Options
 
 
 class SyntheticOptions(Options):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from songrank.functional.hashing import derive_key, random_bits, random_fractions, random_uniform
+from songrank.core.hashing import derive_key, random_bits, random_fractions, random_uniform
 
 few = settings(derandomize=True, max_examples=60, deadline=None)
 WORD = 2**64

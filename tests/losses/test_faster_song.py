@@ -13,7 +13,7 @@ from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.schedules import Schedule
 from songrank.training.optim.storm import Storm
-from tests.losses.faster_loops import BATCH, QUERIES, FasterOracle
+from tests.oracles.faster_losses import BATCH, QUERIES, FasterOracle
 from tests.slates import sampled_slate
 
 STEPS = 36

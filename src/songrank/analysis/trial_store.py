@@ -1,0 +1,87 @@
+"""The trials of a study on disk, in Optuna's SQLite form: ask what to try next, tell the value that it reached."""
+
+import importlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from songrank.analysis.search_space import Dimension
+from songrank.core.errors import DataError, UserError
+from songrank.core.hashing import derive_key
+from songrank.io.files import NEW
+
+_NAME = "songrank"  # of the study within its file
+_TPE_ATTEMPTS = 8
+
+
+class TrialStore:
+    """``study.db`` in the folder of a study; without Optuna it cannot be opened."""
+
+    def __init__(self, place: Path) -> None:
+        try:
+            self.optuna: Any = importlib.import_module("optuna")
+        except ImportError:
+            raise UserError('a search needs Optuna, which is not installed: pip install "songrank[tune]"') from None
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)
+        self.file, self._study = place / "study.db", None
+
+    def trials(self) -> list[Any]:
+        """All trials, finished or not, in order."""
+        with self._used() as study:
+            return list(study.trials)
+
+    def ask(self, space: Sequence[Dimension], seed: int, first: Mapping[str, Any] | None) -> Any:
+        """Choose the next trial's parameters and store it, in one piece. What was tried is not tried again.
+
+        The choice depends on the seed, the number of the trial and the trials before it: a killed study repeats it.
+        """
+        with self._used() as study:
+            earlier, optuna = study.trials, self.optuna
+            number, tried = len(earlier), [one.params for one in earlier]
+            distributions = {one.key: one.distribution(optuna) for one in space}
+            parameters, attempt = first if number == 0 else None, 0
+            while parameters is None or parameters in tried:
+                kind = optuna.samplers.TPESampler if attempt < _TPE_ATTEMPTS else optuna.samplers.RandomSampler
+                sampler = kind(seed=derive_key(seed, number, attempt) % 2**31)
+                draft = optuna.create_study(direction="maximize", sampler=sampler)
+                draft.add_trials(earlier)
+                parameters, attempt = draft.ask(distributions).params, attempt + 1
+            running = optuna.trial.TrialState.RUNNING
+            study.add_trial(optuna.create_trial(state=running, params=parameters, distributions=distributions))
+            return study.trials[number]
+
+    def tell(self, number: int, value: float | None) -> None:
+        """Store the value of a trial; None if it failed."""
+        with self._used() as study:
+            study.tell(number, value, state=self.optuna.trial.TrialState.FAIL if value is None else None)
+
+    @contextmanager
+    def _used(self) -> Iterator[Any]:
+        """The study; where its file cannot be used, one line says so."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            self._study = self._study or self._open()
+            yield self._study
+        except (SQLAlchemyError, self.optuna.exceptions.OptunaError, RuntimeError, OSError) as error:
+            reason = str(error.__cause__ or error).strip().partition("\n")[0]
+            fix = "free space, or put back a copy; without this file the finished trials are read again"
+            raise DataError(f"cannot be used ({reason})", fix, file=str(self.file)) from None
+
+    def _open(self) -> Any:
+        """A new file is made under another name first, so that it is whole when it is there."""
+        if not self.file.exists():
+            new = self.file.with_name(f"{NEW}{self.file.name}")
+            new.unlink(missing_ok=True)
+            self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
+            new.replace(self.file)
+        return self.optuna.load_study(storage=self._storage(self.file), study_name=_NAME)
+
+    def _storage(self, file: Path) -> Any:
+        """SQLite, opened by path: within a URL some letters of a folder's name would mean something else."""
+        from sqlalchemy.pool import NullPool
+
+        options = {"creator": lambda: sqlite3.connect(file, timeout=60.0), "poolclass": NullPool}
+        return self.optuna.storages.RDBStorage("sqlite://", engine_kwargs=options)
