@@ -155,7 +155,7 @@ def test_members_are_asked_as_they_are():
     both = Ensemble(members).eval()
     torch.testing.assert_close(both(query, item), sum(member(query, item) for member in members) / 3)
     assert both.num_items == 5
-    assert not hasattr(both, "history_length")
+    assert both.history_length is None
     assert Ensemble([SequenceModel(5, dim=4, heads=1, length=7)]).history_length == 7
     with pytest.raises(ValueError, match="members is empty; expected at least one model"):
         Ensemble([])

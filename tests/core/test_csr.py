@@ -58,3 +58,18 @@ def test_columns_of_different_lengths_are_rejected():
         CSR.from_lengths([2], item=[1, 2], label=[1.0])
     with pytest.raises(ValueError, match="expected one entry more than there are rows"):
         CSR(torch.zeros(0, dtype=torch.int64), {})
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 9])
+def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
+    rows = [[4, 5, 6], [], [1], [9, 8, 7, 6, 5]]
+    lists = CSR.from_lengths([len(row) for row in rows], item=[i for row in rows for i in row])
+    asked = torch.tensor([3, 1, 0, 0, 2])
+    for found in (lists, lists.tail(length)):
+        cut = [[item for item in row if item >= 0] for row in found.last(asked, length).tolist()]
+        assert cut == [rows[row][-length:] for row in asked]
+    owner, at = lists.entries(asked)
+    assert list(zip(owner.tolist(), lists["item"][at].tolist(), strict=True)) == [
+        (place, item) for place, row in enumerate(asked.tolist()) for item in rows[row]
+    ]
+    assert torch.equal(lists.tail(length).offsets.diff(), lists.offsets.diff().clamp(max=length))

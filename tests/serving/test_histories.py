@@ -124,19 +124,6 @@ def test_items_that_may_be_and_may_not_be(folder):
         recommend_after(folder, lists, 0)
 
 
-@pytest.mark.parametrize(
-    ("kept", "wanted"),
-    [("keep", [[1, 0, 1, 2, 0], [2]]), ("last", [[1, 2, 0], [2]]), ("first", [[1, 0, 2], [2]])],
-)
-def test_a_table_is_read_in_order_of_time_and_repeats_count_as_in_the_data(kept, wanted):
-    time = np.array([5.0, 1.0, 9.0, 2.0, 3.0, 4.0, 1.0])
-    query, item = np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3, 1, 0, 0, 1, 2, 2])
-    log = Interactions(query, Ids.count(2), item, Ids.of([7, 8, 9, 50]), None, time)
-    lists, met = table_histories(log, Ids.of([7, 8, 9]), kept)
-    assert met["item"].tolist() == [1, 0, 1, 2, 0, 2]
-    assert [lists["item"][a:b].tolist() for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)] == wanted
-
-
 def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder):
     known = folder.item_ids[[0, 1, 2, 3]]
     log = Interactions(np.zeros(4, int), Ids.count(1), np.arange(4), Ids.of(known), np.array([5.0, 0.0, 2.0, 4.0]))
@@ -148,21 +135,6 @@ def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder
     assert set(alone.item.tolist()) == set(range(FILMS)) - {0, 3}
     (everything,) = recommend_after(folder, read, FILMS, met=met, exclude_seen=False)
     assert everything.item.shape[0] == FILMS
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 9])
-def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
-    rows = [[4, 5, 6], [], [1], [9, 8, 7, 6, 5]]
-    lists = CSR.from_lengths([len(row) for row in rows], item=[i for row in rows for i in row])
-    asked = torch.tensor([3, 1, 0, 0, 2])
-    for found in (lists, lists.tail(length)):
-        cut = [[item for item in row if item >= 0] for row in found.last(asked, length).tolist()]
-        assert cut == [rows[row][-length:] for row in asked]
-    owner, at = lists.entries(asked)
-    assert list(zip(owner.tolist(), lists["item"][at].tolist(), strict=True)) == [
-        (place, item) for place, row in enumerate(asked.tolist()) for item in rows[row]
-    ]
-    assert torch.equal(lists.tail(length).offsets.diff(), lists.offsets.diff().clamp(max=length))
 
 
 def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeypatch):

@@ -19,6 +19,7 @@ import torch
 from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
+from songrank.data.adapters.feature_matrix import FittedColumns
 from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
 from songrank.io.files import make_folder
 from songrank.io.locks import alone
@@ -97,6 +98,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     history_: list[dict[str, Any]] = field(init=False)
     evaluation_: dict[str, Evaluation] = field(init=False)
     best_score_: Any = field(init=False)
+    _fitted_columns: FittedColumns = field(init=False)
 
     # ---- what subclasses use
 
@@ -227,6 +229,16 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             return list(dict.fromkeys(str(metric) for metric in parse_metrics(metrics)))
         except ValueError as error:
             raise UserError(str(error)) from None
+
+    def _take_columns(self, columns: FittedColumns | None) -> None:
+        """Note the columns of X that are fitted, under scikit-learn's names too; None for texts."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        if columns is not None:
+            self._fitted_columns = columns
+            self.n_features_in_ = len(columns.names)
+            if columns.named:
+                self.feature_names_in_ = np.array(columns.names, object)
 
     def _validation_metric(self) -> str:
         """The recipe's validation metric: what :meth:`score` gives."""

@@ -116,15 +116,9 @@ class DocumentRanker(RankingEstimator):
 
     def _forget(self) -> None:
         """Nothing of an earlier fit may stay."""
-        self.__dict__.pop("feature_names_in_", None)
         self.best_score_ = {}
         self.evals_result_: dict[str, dict[str, list[float]]] = {}
         self.best_iteration_ = int(self.history_[-1]["epoch"])
-
-    def _take_columns(self, columns: FittedColumns) -> None:
-        self._columns, self.n_features_in_ = columns, len(columns.names)
-        if columns.named:
-            self.feature_names_in_ = np.array(columns.names, object)
 
     def _note_validation(self, name: str) -> None:
         """Take over what validation said in the last stage, under the name of its set."""
@@ -195,7 +189,7 @@ class DocumentRanker(RankingEstimator):
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
     def _features(self, X: Any) -> Features:
-        return self._columns.find(read_matrix(X))
+        return self._fitted_columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
@@ -219,7 +213,7 @@ class DocumentRanker(RankingEstimator):
     # ---- saving, and scikit-learn
 
     def _more(self) -> dict[str, Any]:
-        columns = asdict(self._columns)
+        columns = asdict(self._fitted_columns)
         return {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
 
     def _take_more(self, told: Any) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
-from songrank.data.adapters.feature_matrix import Features, read_matrix
+from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.adapters.frames import kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
 from songrank.data.adapters.texts import as_texts
@@ -79,24 +79,11 @@ class LabelRanker(RankingEstimator):
             blocks = (sparse_block(_known(dense, first)) for first, _, dense in given.blocks())
             rows = LabelledRows(labels, ids, features=blocks, num_features=given.count)
             self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        if not isinstance(given, list):
-            self._note(given.count, given.names)
+        self._take_columns(None if isinstance(given, list) else FittedColumns.of(given))
         return self
 
     def _default_recipe(self) -> str:
         return "labelling-text" if self._reads_texts else "labelling"
-
-    def _note(self, count: int, names: Sequence[str] | None) -> None:
-        self.n_features_in_ = count
-        if names is not None:
-            self.feature_names_in_ = np.array(names, object)
-
-    @property
-    def _names(self) -> Sequence[str] | None:
-        """Names of the features that were fitted, if they had any."""
-        return vars(self).get("feature_names_in_")
 
     @property
     def classes_(self) -> Array:
@@ -167,7 +154,7 @@ class LabelRanker(RankingEstimator):
             raise DataError(f"X holds {given}", f"expected {fitted}, as in fit")
         if texts is not None:
             return texts
-        return read_matrix(X).like(self.n_features_in_, self._names, type(self).__name__)
+        return self._fitted_columns.find(read_matrix(X), type(self).__name__)
 
     def _parts(self, given: list[str] | Features) -> Iterator[Any]:
         """Texts, or blocks of dense features."""
@@ -179,13 +166,15 @@ class LabelRanker(RankingEstimator):
     # ---- saving, and scikit-learn
 
     def _more(self) -> dict[str, Any]:
-        return {"names": None if self._names is None else list(self._names)}
+        named = not self._reads_texts and self._fitted_columns.named
+        return {"names": list(self._fitted_columns.names) if named else None}
 
     def _take_more(self, told: Any) -> None:
         names = told["names"]
         self._reads_texts = self.folder_.inputs == "words"
         if not self._reads_texts:
-            self._note(int(self.folder_.info["features"]["count"]), names)
+            unnamed = (f"Column_{at}" for at in range(int(self.folder_.info["features"]["count"])))
+            self._take_columns(FittedColumns(tuple(unnamed if names is None else names), (), names is not None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

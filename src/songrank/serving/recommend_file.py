@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
-import torch
 
 from songrank.core.csr import CSR
 from songrank.core.ids import Ids
@@ -16,15 +16,7 @@ from songrank.io.tables.input_table import InputTable, id_column, read_id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, recommendation_frame
-from songrank.serving.recommendations import (
-    barred_items,
-    check_k,
-    column_names,
-    need_histories,
-    recommend_histories,
-    recommend_numbers,
-    user_numbers,
-)
+from songrank.serving.recommendations import column_names, need_histories, recommend, recommend_after
 
 Warn = Callable[[str], None]
 
@@ -67,36 +59,34 @@ def recommend_file(
         warn: receives warnings, one line each.
 
     """
-    k, job, called = check_k(k), Job(progress), folder.info.get("called", {})
+    job, called = Job(progress), folder.info.get("called", {})
     assert folder.query_ids is not None
     assert folder.item_ids is not None
-    known, asked, new_users = folder.item_ids, None, 0
+    asked = None
     user, item = column_names(called.get("query", "user"), called.get("item", "item"))
-    name, number = user, torch.arange(len(folder.query_ids))
+    name = user
     if histories is not None:
         name, asked, lists, met = _histories(histories, (user_column, item_column, time_column), folder, job, warn)
     elif users is not None:
         name, asked = _users(users, user_column, user, folder.query_ids, job)
     name = user if name == item else column_names(name, item)[0]
-    allowed, denied = (
-        None if file is None else _items(file, called.get("item", "item"), known, job, warn, needed=needed)
-        for file, needed in ((allow, True), (deny, False))
-    )
-    if users is not None and asked is not None:
-        number = user_numbers(folder.query_ids, asked, fallback)
-        new_users = int((number < 0).sum())
-    barred = barred_items(known, allowed, denied)
+    limits: dict[str, Any] = {"exclude_seen": exclude_seen}
+    for word, file in (("allow", allow), ("deny", deny)):
+        if file is not None:
+            called_item = called.get("item", "item")
+            limits[word] = _items(file, called_item, folder.item_ids, job, warn, needed=word == "allow")
     if histories is not None:
-        found = recommend_histories(folder, lists, k, barred, met if exclude_seen else None)
+        found = recommend_after(folder, lists, k, met=met, **limits)
     else:
-        found = recommend_numbers(folder, number, k, barred, exclude_seen=exclude_seen, fallback=fallback)
-    user_ids, items, done = id_column(folder.query_ids) if asked is None else asked, id_column(known), 0
+        found = recommend(folder, asked, k, fallback=fallback, **limits)
+    user_ids, items = id_column(folder.query_ids) if asked is None else asked, id_column(folder.item_ids)
+    done = new_users = 0
     with table_writer(output, overwrite=overwrite) as writer:
         for batch in found:
             writer.write(recommendation_frame([batch], (name, item), user_ids, items))
-            done += batch.num_users
+            done, new_users = done + batch.num_users, new_users + batch.num_new
             job.report("recommending", done, len(user_ids))
-    return Written(len(user_ids), writer.rows, new_users)
+    return Written(done, writer.rows, new_users)
 
 
 def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> tuple[str, pl.Series]:

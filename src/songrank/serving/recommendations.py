@@ -32,6 +32,7 @@ class Recommendations:
         rank: from 1.
         known: False where the user is new and the rows are the fallback's.
         num_users: how many users were asked about in this batch, with rows or without.
+        num_new: how many of them are new.
 
     """
 
@@ -41,16 +42,17 @@ class Recommendations:
     rank: Tensor
     known: Tensor
     num_users: int
+    num_new: int
 
 
 def recommend(
     folder: ModelFolder,
-    users: Sequence[Any] | Any,
+    users: Sequence[Any] | Any | None,
     k: int = 10,
     *,
     exclude_seen: bool = True,
     allow: Sequence[Any] | Any | None = None,
-    deny: Sequence[Any] | Any = (),
+    deny: Sequence[Any] | Any | None = None,
     fallback: str = "popular",
 ) -> Iterator[Recommendations]:
     """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
@@ -60,6 +62,7 @@ def recommend(
     Args:
         folder: of a recommendation task.
         users: original ids, a sequence, an array or a column of pandas or polars, in any order; one may occur twice.
+            None for all known users, in the order of their numbers.
         k: how many items per user.
         exclude_seen: leave out the user's seen items, of any split of the data.
         allow: original ids of the only items that may be recommended; None for all.
@@ -75,9 +78,22 @@ def recommend(
     folder.need("recommendation")
     assert folder.query_ids is not None
     assert folder.item_ids is not None
-    number = user_numbers(folder.query_ids, ids_in_order("users", users), fallback)
-    barred = barred_items(folder.item_ids, allow, deny)
-    return recommend_numbers(folder, number, k, barred, exclude_seen=exclude_seen, fallback=fallback)
+    assert folder.item_counts is not None
+    if users is None:
+        number = torch.arange(len(folder.query_ids))
+    else:
+        number = folder.query_ids.find(users := ids_in_order("users", users))
+    if fallback == "error" and bool((number < 0).any()):
+        unknown = id_at(users, int((number < 0).nonzero()[0]))
+        raise UserError(
+            f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
+        )
+    barred, popular = _barred(folder.item_ids, allow, deny), None
+    if fallback == "popular":
+        order = torch.argsort(folder.item_counts, descending=True, stable=True)
+        order = order[~barred[order]][:k]
+        popular = order, folder.item_counts[order].float()
+    return _batches(folder, number, folder.queries, k, barred, folder.seen if exclude_seen else None, popular)
 
 
 def recommend_after(
@@ -88,7 +104,7 @@ def recommend_after(
     exclude_seen: bool = True,
     met: CSR | None = None,
     allow: Sequence[Any] | Any | None = None,
-    deny: Sequence[Any] | Any = (),
+    deny: Sequence[Any] | Any | None = None,
 ) -> Iterator[Recommendations]:
     """The k best items after each of these histories, of known or new users; batch by batch, as in :func:`recommend`.
 
@@ -107,21 +123,9 @@ def recommend_after(
     k = check_k(k)
     need_histories(folder)
     assert folder.item_ids is not None
-    barred = barred_items(folder.item_ids, allow, deny)
-    return recommend_histories(
-        folder, histories, k, barred, None if not exclude_seen else histories if met is None else met
-    )
-
-
-def user_numbers(known: Ids, users: Any, fallback: str) -> Tensor:
-    """The number of each user, −1 for a new user, which is an error if that is the fallback."""
-    number = known.find(users)
-    if fallback == "error" and bool((number < 0).any()):
-        unknown = id_at(users, int((number < 0).nonzero()[0]))
-        raise UserError(
-            f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
-        )
-    return number
+    number, barred = torch.arange(len(histories)), _barred(folder.item_ids, allow, deny)
+    seen = None if not exclude_seen else histories if met is None else met
+    return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
 
 
 def need_histories(folder: ModelFolder) -> None:
@@ -164,7 +168,7 @@ def check_k(k: Any) -> int:
         raise UserError(str(error)) from None
 
 
-def barred_items(items: Ids, allow: Any = None, deny: Any = None) -> Tensor:
+def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:
     """[N]: which items may not be recommended to any user, by original ids."""
     barred = torch.zeros(len(items), dtype=torch.bool)
     if allow is not None:
@@ -179,27 +183,6 @@ def barred_items(items: Ids, allow: Any = None, deny: Any = None) -> Tensor:
     if bool(barred.all()):
         raise UserError("allow and deny leave no item; nothing could be recommended")
     return barred
-
-
-def recommend_numbers(
-    folder: ModelFolder, number: Tensor, k: int, barred: Tensor, *, exclude_seen: bool, fallback: str
-) -> Iterator[Recommendations]:
-    """:func:`recommend` for users by number, −1 for new users, and items by number."""
-    assert folder.item_counts is not None
-    popular = None
-    if fallback == "popular":
-        order = torch.argsort(folder.item_counts, descending=True, stable=True)
-        order = order[~barred[order]][:k]
-        popular = order, folder.item_counts[order].float()
-    return _batches(folder, number, folder.queries, k, barred, folder.seen if exclude_seen else None, popular)
-
-
-def recommend_histories(
-    folder: ModelFolder, histories: CSR, k: int, barred: Tensor, seen: CSR | None
-) -> Iterator[Recommendations]:
-    """:func:`recommend_after` for items by number."""
-    number = torch.arange(len(histories))
-    return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
 
 
 def _batches(
@@ -237,7 +220,9 @@ def _batches(
         row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
         row, order = torch.sort(row, stable=True)
         rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each user's rows begin
-        yield Recommendations(row + first, item[order], score[order], rank, by_model[order], part.shape[0])
+        yield Recommendations(
+            row + first, item[order], score[order], rank, by_model[order], part.shape[0], new.shape[0]
+        )
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -73,28 +73,6 @@ class Features:
             last = min(first + step, self.rows)
             yield first, last, self.dense(first, last)
 
-    def like(self, count: int, names: Sequence[str] | None, whose: str) -> "Features":
-        """These features in the order that was fitted, by their names where both have names.
-
-        Args:
-            count: how many were fitted.
-            names: what they were called, if they had names.
-            whose: name of the estimator, for messages.
-
-        """
-        if names is not None and self.names is not None:
-            missing = [name for name in names if name not in self.names]
-            if missing:
-                more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
-                raise DataError(
-                    f"X has no column {', '.join(map(repr, missing[:5]))}{more}", "give all that were fitted"
-                )
-            return Features(self.values.select(list(names)), tuple(names))
-        if self.count != count:
-            what = f"X has {self.count} features, but {whose} is expecting {count} features as input"
-            raise DataError(what, "give those that were fitted, in their order")
-        return self
-
 
 @dataclass(frozen=True)
 class FittedColumns:
@@ -116,7 +94,7 @@ class FittedColumns:
     named: bool
 
     @classmethod
-    def of(cls, features: Features, ignore: str | Sequence[str] | None) -> "FittedColumns":
+    def of(cls, features: Features, ignore: str | Sequence[str] | None = None) -> "FittedColumns":
         """The columns of these features, without those to ``ignore``: names in a list, or with commas between."""
         names = features.names or tuple(f"Column_{at}" for at in range(features.count))
         listed = [name.strip() for name in ignore.split(",")] if isinstance(ignore, str) else ignore or ()
@@ -135,12 +113,19 @@ class FittedColumns:
         """Names of those that are features."""
         return tuple(name for name in self.names if name not in self.ignored)
 
-    def find(self, features: Features) -> Features:
-        """The features among these columns, in the order that was fitted."""
+    def find(self, features: Features, whose: str = "DocumentRanker") -> Features:
+        """The features among these columns, in the order that was fitted; ``whose`` names the estimator in messages."""
         if self.named and features.names is not None:
-            return features.like(len(self.used), self.used, "DocumentRanker")
-        places = [at for at, name in enumerate(self.names) if name not in self.ignored]
-        return features.like(len(self.names), None, "DocumentRanker").columns(places)
+            missing = [name for name in self.used if name not in features.names]
+            if missing:
+                more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+                what = f"X has no column {', '.join(map(repr, missing[:5]))}{more}"
+                raise DataError(what, "give all that were fitted")
+            return Features(features.values.select(list(self.used)), self.used)
+        if features.count != len(self.names):
+            what = f"X has {features.count} features, but {whose} is expecting {len(self.names)} features as input"
+            raise DataError(what, "give those that were fitted, in their order")
+        return features.columns([at for at, name in enumerate(self.names) if name not in self.ignored])
 
 
 def read_matrix(X: Any) -> Features:
