@@ -45,7 +45,7 @@ def demo(
             continue
         say(f"training with {name}")
         view = TrainingView(quiet=quiet, as_json=False)
-        more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn}
+        more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "curves": True}
         begun = (place / "config.yaml").exists()
         if begun:
             run = Run.resume(place, **more)

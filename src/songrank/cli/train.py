@@ -48,7 +48,8 @@ def train(
     from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
-    more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "speed": speed}
+    more: dict[str, Any] = {"warn": view.warn, "speed": speed, "curves": True}
+    more |= {} if quiet and not as_json else {"observe": view.observe, "tick": view.tick}
     if resume is not None:
         extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)
         if extra is not None:

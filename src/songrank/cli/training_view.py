@@ -1,7 +1,6 @@
 """What a person sees of a training run: a bar with rate, objective and validation; or lines; or JSON; and curves."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,21 +66,15 @@ class TrainingView(View):
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         super().__init__(quiet=quiet, as_json=as_json)
-        self._writer: Any = None
         self._validation = ""
         self._epochs: dict[str, int] = {}
 
     @contextmanager
     def shown(self, run: "Run") -> Iterator[None]:
         """Show a run while it lasts."""
-        self._writer = _tensorboard(run.directory.tensorboard)
         self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
-        try:
-            with self._shown([_rate_column()], "starting", total_steps(run)):
-                yield
-        finally:
-            if self._writer is not None:
-                self._writer.close()
+        with self._shown([_rate_column()], "starting", total_steps(run)):
+            yield
 
     def finish(self, run: "Run", go_on: str) -> None:
         """Bring a run to its end; a signal saves its state, says how to go on, and ends the command."""
@@ -94,9 +87,6 @@ class TrainingView(View):
     def observe(self, line: Mapping[str, Any]) -> None:
         """One more epoch."""
         watched = {name: value for name, value in line.items() if name.startswith("validation ")}
-        if self._writer is not None:
-            for name in ("loss", "objective", "learning_rate", *watched):
-                self._writer.add_scalar(name.replace(" ", "_").replace("@", "_at_"), line[name], line["step"])
         if self.as_json:
             typer.echo(json.dumps(plain(line)))
             return
@@ -132,19 +122,6 @@ def _rate_column() -> Any:
             return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
 
     return Rate()
-
-
-def _tensorboard(folder: Path) -> Any:
-    """A writer of curves, where tensorboard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    try:  # its thread would fail later, and aloud
-        folder.mkdir(parents=True, exist_ok=True)
-        return SummaryWriter(str(folder)) if os.access(folder, os.W_OK) else None
-    except OSError:  # curves are a comfort: what matters is written elsewhere, and complains by itself
-        return None
 
 
 def print_results(place: Path, results: Mapping[str, Evaluation]) -> None:

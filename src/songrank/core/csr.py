@@ -37,20 +37,19 @@ class CSR:
     offsets: Tensor
     columns: Mapping[str, Tensor]
 
-    def __post_init__(self) -> None:
-        if self.offsets.dim() != 1 or self.offsets.shape[0] < 1:
-            fail("offsets", list(self.offsets.shape), "one entry more than there are rows")
-        for name, column in self.columns.items():
-            if column.shape[0] != next(iter(self.columns.values())).shape[0]:
-                fail(f"column {name!r}", f"of length {column.shape[0]}", "columns of one length")
-
     @classmethod
     def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
         """A table from the number of entries in each row, and the entries of all rows in order."""
-        return cls(
-            offsets(torch.as_tensor(lengths, dtype=torch.int64)),
-            {name: torch.as_tensor(entries) for name, entries in columns.items()},
-        )
+        made = {name: torch.as_tensor(entries) for name, entries in columns.items()}
+        found = cls(offsets(torch.as_tensor(lengths, dtype=torch.int64)), made)
+        for name, column in made.items():
+            if column.shape[0] != found.num_entries:
+                fail(
+                    f"column {name!r}",
+                    f"of length {column.shape[0]}",
+                    f"{found.num_entries} entries, as the lengths say",
+                )
+        return found
 
     @classmethod
     def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> CSR:

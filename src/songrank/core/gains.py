@@ -102,3 +102,9 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
         best = labels.sort(dim=-1, descending=True).values
     positions = torch.arange(1, best.shape[-1] + 1, device=labels.device, dtype=best.dtype)
     return dcg(best, positions, gain=gain)
+
+
+def safe_divide(total: Tensor, by: Tensor) -> Tensor:
+    """Total / by, and 0 where ``by`` is 0."""
+    some = by > 0
+    return torch.where(some, total / torch.where(some, by, 1), 0.0)

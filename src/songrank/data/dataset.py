@@ -163,10 +163,10 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
         self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
         self._ids = arrays.pop("ids")
+        self._splits = {name: self._split(name, arrays[name]) for name in self}
         for name in ("query", "item"):
             if name in self._ids:
                 setattr(self, f"{name}_ids", Ids.from_arrays(name, self._ids))
-        self._splits = {name: self._split(name, arrays[name]) for name in self}
 
     def __getattr__(self, name: str) -> Any:
         """Say why there are no such ids."""

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int, check_number, fail
-from songrank.core.gains import Gain, dcg, ideal_dcg
-from songrank.functional.lists import compare_with_rivals, prepare, reduce_lists, safe_divide, take_items
+from songrank.core.gains import Gain, dcg, ideal_dcg, safe_divide
+from songrank.functional.lists import compare_with_rivals, prepare, reduce_lists, take_items
 
 
 def approx_ndcg_loss(

@@ -43,12 +43,6 @@ def masked_log_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, torch.log_softmax(lowest, -1), 0.0)
 
 
-def safe_divide(total: Tensor, by: Tensor) -> Tensor:
-    """Total / by, and 0 where ``by`` is 0."""
-    some = by > 0
-    return torch.where(some, total / torch.where(some, by, 1), 0.0)
-
-
 def pairwise(values: Tensor) -> Tensor:
     """[..., i, j] = values_i − values_j."""
     return values.unsqueeze(-1) - values.unsqueeze(-2)

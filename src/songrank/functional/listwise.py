@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_same_shape
-from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, safe_divide, take_items
+from songrank.core.gains import safe_divide
+from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, take_items
 from songrank.functional.ranks import group_starts
 
 

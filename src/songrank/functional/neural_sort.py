@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from songrank.core.checks import check_int, check_number
-from songrank.core.gains import Gain, discounts, gains, ideal_dcg
-from songrank.functional.lists import pairwise, prepare, reduce_lists, safe_divide
+from songrank.core.gains import Gain, discounts, gains, ideal_dcg, safe_divide
+from songrank.functional.lists import pairwise, prepare, reduce_lists
 
 _NOTHING = 1e-18  # a sum whose square would underflow in float32, and with it the gradient of dividing by it
 

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from songrank.functional.lists import prepare, reduce_lists, safe_divide
+from songrank.core.gains import safe_divide
+from songrank.functional.lists import prepare, reduce_lists
 
 
 def bce_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:

@@ -75,7 +75,7 @@ def evaluate_catalogue(
     scorer = getattr(score_all, "score_all", score_all)
     if not callable(scorer):
         fail("score_all", type(score_all).__name__, "a function of query ids, or a model with score_all", TypeError)
-    if not targets.is_catalogue:
+    if targets.list_start is not None:
         fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
 
     tally = Tally(wanted, targets.list_size > 0, gain)

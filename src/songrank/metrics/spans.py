@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import fail
-from songrank.core.gains import Gain, discounts, gains, ideal_dcg
-from songrank.functional.lists import safe_divide
+from songrank.core.gains import Gain, discounts, gains, ideal_dcg, safe_divide
 from songrank.functional.ranks import group_starts
 
 

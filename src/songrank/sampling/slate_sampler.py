@@ -86,8 +86,6 @@ class SlateSampler:
         self.epoch = 0
         self.position = 0
         self.num_relevant = relevance.num_relevant
-        self.list_size = relevance.list_size
-        self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
         self._queries = torch.nonzero(self.num_relevant > 0).squeeze(-1) + relevance.query_range[0]
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
@@ -96,6 +94,8 @@ class SlateSampler:
             fail("queries_per_batch", queries_per_batch, most)
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
+        self.list_size = relevance.list_size
+        self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
 
     @property
     def num_queries(self) -> int:

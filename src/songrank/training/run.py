@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.data import Dataset, open_dataset
 from songrank.io.locks import alone
@@ -18,6 +19,7 @@ from songrank.models.base import RankingModel
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
+from songrank.training.curves import Curves
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
@@ -38,6 +40,7 @@ class Run:
         warn: told in one line about checkpoints that could not be read.
         speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
         save_every: least seconds between checkpoints.
+        curves: write curves for TensorBoard into the run directory.
         splits: what is evaluated at the end, on whole lists; those that the data set has.
 
     """
@@ -51,8 +54,10 @@ class Run:
     splits: tuple[str, ...] = ("validation", "test")
     speed: str = "auto"
     save_every: float = 60.0
+    curves: bool = False
     trainer: Trainer = field(init=False)
     results: dict[str, Evaluation] = field(init=False, default_factory=dict)
+    _curves: Curves | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.trainer = make_trainer(
@@ -77,6 +82,7 @@ class Run:
     def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
         """A new run; everything is checked and built before the folder is made."""
         directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
+        choose_device(recipe.device)  # one that is not there is reported before anything is built
         recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # to be found from anywhere
         run = cls(directory, recipe, dataset, **more)
         directory.begin(recipe, dataset, overwrite=overwrite)
@@ -97,6 +103,8 @@ class Run:
             if self.directory.recipe() != self.recipe:
                 what = "was begun anew by another process, with another recipe"
                 raise DataError(what, "choose another place with -o", file=str(self.directory.path))
+            curves = Curves(self.directory.tensorboard) if self.curves else None
+            self._curves = curves
             try:
                 return self._finish()
             except (DivergedError, NotDeterministicError) as error:
@@ -109,6 +117,9 @@ class Run:
                 self.directory.note(status="failed", error=short)
                 fix = "take a smaller model, or less of batch.queries and batch.irrelevant"
                 raise NoMemoryError(f"{self.directory.path}: {short}; {fix}") from None
+            finally:
+                if curves is not None:
+                    curves.close()
 
     def _finish(self) -> bool:
         begun = time.monotonic()
@@ -137,6 +148,8 @@ class Run:
 
     def _observe(self, line: dict[str, Any]) -> None:
         self.directory.append_history(line)
+        if self._curves is not None:
+            self._curves.add(line)
         self.observe(line)
 
 

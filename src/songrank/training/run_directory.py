@@ -54,7 +54,7 @@ class RunDirectory:
         with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
                 self._clear()
-            write_whole(self.state, json.dumps(notes, indent=2) + "\n")
+            write_whole(self.state, json.dumps(plain(notes), indent=2) + "\n")
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:

@@ -66,19 +66,33 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
             near = difflib.get_close_matches(key, known.model_fields, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known.model_fields) or 'none'}"
             raise ValueError(f"{key} is no option of {name}; {hint}")
-    found = known.model_validate(options)
+    return {"name": name, **known.model_validate(options).model_dump(mode="json")}
+
+
+def check_component_options(section: str, values: Mapping[str, Any]) -> None:
+    """Raise a ``ValueError`` for an option of a checked section that the constructor would reject.
+
+    >>> check_component_options("loss", check_component("loss", {"name": "song", "gamma": 7}))
+    Traceback (most recent call last):
+    ValueError: gamma is 7.0; expected a number in (0, 1]
+    """
+    kind, options = _typed(section, values)
     try:
-        check_options(kinds[name], dict(found))
+        check_options(kind, options)
     except TypeError as error:
         raise ValueError(str(error)) from None
-    return {"name": name, **found.model_dump(mode="json")}
+
+
+def _typed(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], dict[str, Any]]:
+    """The class of a checked section, and its options as the constructor takes them."""
+    kind = KINDS[section][values["name"]]
+    given = {key: value for key, value in values.items() if key != "name"}
+    found = option_class(kind).model_validate(given)  # type: ignore[arg-type]
+    return kind, {key: getattr(found, key) for key in type(found).model_fields}
 
 
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
-    kind = KINDS[section][values["name"]]
+    kind, options = _typed(section, values)
     known = inspect.signature(kind).parameters
-    given = {key: value for key, value in values.items() if key != "name"}
-    checked = option_class(kind).model_validate(given)  # type: ignore[arg-type]
-    options = {key: getattr(checked, key) for key in checked.model_fields_set}
     return kind(**{key: value for key, value in sizes.items() if key in known}, **options)

@@ -28,7 +28,7 @@ from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
-from songrank.training.config.components import check_component
+from songrank.training.config.components import check_component, check_component_options
 from songrank.training.config.stage_rules import stage_conflicts
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trainer.precision import PRECISIONS
@@ -199,6 +199,15 @@ class Recipe(_Section):
     def sections(self) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
         """What the recipe says of each stage, and the stage's loss."""
         return (self.warm_up, self.warm_up.loss), (self.fine_tuning, self.loss)
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        for key, values in (("model", self.model), ("warm_up.loss", self.warm_up.loss), ("loss", self.loss)):
+            try:
+                check_component_options(key.rpartition(".")[2], values)
+            except ValueError as error:
+                raise ValueError(f"{key}.{error}") from None
+        return self
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:

@@ -105,6 +105,18 @@ class CatalogueFeed(DatasetFeed):
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
         self._targets: dict[str, Relevance] = {}
 
+    @property
+    def reads_ids(self) -> bool:
+        """Whether ids are all that describes a query to a model."""
+        part = self.dataset["train"]
+        return isinstance(part, CatalogueSplit) and part.tokens is None and part.features is None
+
+    def targets(self, split: str) -> Relevance:
+        """What is relevant in a split, less what was seen in earlier ones; built once."""
+        if split not in self._targets:
+            self._targets[split] = self.dataset.relevance(split, device=self.device)
+        return self._targets[split]
+
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(query, item)`` for a slate of training."""
         answer: Tensor = model(self.queries("train", slate.query), slate.item)
@@ -141,9 +153,7 @@ class CatalogueFeed(DatasetFeed):
         """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
         memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
         step = max(1, memory // max(1, self._bytes_a_query(model, split)))
-        if split not in self._targets:
-            self._targets[split] = self.dataset.relevance(split, device=self.device)
-        targets = self._targets[split]
+        targets = self.targets(split)
         with torch.no_grad():
             if candidates != "all":
 
@@ -152,6 +162,9 @@ class CatalogueFeed(DatasetFeed):
                     return torch.cat([model(self.queries(split, some), items) for some, items in both])
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
+
+            if self.reads_ids and step >= targets.num_queries:
+                return evaluate_catalogue(model.score_all, targets, memory=memory, **policies)
 
             def score_all(query: Tensor) -> Tensor:
                 parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]

@@ -67,6 +67,8 @@ class HistoryFeed(CatalogueFeed):
     In training that is all of training, what is asked for too: the model leaves a part of it out.
     """
 
+    reads_ids = False
+
     def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
         super().__init__(dataset, device)
         self.length = length

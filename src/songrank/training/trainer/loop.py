@@ -25,6 +25,9 @@ from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
 
+VALIDATION = "validation "
+"""How the names of validation figures begin."""
+
 
 def validation_name(metric: str, candidates: int | str) -> str:
     """What a validation figure is called wherever it is shown: one among sampled candidates says so.
@@ -32,7 +35,7 @@ def validation_name(metric: str, candidates: int | str) -> str:
     >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
     ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
     """
-    return f"validation {metric}" + ("" if candidates == "all" else f" among {candidates} sampled")
+    return f"{VALIDATION}{metric}" + ("" if candidates == "all" else f" among {candidates} sampled")
 
 
 class DivergedError(UserError):
@@ -159,9 +162,10 @@ class Trainer:
     def _surroundings(self) -> ExitStack:
         """What holds while something is computed: by which kernels, on which device, in what order sums are made."""
         stack = ExitStack()
-        stack.enter_context(kernels.plain(self.speed == "plain"))
-        stack.enter_context(kernels.on_device_of(self._values.kept))
-        stack.enter_context(same_bits(self.deterministic and self.device.type == "cuda"))  # a CPU's always are
+        if self.device.type == "cuda":  # a CPU has no kernels of ours, and its sums always have one order
+            stack.enter_context(kernels.plain(self.speed == "plain"))
+            stack.enter_context(kernels.on_device_of(self._values.kept))
+            stack.enter_context(same_bits(self.deterministic))
         return stack
 
     def better_before(self) -> str:
