@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -82,9 +82,7 @@ class CSR:
         rows = torch.as_tensor(rows, device=self.offsets.device)
         begin = self.offsets[rows]
         count = self.offsets[rows + 1] - begin
-        owner = segment_rows(count)
-        at = (begin - offsets(count)[:-1]).index_select(0, owner)
-        return owner, at.add_(torch.arange(owner.shape[0], device=owner.device))
+        return segment_rows(count, begin)
 
     def take(self, rows: Any) -> CSR:
         """These rows, in this order."""
@@ -193,9 +191,20 @@ def numpy_offsets(lengths: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     return found
 
 
-def segment_rows(lengths: Tensor) -> Tensor:
-    """Row of each entry of a flat array that holds ``lengths[r]`` entries for row r; reads the total back."""
-    return torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
+@overload
+def segment_rows(lengths: Tensor) -> Tensor: ...
+@overload
+def segment_rows(lengths: Tensor, start: Tensor) -> tuple[Tensor, Tensor]: ...
+def segment_rows(lengths: Tensor, start: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+    """Row of each entry where row r holds ``lengths[r]`` entries, and where rows begin at ``start``, its position.
+
+    Reads the total back from the device.
+    """
+    row = torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
+    if start is None:
+        return row
+    at = (start - (lengths.cumsum(0) - lengths)).index_select(0, row)
+    return row, at.add_(torch.arange(row.shape[0], device=row.device))
 
 
 def search_depth(longest: int) -> int:

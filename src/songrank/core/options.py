@@ -19,6 +19,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from songrank.core.checks import check_choice, check_int, check_number, fail
@@ -106,9 +107,22 @@ class WithOptions:
         """Raise if options that are right alone do not fit together."""
 
 
-def check_options(kind: type[WithOptions], options: Mapping[str, Any]) -> None:
-    """Raise for the first option that the constructor of ``kind`` would reject."""
-    kind.check_together(_checked(constraints(inspect.unwrap(kind.__init__)), options))
+def check_options(components: Mapping[str, tuple[type[WithOptions], Mapping[str, Any]]]) -> None:
+    """Raise for the first option that a constructor would reject; each class with its options has a key for messages.
+
+    >>> check_options({"model": (WithOptions, {})})
+    """
+
+    def named(key: str, check: Callable[[], Any]) -> Any:
+        try:
+            return check()
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{key}.{error}") from None
+
+    known = {key: constraints(inspect.unwrap(kind.__init__)) for key, (kind, _) in components.items()}
+    alone = {key: named(key, partial(_checked, known[key], options)) for key, (_, options) in components.items()}
+    for key, (kind, _) in components.items():
+        named(key, partial(kind.check_together, alone[key]))
 
 
 def _checked(known: Mapping[str, Constraint], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ class Relevance:
     @property
     def list_size(self) -> Tensor:
         """N_q of each query held here: the items that compete, exclusions taken off."""
-        return self.list_span - (self.taken_indptr.diff() - self.indptr.diff())
+        return self.list_span - (self.taken_indptr.diff() - self.num_relevant)
 
     def ideal_dcg(self, k: int | None = None, gain: Gain = "exp2") -> Tensor:
         """Z_q, or Z_q^K with ``k``: the DCG of each query's best order; computed once and kept."""

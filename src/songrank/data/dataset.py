@@ -6,7 +6,7 @@ docs/data.md describes the files.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ class ListSplit:
         return int((self.label > 0).sum())
 
 
-class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
+class Dataset(dict[str, CatalogueSplit | ListSplit]):
     """A prepared data set: splits by name, ids to map back, and all that ``dataset.json`` says.
 
     >>> from songrank.data import open_dataset, prepare
@@ -163,7 +163,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
         self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
         self._ids = arrays.pop("ids")
-        self._splits = {name: self._split(name, arrays[name]) for name in self}
+        self.update((name, self._split(name, arrays[name])) for name in SPLITS if name in arrays)
         for name in ("query", "item"):
             if name in self._ids:
                 setattr(self, f"{name}_ids", Ids.from_arrays(name, self._ids))
@@ -179,7 +179,7 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         return Dataset, (self.path.absolute(),)
 
     __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def _read_info(self) -> dict[str, Any]:
         """What ``dataset.json`` says, checked."""
@@ -211,16 +211,6 @@ class Dataset(Mapping[str, CatalogueSplit | ListSplit]):
         """Original ids of the queries of one split, in its order."""
         check_choice("split", split, tuple(self))
         return self.query_ids if self.info["shared_queries"] else Ids.from_arrays(f"query.{split}", self._ids)
-
-    def __getitem__(self, name: str) -> CatalogueSplit | ListSplit:
-        """A split, memory-mapped."""
-        return self._splits[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in SPLITS if name in self.info["splits"])
-
-    def __len__(self) -> int:
-        return len(self.info["splits"])
 
     def _split(self, name: str, arrays: dict[str, Tensor]) -> CatalogueSplit | ListSplit:
         written = self.info["splits"][name].get("arrays")

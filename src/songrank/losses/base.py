@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
-from songrank.core.options import Annotated, Number, Whole, WithOptions
+from songrank.core.options import Annotated, Choice, Number, Whole, WithOptions
 from songrank.core.slate import Slate
+from songrank.functional.surrogates import SURROGATES
 from songrank.losses.memory import MemoryTable
 from songrank.losses.paper_form import PaperForm
 from songrank.losses.traits import Traits
@@ -21,6 +22,7 @@ Gamma = Annotated[float, Number(0.0, 1.0, low_open=True)]
 Positive = Annotated[float, Number(0.0, low_open=True)]
 NotNegative = Annotated[float, Number(0.0)]
 Count = Annotated[int, Whole()]
+SurrogateName = Annotated[str, Choice(SURROGATES)]
 Rows = dict[str, Tensor]
 """A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
 

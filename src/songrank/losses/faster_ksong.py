@@ -12,7 +12,7 @@ from torch import Tensor
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.strata import list_counts
-from songrank.losses.base import Rows
+from songrank.losses.base import Rows, SurrogateName
 from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
 from songrank.losses.ksong import KSONG, THRESHOLD, ThresholdOptions, Visit
 from songrank.losses.memory import UNSEEN, MemoryTable, msvr, seen
@@ -83,7 +83,7 @@ class FasterKSONG(VarianceReduced, KSONG):
         *,
         points: int = 2,
         active_queries: int | None = None,
-        surrogate: str = "squared_hinge",
+        surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
         selector: str = "sigmoid",
         selector_scale: float = 2.0,

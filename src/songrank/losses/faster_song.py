@@ -14,7 +14,7 @@ from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.rank_terms import RankTerms
 from songrank.functional.strata import list_counts
-from songrank.losses.base import Count, NotNegative, Rows, attach_gradient, present_scores
+from songrank.losses.base import Count, NotNegative, Rows, SurrogateName, attach_gradient, present_scores
 from songrank.losses.memory import msvr, msvr_beta, seen
 from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
@@ -225,7 +225,7 @@ class FasterSONG(VarianceReduced):
         *,
         points: int = 2,
         active_queries: int | None = None,
-        surrogate: str = "squared_hinge",
+        surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
         rank_offset: NotNegative | None = None,
         form: Literal["paper"] | FasterForm = FASTER_SHIPPED,

@@ -15,7 +15,7 @@ from songrank.functional.rank_terms import RankTerms
 from songrank.functional.selection import SELECTORS, select
 from songrank.functional.strata import list_counts, list_weights, slate_lists
 from songrank.functional.threshold import ThresholdProblem, weighted_threshold
-from songrank.losses.base import Count, Gamma, NotNegative, Positive, Rows
+from songrank.losses.base import Count, Gamma, NotNegative, Positive, Rows, SurrogateName
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
@@ -118,7 +118,7 @@ class KSONG(SONG):
         mode: Annotated[str, Choice(MODES)] = "theoretical",
         rank_offset: NotNegative | None = None,
         *,
-        surrogate: str = "squared_hinge",
+        surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
         selector: Annotated[str, Choice(SELECTORS)] = "sigmoid",
         selector_scale: Positive = 2.0,

@@ -15,7 +15,16 @@ from songrank.core.slate import Slate
 from songrank.functional.ndcg import slate_ndcg_terms
 from songrank.functional.rank_terms import RankTerms
 from songrank.functional.surrogates import Surrogate
-from songrank.losses.base import Gamma, MemoryLoss, NotNegative, Rows, attach_gradient, present_scores, row_shares
+from songrank.losses.base import (
+    Gamma,
+    MemoryLoss,
+    NotNegative,
+    Rows,
+    SurrogateName,
+    attach_gradient,
+    present_scores,
+    row_shares,
+)
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
@@ -99,7 +108,7 @@ class SONG(MemoryLoss):
         self,
         num_pairs: int,
         gamma: Gamma = 0.1,
-        surrogate: str = "squared_hinge",
+        surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
         rank_offset: NotNegative | None = None,
         *,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int, check_shape, fail
-from songrank.core.csr import offsets, segment_rows
+from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
@@ -144,9 +144,7 @@ def _has_exclusions(targets: Relevance) -> bool:
 def _taken(targets: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
     """(row, item) of all that these queries have taken: their targets, and what is excluded."""
     start = targets.taken_indptr[query]
-    length = targets.taken_indptr[query + 1] - start
-    row = segment_rows(length)
-    at = torch.arange(row.shape[0], device=row.device) + (start - offsets(length)[:-1])[row]
+    row, at = segment_rows(targets.taken_indptr[query + 1] - start, start)
     return row, targets.taken_item[at].long()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from songrank.core.csr import CSR, partition_point, search_depth
+from songrank.core.csr import partition_point, search_depth, segment_rows
 from songrank.core.hashing import random_fractions
 from songrank.core.relevance import Relevance
 
@@ -87,7 +87,7 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
 def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, spread: Spread) -> Tensor:
     """The same, as float64, by counting from which draw on each taken item comes before; O(taken + places)."""
     rows, columns = spread.turned_place.shape
-    row, flat = CSR(relevance.taken_indptr, {}).entries(local)
+    row, flat = segment_rows(relevance.taken_indptr[local + 1] - start, start)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
     turn, available, drawn, first = (
         part.squeeze(1) for part in (spread.turn, spread.available, spread.drawn, spread.first)

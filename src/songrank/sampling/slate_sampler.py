@@ -45,6 +45,7 @@ class SlateSampler:
             is the query drawn twice. What is drawn does not depend on it.
         partial: the last batch of an epoch: ``"short"``, ``"pad"`` (filled up with rows of weight 0, so that all
             batches have one shape) or ``"drop"``.
+        stream: which of several samplers of one seed this is, from 0: each draws numbers of its own.
 
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [1, 4, 2, 3], [1.0, 2.0, 1.0, 1.0], num_items=8)
     >>> sampler = SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3)
@@ -70,6 +71,7 @@ class SlateSampler:
         length: int | None = None,
         query_weight: Tensor | None = None,
         partial: str = "short",
+        stream: int | None = None,
     ) -> None:
         if not isinstance(relevance, Relevance):
             fail("relevance", type(relevance).__name__, "a songrank.Relevance", TypeError)
@@ -85,7 +87,7 @@ class SlateSampler:
         self.partial = check_choice("partial", partial, ("short", "pad", "drop"))
         self.epoch = 0
         self.position = 0
-        self.num_relevant = relevance.num_relevant
+        self.num_relevant = relevance.indptr.diff()
         self._queries = torch.nonzero(self.num_relevant > 0).squeeze(-1) + relevance.query_range[0]
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
@@ -94,6 +96,8 @@ class SlateSampler:
             fail("queries_per_batch", queries_per_batch, most)
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
+        if stream is not None:
+            self.seed = derive_key(seed, stream) % 2**31
         self.list_size = relevance.list_size
         self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
 

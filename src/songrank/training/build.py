@@ -8,7 +8,6 @@ import torch
 
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
-from songrank.core.hashing import derive_key
 from songrank.data import Dataset
 from songrank.losses.base import RankingLoss
 from songrank.losses.registry import LOSSES
@@ -66,9 +65,8 @@ def make_trainer(
     with _within_bounds():
         model = make_model(recipe.model, dataset).to(device)
         _check_model(recipe, model)
-        feed = make_feed(
-            dataset, device, model, recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last"
-        )
+        order = (recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last")
+        feed = make_feed(dataset, device, model, *order, evaluated=("validation",) if watch.every else ())
         return Trainer(
             model,
             feed,
@@ -150,16 +148,17 @@ def _stages(recipe: Recipe, feed: DatasetFeed) -> list[Stage]:
     sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
     at_once = feed.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
     sizes = {**feed.loss_sizes(recipe.batch), "seed": recipe.seed}
-    seeds = [derive_key(recipe.seed, section.number) % 2**31 for section, _ in sections]
+    slates = {"seed": recipe.seed, "gain": recipe.gain}
+    samplers = [feed.sampler(recipe.batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
     losses: list[RankingLoss] = [make_component("loss", loss, sizes).to(feed.device) for _, loss in sections]
     return [
         Stage(
             section.title,
             loss,
-            feed.sampler(recipe.batch, seed=seed, k=loss.k, gain=recipe.gain),
+            sampler,
             **section.model_dump(exclude={"loss", "reset_head"}),
             reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1,
             at_once=at_once,
         )
-        for (section, _), seed, loss in zip(sections, seeds, losses, strict=True)
+        for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True)
     ]

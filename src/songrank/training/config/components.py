@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, create_model
 from torch import Tensor, nn
 
-from songrank.core.options import WithOptions, check_options
+from songrank.core.options import WithOptions
 from songrank.losses.paper_form import read_former_options
 from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
@@ -69,21 +69,7 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     return {"name": name, **known.model_validate(options).model_dump(mode="json")}
 
 
-def check_component_options(section: str, values: Mapping[str, Any]) -> None:
-    """Raise a ``ValueError`` for an option of a checked section that the constructor would reject.
-
-    >>> check_component_options("loss", check_component("loss", {"name": "song", "gamma": 7}))
-    Traceback (most recent call last):
-    ValueError: gamma is 7.0; expected a number in (0, 1]
-    """
-    kind, options = _typed(section, values)
-    try:
-        check_options(kind, options)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
-
-def _typed(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], dict[str, Any]]:
+def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], dict[str, Any]]:
     """The class of a checked section, and its options as the constructor takes them."""
     kind = KINDS[section][values["name"]]
     given = {key: value for key, value in values.items() if key != "name"}
@@ -93,6 +79,6 @@ def _typed(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], 
 
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
-    kind, options = _typed(section, values)
+    kind, options = typed_component(section, values)
     known = inspect.signature(kind).parameters
     return kind(**{key: value for key, value in sizes.items() if key in known}, **options)

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from songrank.core.errors import UserError, expected, shown
+from songrank.core.options import check_options
 from songrank.functional.ranks import TIES
 from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import FasterForm, PaperForm
@@ -28,7 +29,7 @@ from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
-from songrank.training.config.components import check_component, check_component_options
+from songrank.training.config.components import check_component, typed_component
 from songrank.training.config.stage_rules import stage_conflicts
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trainer.precision import PRECISIONS
@@ -202,11 +203,8 @@ class Recipe(_Section):
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
-        for key, values in (("model", self.model), ("warm_up.loss", self.warm_up.loss), ("loss", self.loss)):
-            try:
-                check_component_options(key.rpartition(".")[2], values)
-            except ValueError as error:
-                raise ValueError(f"{key}.{error}") from None
+        given = {"model": self.model, "warm_up.loss": self.warm_up.loss, "loss": self.loss}
+        check_options({key: typed_component(key.rpartition(".")[2], values) for key, values in given.items()})
         return self
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ without seen items, or each query's own documents. An adapter also knows which s
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -84,7 +84,7 @@ class DatasetFeed(ABC):
             "num_pairs": self.relevance.num_pairs,
             "num_queries": self.relevance.num_queries,
             "queries_per_batch": batch.queries,
-            "active_queries": int((self.relevance.num_relevant > 0).sum()),
+            "active_queries": int((self.relevance.indptr.diff() > 0).sum()),
         }
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
@@ -100,10 +100,10 @@ class CatalogueFeed(DatasetFeed):
     one_row_per_key = True
     """Whether each of ``memory_keys`` is a row of a loss's memory by itself."""
 
-    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+    def __init__(self, dataset: Dataset, device: torch.device | str, evaluated: Sequence[str] = ()) -> None:
         super().__init__(dataset, device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
-        self._targets: dict[str, Relevance] = {}
+        self._targets = {split: dataset.relevance(split, device=self.device) for split in evaluated}
 
     @property
     def reads_ids(self) -> bool:
@@ -153,6 +153,7 @@ class CatalogueFeed(DatasetFeed):
         """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
         memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
         step = max(1, memory // max(1, self._bytes_a_query(model, split)))
+        at_once = self.reads_ids and step >= self.dataset.num_queries
         targets = self.targets(split)
         with torch.no_grad():
             if candidates != "all":
@@ -163,7 +164,7 @@ class CatalogueFeed(DatasetFeed):
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
 
-            if self.reads_ids and step >= targets.num_queries:
+            if at_once:
                 return evaluate_catalogue(model.score_all, targets, memory=memory, **policies)
 
             def score_all(query: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Batch adapters of models that read histories: a query is what a user interacted with before."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,11 +35,13 @@ def make_feed(
     following: int = 1,
     gain: str = "exp2",
     windows: str = "last",
+    evaluated: Sequence[str] = (),
 ) -> DatasetFeed:
     """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
     Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
-    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`).
+    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`). Of splits that
+    will be ``evaluated`` again and again, what is relevant is found at once.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -54,7 +56,7 @@ def make_feed(
     if dataset.form == "list":
         return ListFeed(dataset, device)
     if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
-        return CatalogueFeed(dataset, device)
+        return CatalogueFeed(dataset, device, evaluated)
     assert model.history_length is not None
     if model.capabilities.query == "sequence":
         return SequenceFeed(dataset, device, model.history_length, following, gain, windows)
