@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[1] / "src"
 PRESSED = """
 import os, signal
 try:

@@ -7,6 +7,7 @@ import pytest
 
 from songrank.data import prepare
 from tests.data.small_log import log
+from tests.io.conftest import fetch, small_reads, waits  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,7 @@ def test_the_figure_shows_means_over_seeds(tmp_path, small):
 
 def test_a_seed_that_diverged_is_said_and_left_out(tmp_path, small, monkeypatch):
     monkeypatch.setattr(
-        "tests.songrank_paper.test_small_experiments.STAGE", [*STAGE[:1], STAGE[1].replace("0.01", "1.0e+20")]
+        "tests.songrank_paper.test_stop_gradient.STAGE", [*STAGE[:1], STAGE[1].replace("0.01", "1.0e+20")]
     )
     lost = trained(tmp_path / "run", small)
     assert "not finite" in lost["diverged"]
