@@ -1,4 +1,17 @@
-"""What an import of the package loads."""
+"""Public names, and what an import of the package loads."""
+
+import pytest
+
+import songrank
+from songrank import data, estimators, functional, losses, metrics, models, sampling
+from songrank.losses import memory
+
+ROOMS = (songrank, data, estimators, functional, losses, memory, metrics, models, sampling)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_every_public_name_exists(room):
+    assert [name for name in room.__all__ if not hasattr(room, name)] == []
 
 
 def test_importing_songrank_needs_nothing_but_torch_and_numpy():

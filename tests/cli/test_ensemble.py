@@ -9,7 +9,7 @@ import torch
 from songrank.data import open_dataset
 from songrank.io.locks import alone
 from songrank.metrics import evaluate_catalogue, evaluate_lists
-from songrank.models import Ensemble, NeuMF, SequenceModel
+from songrank.models import Ensemble
 from songrank.serving import open_model
 from songrank.training.trainer.history_adapters import make_feed
 from tests.cli.small_sets import recipe
@@ -147,15 +147,3 @@ def test_a_number_of_members_that_is_none_is_refused(songrank, trained, tmp_path
         done = songrank("evaluate", tmp_path / "whole")
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
-
-
-def test_members_are_asked_as_they_are():
-    query, item = torch.tensor([1, 0]), torch.tensor([[0, 3], [2, 1]])
-    members = [NeuMF(2, 5, dim=4, hidden=[4]) for _ in range(3)]
-    both = Ensemble(members).eval()
-    torch.testing.assert_close(both(query, item), sum(member(query, item) for member in members) / 3)
-    assert both.num_items == 5
-    assert not hasattr(both, "history_length")
-    assert Ensemble([SequenceModel(5, dim=4, heads=1, length=7)]).history_length == 7
-    with pytest.raises(ValueError, match="members is empty; expected at least one model"):
-        Ensemble([])
