@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from songrank.data import prepare
+from tests.data.small_log import log
+from tests.io.conftest import fetch, small_reads, waits  # noqa: F401 - fixtures
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
@@ -13,3 +17,9 @@ def real_data() -> Path:
     if not (folder / "ml-1m.zip").exists():
         pytest.skip("no real data here: set SONGRANK_DATA to a folder with ml-1m.zip and the others")
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    prepare("interactions", log(), tmp_path / "set")
+    return tmp_path / "set"

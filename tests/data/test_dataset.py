@@ -1,39 +1,14 @@
 """The prepared data set: what it says, what it gives, and what it refuses."""
 
 import json
-import os
 import pickle
 import shutil
 
 import numpy as np
 import pytest
-import torch
 
-from songrank.data import DataError, Ids, open_dataset, prepare
-from songrank.data.preparation.pair_splits import leave_last_out, random_codes, time_codes
-from songrank.data.statistics import label_histogram
-from tests.data.folders import contents
-
-
-def log(rows=400, seed=0):
-    rng = np.random.default_rng(seed)
-    return {
-        "user": rng.integers(0, 30, rows) * 3,
-        "item": [f"i{x}" for x in rng.integers(0, 80, rows)],
-        "rating": rng.integers(1, 6, rows),
-        "time": rng.integers(0, 50, rows),
-    }
-
-
-@pytest.fixture
-def folder(tmp_path):
-    prepare("interactions", log(), tmp_path / "set")
-    return tmp_path / "set"
-
-
-def test_the_same_source_and_options_give_the_same_bytes(folder, tmp_path):
-    prepare("interactions", log(), tmp_path / "again")
-    assert contents(tmp_path / "again") == contents(folder)
+from songrank.data import DataError, open_dataset, prepare
+from tests.data.small_log import log
 
 
 def test_dataset_json_says_what_is_there_and_how_it_came(folder):
@@ -89,37 +64,6 @@ def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path
     assert list(dataset.item_ids) == ["a", "m", "z", "z2"]
 
 
-@pytest.mark.parametrize("split", ["time", "random"])
-def test_fractions_of_a_split_by_time_or_at_random(split, tmp_path):
-    dataset = prepare("interactions", log(), tmp_path / "set", split=split, validation=0.2, test=0.1, duplicates="keep")
-    counts = {name: part.num_pairs for name, part in dataset.items()}
-    assert sum(counts.values()) == 400
-    if split == "random":
-        assert counts == {"train": 280, "validation": 80, "test": 40}
-        other = prepare("interactions", log(), tmp_path / "other", split=split, seed=1, validation=0.2, test=0.1)
-        assert other["test"].item.tolist() != dataset["test"].item.tolist()
-    else:
-        assert dataset["train"].time.max() < dataset["validation"].time.min()
-        assert dataset["validation"].time.max() < dataset["test"].time.min()
-
-
-def test_holdout_n_takes_the_last_n_and_the_n_before(tmp_path):
-    rows = {"user": [1] * 7 + [2] * 4, "item": [*range(7), *range(4)]}
-    dataset = prepare("interactions", rows, tmp_path / "set", holdout=2)
-    assert dataset["test"].item.tolist() == [5, 6]
-    assert dataset["validation"].item.tolist() == [3, 4]
-    assert dataset["train"].item.tolist() == [0, 1, 2, 0, 1, 2, 3]
-    left = dataset.info["made"]["left_out"]
-    assert left == {"queries too short to hold out pairs (all for training)": 1}
-
-
-def test_split_codes_spelled_out():
-    assert leave_last_out(np.array([5, 0, 3]), 1)[0].tolist() == [0, 0, 0, 1, 2, 0, 1, 2]
-    assert np.bincount(random_codes(1000, 0.25, 0.5, 3)).tolist() == [250, 250, 500]
-    assert time_codes(np.array([9, 1, 9, 5, 2]), 0.2, 0.2).tolist() == [2, 0, 2, 1, 0]
-    assert time_codes(np.array([4, 4, 4]), 0.3, 0.3).tolist() == [2, 2, 2]
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -166,21 +110,6 @@ def test_arrays_are_mapped_not_read_and_writing_to_them_does_not_reach_the_file(
     assert open_dataset(folder)["train"].label.max() <= 5
 
 
-def test_ids_find_numbers_and_texts():
-    numbers = Ids.of([30, 10, 20])
-    assert numbers.find([10, 30.0, "20", "x", None, 15, 2**70]).tolist() == [0, 2, 1, -1, -1, -1, -1]
-    assert numbers[[2, 0]] == [30, 10]
-    assert numbers[-1] == 30
-    texts = Ids.of(["é", "b", "b"])
-    assert texts.find(["é", "c"]).tolist() == [1, -1]
-    assert texts[torch.tensor([1, 0])] == ["é", "b"]
-    assert list(Ids.of(np.zeros(0, np.int64))) == []
-    with pytest.raises(IndexError):
-        texts[2]
-    assert Ids.of([-(2**63), 5]).find(["zz", None, 2.5, -(2**63)]).tolist() == [-1, -1, -1, 0]
-    assert list(Ids.count(3)) == [0, 1, 2]
-
-
 def test_ids_that_a_task_does_not_have_are_said_to_be_missing(folder, tmp_path):
     search = prepare("synthetic", None, tmp_path / "search", task="search", queries=20, items=100)
     with pytest.raises(AttributeError, match="a search data set has no item_ids"):
@@ -190,12 +119,6 @@ def test_ids_that_a_task_does_not_have_are_said_to_be_missing(folder, tmp_path):
     with pytest.raises(ValueError, match="split is 'nope'; expected one of"):
         search.split_query_ids("nope")
     assert open_dataset(folder).split_query_ids("test")[0] == open_dataset(folder).query_ids[0]
-
-
-def test_labels_that_differ_little_are_counted_apart():
-    labels = np.array([0.1234567, 0.1234568, 2, 2], np.float32)
-    assert list(label_histogram([labels]).values()) == [1, 1, 2]
-    assert "2" in label_histogram([labels])
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
@@ -220,22 +143,6 @@ def test_relevance_is_what_sets_of_pairs_say(split, exclude, tmp_path):
         assert dict(zip(relevance.item[start:end].tolist(), relevance.label[start:end].tolist(), strict=True)) == mine
         barred = sum(q == query for q, _ in excluded)
         assert relevance.list_size[query] == dataset.num_items - barred
-
-
-def test_the_source_is_not_replaced_by_its_own_data_set(tmp_path):
-    prepare("synthetic", None, tmp_path / "set", queries=20, items=20, pairs=100)
-    (tmp_path / "set" / "log.json").write_text("x")
-    with pytest.raises(DataError, match="holds the source itself"):
-        prepare("interactions", tmp_path / "set" / "log.json", tmp_path / "set", overwrite=True)
-    assert (tmp_path / "set" / "log.json").exists()
-
-
-def test_an_open_data_set_stays_as_it_was_when_it_is_replaced(folder):
-    before = open_dataset(folder)
-    expected = before["test"].item.tolist()
-    prepare("interactions", log(seed=9), folder, overwrite=True)
-    assert before["test"].item.tolist() == expected
-    assert open_dataset(folder)["test"].item.tolist() != expected
 
 
 def test_a_data_set_goes_to_another_process_as_a_path(folder, monkeypatch):
@@ -264,11 +171,6 @@ def test_a_data_set_in_the_working_directory(tmp_path, monkeypatch):
     assert prepare("interactions", log(), ".").num_pairs > 0
 
 
-def test_a_table_for_a_kind_that_reads_files_is_refused(tmp_path):
-    with pytest.raises(DataError, match="source is a dict; movielens-1m needs ml-1m.zip"):
-        prepare("movielens-1m", log(), tmp_path / "set")
-
-
 @pytest.mark.parametrize("key", ["labels", "relevant_per_query", "columns", "made", "shared_queries"])
 def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
     info = json.loads((folder / "dataset.json").read_text())
@@ -276,15 +178,3 @@ def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
     (folder / "dataset.json").write_text(json.dumps(info))
     with pytest.raises(DataError, match="changed by hand"):
         open_dataset(folder)
-
-
-def test_a_holdout_longer_than_any_history_is_refused_at_once(tmp_path):
-    with pytest.raises(DataError, match="no query has 2000000001 interactions"):
-        prepare("interactions", log(), tmp_path / "set", holdout=10**9)
-
-
-def test_a_source_whose_name_is_no_text_is_written_down(tmp_path):
-    file = tmp_path / os.fsdecode(b"caf\xe9.csv")
-    file.write_text("user,item\n" + "".join(f"{user},{item}\n" for user in (1, 2) for item in (1, 2, 3)))
-    dataset = prepare("interactions", file, tmp_path / "set")
-    assert len(dataset.info["made"]["sources"]) == 1

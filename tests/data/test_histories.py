@@ -1,4 +1,4 @@
-"""Histories of a new table: in order of time, with repeated items as preparation keeps them."""
+"""Histories of users from a table."""
 
 import numpy as np
 import pytest

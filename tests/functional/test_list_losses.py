@@ -115,9 +115,6 @@ def test_wrong_shapes_and_reductions_are_refused_by_name(loss):
         loss(scores, labels, reduction="median")
 
 
-# ---- small lists, spelled out
-
-
 def softplus(x):
     return math.log(1.0 + math.exp(x))
 
@@ -127,6 +124,7 @@ def sigma(x):
 
 
 IDEAL = 3.0 / math.log2(2) + 1.0 / math.log2(3)  # of the labels (0, 2, 1)
+
 SPELLED_OUT = [
     # scores (1, 0, 2), labels (0, 2, 1): the pairs are (2nd, 1st), (2nd, 3rd), (3rd, 1st)
     (F.ranknet_loss, {}, (softplus(1) + softplus(2) + softplus(-1)) / 3),
@@ -197,22 +195,6 @@ def test_a_list_ranked_perfectly_and_far_apart_has_an_ndcg_loss_of_minus_one(cal
     assert call(scores, labels).item() == pytest.approx(-1.0, abs=1e-12)
 
 
-# ---- ties
-
-
-def test_lambdarank_puts_the_less_relevant_of_tied_items_first():
-    # Labels (1, 0, 1) at one score: the irrelevant item ranks 1, the two relevant ones share (2 + 3)/2.
-    scores = torch.zeros(1, 3, dtype=torch.float64, requires_grad=True)
-    labels = torch.tensor([[1.0, 0.0, 1.0]], dtype=torch.float64)
-    ideal = 1.0 + 1.0 / math.log2(3)
-    delta = (1.0 - 1.0 / math.log2(3.5)) / ideal
-    value = F.lambdarank_loss(scores, labels)
-    assert value.item() == pytest.approx(2 * delta * math.log(2.0), rel=1e-12)
-    (gradient,) = torch.autograd.grad(value, scores)
-    want = torch.tensor([[-delta / 2, 2 * delta / 2, -delta / 2]], dtype=torch.float64)
-    torch.testing.assert_close(gradient, want, rtol=1e-12, atol=0.0)
-
-
 @every_loss
 def test_tied_scores_follow_the_formula_too(loss):
     scores = torch.tensor([[1.0, 0.0, 1.0, 0.0, 1.0, -2.0]], dtype=torch.float64)
@@ -224,10 +206,3 @@ def test_tied_scores_follow_the_formula_too(loss):
     # At a kink central differences give the middle of the two one-sided slopes, as |x|′(0) = 0 does, to first order.
     slopes = oracles.central_difference(lambda x: loss.one_list(x, label, row, draws), row)
     torch.testing.assert_close(gradient[0], torch.tensor(slopes, dtype=torch.float64), rtol=1e-5, atol=3e-6)
-
-
-def test_listmle_learns_no_order_among_equal_labels():
-    scores = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)
-    labels = torch.tensor([[1.0, 1.0, 0.0, 1.0]], dtype=torch.float64)
-    order = torch.tensor([3, 0, 2, 1])
-    torch.testing.assert_close(F.listmle_loss(scores, labels), F.listmle_loss(scores[:, order], labels[:, order]))

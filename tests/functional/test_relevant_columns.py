@@ -1,17 +1,15 @@
 """Losses over pairs that compare relevant items with the others alone."""
 
-import math
-
 import pytest
 import torch
 
 from songrank.functional import lists
-from songrank.functional.pairwise import _label_aware_ranks
 from tests.functional.list_loss_table import LOSSES, batch, expected, noise_like, value_and_gradient
 
 BY_COLUMN = [
     loss for loss in LOSSES if loss.name.split("-")[0] in ("ranknet", "lambdarank", "approx", "gumbel", "softmax")
 ]
+
 every_loss_by_column = pytest.mark.parametrize("loss", BY_COLUMN, ids=lambda loss: loss.name)
 
 
@@ -86,20 +84,3 @@ def test_comparing_a_few_lists_at_a_time_changes_nothing(loss, limit, monkeypatc
         value_and_gradient(loss, scores, labels, mask=mask, reduction="none", column=given) for given in (None, column)
     ]
     torch.testing.assert_close(parts, whole, rtol=1e-13, atol=1e-15)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_label_aware_ranks_count_what_stands_above_and_half_of_what_is_alike(seed):
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randint(-2, 3, (20, 17), generator=generator).double()
-    scores = torch.where(scores == 0, torch.where(torch.rand(20, 17, generator=generator) < 0.5, 0.0, -0.0), scores)
-    labels = torch.randint(0, 3, (20, 17), generator=generator).double()
-    mask = torch.rand(20, 17, generator=generator) < 0.8
-    found = _label_aware_ranks(torch.where(mask, scores, -math.inf), torch.where(mask, labels, math.inf))
-    for row in range(20):
-        there = mask[row].nonzero().flatten().tolist()
-        for i in there:
-            s, y = scores[row, i].item(), labels[row, i].item()
-            others = [(scores[row, j].item(), labels[row, j].item()) for j in there if j != i]
-            above = sum(1 for t, z in others if t > s or (t == s and z < y))
-            assert found[row, i].item() == 1.0 + above + 0.5 * others.count((s, y))

@@ -1,80 +1,13 @@
 """What the losses' memory does over time: unbiased estimates in, the truth out."""
 
-import math
-
 import pytest
 import torch
 
-from songrank import KSONG, SONG, Relevance, Slate, SlateSampler
-from songrank.functional import Surrogate, ThresholdProblem, exact_threshold, list_weights, smooth_threshold
-from songrank.functional.rank_terms import RankTerms
+from songrank import KSONG, Slate, SlateSampler
+from songrank.functional import Surrogate, ThresholdProblem, exact_threshold, smooth_threshold
 from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
-
-ITEMS = 120
-
-
-def task(num_relevant, seed=0, copies=1):
-    """Queries that all have the same list, and its scores; relevant items tend to score higher."""
-    generator = torch.Generator().manual_seed(seed)
-    item = torch.randperm(ITEMS, generator=generator)[:num_relevant].sort().values
-    label = torch.randint(1, 5, (num_relevant,), generator=generator).float()
-    scores = torch.randn(ITEMS, generator=generator, dtype=torch.float64)
-    scores[item] += 0.7
-    query = torch.arange(copies).repeat_interleave(num_relevant)
-    return Relevance.from_pairs(query, item.repeat(copies), label.repeat(copies), num_items=ITEMS), scores
-
-
-def true_ranks(relevance, scores, surrogate):
-    """g of the first query's pairs: the mean over the full list."""
-    relevant = scores[relevance.item[: int(relevance.num_relevant[0])].long()]
-    return surrogate(scores.unsqueeze(0) - relevant.unsqueeze(1)).mean(-1)
-
-
-@pytest.mark.parametrize("num_relevant", [1, 2, 3, 12, 60, ITEMS])
-def test_estimates_are_unbiased_for_small_and_large_numbers_of_relevant_items(num_relevant):
-    copies = 12_000
-    relevance, scores = task(num_relevant, copies=copies)
-    slate = SlateSampler(relevance, relevant=5, irrelevant=8, seed=3).draw(torch.arange(copies))
-    sampled = scores[slate.item]
-    surrogate = Surrogate("squared_hinge", 1.0)
-    estimate = RankTerms.of(sampled, slate, surrogate, "strata").estimate
-    truth = true_ranks(relevance, scores, surrogate)
-    for pair in range(num_relevant):
-        contains = slate.active & (slate.pair % num_relevant == pair)
-        drawn = estimate[contains]
-        assert drawn.numel() > 300
-        assert_mean(drawn, truth[pair])
-
-    problem = ThresholdProblem(k=10, tau1=0.5, tau2=0.01)
-    threshold = torch.full((copies,), 0.9, dtype=torch.float64)
-    size, total = slate.list_size.double(), slate.num_relevant.double()
-    weights = list_weights(slate.label, slate.mask, size, total)
-    uniform = torch.full_like(scores, 1 / ITEMS)
-    assert_mean(
-        problem.gradient(threshold, sampled, weights, size),
-        problem.gradient(threshold[0], scores, uniform, torch.tensor(float(ITEMS), dtype=torch.float64)),
-    )
-    assert_mean(problem.curvature(threshold, sampled, weights), problem.curvature(threshold[0], scores, uniform))
-
-
-def assert_mean(drawn, truth):
-    """The mean of independent draws is the truth, within five standard errors (120 such questions are asked)."""
-    assert abs(float(drawn.mean() - truth)) <= 5 * float(drawn.std()) / math.sqrt(drawn.numel()) + 1e-9
-
-
-def test_the_plain_mean_is_biased_and_the_strata_are_why():
-    copies = 2000
-    relevance, scores = task(12, copies=copies)
-    slate = SlateSampler(relevance, relevant=5, irrelevant=8).draw(torch.arange(copies))
-    surrogate = Surrogate("squared_hinge", 1.0)
-    truth = float(true_ranks(relevance, scores, surrogate).mean())
-    strata, plain = (
-        float(RankTerms.of(scores[slate.item], slate, surrogate, estimator).estimate.mean())
-        for estimator in ("strata", "plain")
-    )
-    assert abs(strata - truth) < 0.03 * truth
-    assert plain > 1.15 * truth
+from tests.losses.fixed_model import task, true_ranks
 
 
 @pytest.mark.parametrize("step", ["newton", "gradient"])
@@ -116,19 +49,6 @@ def test_on_a_fixed_model_and_sampled_slates_u_and_the_threshold_stay_near_the_t
     torch.testing.assert_close(torch.stack(tail_u).mean(0), truth, rtol=0.1, atol=0)
     best = smooth_threshold(scores, ThresholdProblem(k=10, tau1=0.2, tau2=1e-4), centre=loss.centre.read()[0])
     assert abs(float(torch.cat(tail_threshold).mean() - best)) < 0.1
-
-
-def test_the_first_visit_sets_u_and_later_visits_move_it_by_gamma():
-    relevance, scores = task(3)
-    sampler = SlateSampler(relevance, queries_per_batch=1, relevant="all", irrelevant="all")
-    slate = sampler.draw(torch.tensor([0]), 0)
-    loss = SONG(3, gamma=0.25, dtype=torch.float64)
-    loss(scores.unsqueeze(0), slate)
-    first = loss.u.read()
-    torch.testing.assert_close(first, true_ranks(relevance, scores, Surrogate("squared_hinge", 1.0)))
-    loss(-scores.unsqueeze(0), slate)
-    second = true_ranks(relevance, -scores, Surrogate("squared_hinge", 1.0))
-    torch.testing.assert_close(loss.u.read(), 0.75 * first + 0.25 * second)
 
 
 def test_the_threshold_moves_with_the_scores_however_stale_the_curvature_is():

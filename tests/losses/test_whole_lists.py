@@ -9,7 +9,7 @@ from songrank.functional.surrogates import SURROGATES, Surrogate
 from songrank.losses.registry import LOSSES
 from songrank.sampling import next_items
 from songrank.training.config.components import make_component
-from tests.sampling.test_sequence_sampler import ITEMS, build
+from tests.sampling.small_sequences import ITEMS, build
 
 DRAWN = ("gumbel",)  # what it draws differs from call to call
 

@@ -1,14 +1,13 @@
+"""Lists read in blocks of bounded size."""
+
 import math
 import re
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from songrank import metrics
 from songrank.functional.ranks import TIES
-from songrank.metrics.blocks import read_lists
 
 ALL = {
     "dcg": metrics.dcg,
@@ -19,9 +18,13 @@ ALL = {
     "recall": metrics.recall,
     "hit_rate": metrics.hit_rate,
 }
+
 AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
+
 GRID = [(name, ties) for name in ALL for ties in TIES if ties != "average" or name in AVERAGEABLE]
+
 every_metric = pytest.mark.parametrize("name", ALL)
+
 every_policy = pytest.mark.parametrize(("name", "ties"), GRID)
 
 
@@ -155,32 +158,6 @@ def test_a_gain_may_be_any_function_of_the_labels():
     )
 
 
-@pytest.mark.parametrize("ragged", [False, True])
-@settings(max_examples=25, deadline=None)
-@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=12), cells=st.integers(1, 40))
-def test_every_list_is_in_one_block_and_blocks_are_bounded(ragged, lengths, cells):
-    total = sum(lengths) if ragged else 5 * len(lengths)
-    scores = torch.rand(total) if ragged else torch.rand(len(lengths), 5)
-    lists = read_lists(scores, torch.ones_like(scores), lengths=lengths if ragged else None)
-    seen = []
-    for row, spans in lists.blocks("pessimistic", cells):
-        seen += row.tolist()
-        assert spans.last.numel() <= max(cells, spans.last.shape[-1])
-        assert spans.last.numel() == row.shape[0] * spans.last.shape[-1]
-        if ragged:
-            assert spans.list_size.tolist() == [lengths[i] for i in row.tolist()]
-    assert sorted(seen) == [i for i, length in enumerate(lengths) if length > 0 or not ragged]
-
-
-def test_one_long_list_does_not_pad_many_short_ones():
-    lengths = torch.full((100_000,), 3)
-    lengths[50_000] = 1_245
-    scores = torch.rand(int(lengths.sum()), generator=torch.Generator().manual_seed(0))
-    lists = read_lists(scores, torch.ones_like(scores), lengths=lengths)
-    cells = sum(spans.last.numel() for _, spans in lists.blocks("pessimistic"))
-    assert cells <= lengths.sum() + 2**17
-
-
 @pytest.mark.parametrize("name", ["mrr", "map", "hit_rate"])
 def test_averaged_ties_are_refused_where_they_are_not_a_mean_over_positions(name):
     with pytest.raises(ValueError, match=f"ties is 'average'; expected 'pessimistic' or 'stable' for {name}"):
@@ -188,6 +165,7 @@ def test_averaged_ties_are_refused_where_they_are_not_a_mean_over_positions(name
 
 
 ONE = torch.ones(2, 3)
+
 BAD = [
     ({"k": 0}, ValueError, "k is 0; expected a whole number of at least 1"),
     ({"k": 2.5}, TypeError, "k is 2.5; expected a whole number"),
@@ -202,6 +180,7 @@ BAD = [
     ({"lengths": [6]}, ValueError, "scores is 'of shape [2, 3]'; expected one dimension where lengths are given"),
     ({"lengths": [6], "mask": ONE.bool()}, ValueError, "mask and lengths is 'both given'; expected one of them"),
 ]
+
 RAGGED = [
     ([2, 2], ValueError, "lengths is 'a total of 4'; expected a total equal to the number of scores, 3"),
     ([4, -1], ValueError, "lengths[1] is -1; expected a number of at least 0"),

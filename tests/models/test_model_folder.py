@@ -1,10 +1,7 @@
 """A model folder opens anywhere with nothing but its files; whatever is wrong with one is a single line."""
 
-import hashlib
-import inspect
 import json
 import pickle
-import random
 import resource
 import shutil
 import subprocess
@@ -14,91 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from songrank import models
 from songrank.core.errors import DataError
-from songrank.data import open_dataset, prepare
+from songrank.data import open_dataset
 from songrank.models.model_folder import MODEL_FILES
-from songrank.models.registry import MODELS
 from songrank.serving.open import open_model
-from songrank.training.trained_model import model_sizes, write_model
-
-SECTIONS = {
-    "ids": {"name": "neumf", "dim": 4, "hidden": [4]},
-    "histories": {"name": "sequence", "dim": 4, "blocks": 1, "heads": 2, "length": 3},
-    "documents": {"name": "context-aware", "dim": 4, "feed_forward": 4, "blocks": 1, "heads": 2},
-    "features": {"name": "label-mlp", "hidden": [4]},
-    "words": {"name": "xml-cnn", "dim": 4, "filters": 2, "windows": [2], "pools": 2, "bottleneck": 4},
-}
-
-
-def sources(folder):
-    """Small files of each kind, and how they are prepared."""
-    rng = random.Random(0)
-    rows = [{"user": f"u{user}", "item": item} for user in range(12) for item in rng.sample(range(30), 6)]
-    (folder / "log.csv").write_text("user,item\n" + "".join(f"{row['user']},{row['item']}\n" for row in rows))
-    lines = [
-        f"{rng.randint(0, 2)} qid:{query} 1:{rng.random()} 2:{rng.random()}\n" for query in range(9) for _ in range(4)
-    ]
-    (folder / "letor.txt").write_text("".join(lines))
-    bags = [f"{rng.randrange(5)} {rng.randrange(4)}:1 {4 + rng.randrange(4)}:2\n" for _ in range(20)]
-    (folder / "bags.txt").write_text("20 8 5\n" + "".join(bags))
-    texts = [{"text": f"red {rng.choice(['cat', 'dog', 'été'])} sat", "labels": [rng.choice("abc")]} for _ in range(20)]
-    (folder / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
-    random_split = {"split": "random", "validation": 0.2, "test": 0.2}
-    return {
-        "ids": ("interactions", "log.csv", {}),
-        "histories": ("interactions", "log.csv", {}),
-        "documents": ("letor", "letor.txt", random_split),
-        "features": ("xmc", "bags.txt", random_split),
-        "words": ("xmc-text", "texts.jsonl", random_split),
-    }
-
-
-@pytest.fixture(scope="module")
-def models_written(tmp_path_factory):
-    place = tmp_path_factory.mktemp("models")
-    for inputs, (kind, file, options) in sources(place).items():
-        prepare(kind, place / file, place / f"data-{inputs}", **options)
-        dataset = open_dataset(place / f"data-{inputs}")
-        torch.manual_seed(0)
-        write_model(place / inputs, made(inputs, dataset), SECTIONS[inputs], dataset)
-    return place
-
-
-def made(inputs, dataset):
-    known = inspect.signature(MODELS[SECTIONS[inputs]["name"]]).parameters
-    return models.create(**SECTIONS[inputs], **{k: v for k, v in model_sizes(dataset).items() if k in known})
-
-
-@pytest.fixture
-def folder(request, models_written, tmp_path):
-    """A copy to damage, of the model that a test names."""
-    inputs = getattr(request, "param", "ids")
-    return shutil.copytree(models_written / inputs, tmp_path / inputs)
-
-
-def change(folder, arrays=None, **info):
-    """Change what a folder says, as someone would who knows how it is made: checksums are mended."""
-    for (file, name), tensor in (arrays or {}).items():
-        tensors = {key: value.clone() for key, value in load_file(folder / file).items()}
-        tensors[name] = tensor(tensors[name]) if callable(tensor) else tensor
-        save_file(tensors, folder / file)
-    told = json.loads((folder / "model.json").read_text())
-    for key, value in info.items():
-        told[key] = {**told[key], **value} if isinstance(value, dict) and key != "files" else value
-    if "files" not in info:
-        told["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in told["files"]}
-    (folder / "model.json").write_text(json.dumps(told))
-
-
-def refused(folder, *messages):
-    with pytest.raises(DataError) as caught:
-        open_model(folder)
-    line = str(caught.value)
-    assert "\n" not in line
-    assert str(folder) in line
-    for message in messages:
-        assert message in line
+from tests.models.small_folders import SECTIONS, change, made, refused
 
 
 @pytest.mark.parametrize("folder", SECTIONS, indirect=True)
@@ -257,63 +174,6 @@ def test_descriptions_that_are_none(folder, info):
     refused(folder, "model.json")
 
 
-OFFSETS, ITEMS, COUNT = (("seen.safetensors", name) for name in ("offsets", "item", "count"))
-ITEM_IDS, USER_IDS, USER_ENDS = (("ids.safetensors", name) for name in ("item", "query", "query.offsets"))
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {ITEM_IDS: lambda ids: ids[:-1]},
-        {ITEM_IDS: lambda ids: ids.flip(0)},
-        {ITEM_IDS: lambda ids: ids.float()},
-        {USER_ENDS: lambda ends: ends[:-1]},
-        {USER_ENDS: lambda ends: ends + 1},
-        {USER_ENDS: lambda ends: ends[[0, 2, 1, *range(3, len(ends))]]},
-        {USER_ENDS: lambda ends: ends.double()},
-        {USER_IDS: lambda ids: ids | 0x80},
-        {USER_IDS: lambda ids: torch.full_like(ids, ord("u"))},
-        {OFFSETS: lambda ends: ends[:-1]},
-        {OFFSETS: lambda ends: ends[[0, 2, 1, *range(3, len(ends))]]},
-        {OFFSETS: lambda ends: ends + 1},
-        {OFFSETS: lambda ends: ends.double()},
-        {ITEMS: lambda items: items + 1000},
-        {ITEMS: lambda items: items - 1000},
-        {ITEMS: lambda items: items[:-1]},
-        {ITEMS: lambda items: items.float()},
-        {COUNT: lambda count: count[:-1]},
-        {COUNT: lambda count: count.float()},
-    ],
-)
-def test_tables_that_do_not_fit(folder, arrays):
-    change(folder, arrays)
-    refused(folder, "its tables do not fit its model.json")
-
-
-ENTRY_OFFSETS, ENTRIES = (("histories.safetensors", name) for name in ("offsets", "item"))
-
-
-@pytest.mark.parametrize("folder", ["histories"], indirect=True)
-@pytest.mark.parametrize(
-    ("arrays", "info"),
-    [
-        ({ENTRY_OFFSETS: lambda ends: ends[:-1]}, {}),
-        ({ENTRY_OFFSETS: lambda ends: ends[[0, 2, 1, *range(3, len(ends))]]}, {}),
-        ({ENTRY_OFFSETS: lambda ends: ends + 1}, {}),
-        ({ENTRIES: lambda items: items + 1000}, {}),
-        ({ENTRIES: lambda items: items - 1000}, {}),
-        ({ENTRIES: lambda items: items.long()}, {}),
-        ({OFFSETS: lambda ends: ends[:-1]}, {}),
-        ({USER_ENDS: lambda ends: ends[:-1]}, {}),
-        ({}, {"duplicates": "some"}),
-        ({}, {"duplicates": ["last"]}),
-    ],
-)
-def test_histories_that_do_not_fit(folder, arrays, info):
-    change(folder, arrays, **info)
-    refused(folder, "its tables do not fit its model.json")
-
-
 @pytest.mark.parametrize("folder", ["histories"], indirect=True)
 def test_a_length_that_is_not_that_of_the_weights_takes_no_memory(folder):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -329,41 +189,6 @@ def test_ids_that_are_not_there(folder, name):
         {key: value for key, value in load_file(folder / "ids.safetensors").items() if key != name}, folder / "new"
     )
     (folder / "new").rename(folder / "ids.safetensors")
-    change(folder)
-    refused(folder, "its tables do not fit its model.json")
-
-
-@pytest.mark.parametrize("folder", ["documents"], indirect=True)
-@pytest.mark.parametrize(
-    "info",
-    [
-        {"features": {"count": 3}},
-        {"features": {"within_query": "sideways"}},
-        {"features": {"names": ["a"]}},
-        {"features": {"names": [1, 2]}},
-        {"features": {"first_index": -5}},
-        {"transform": {"mean": [0.0]}},
-        {"transform": {"scale": [0.0, 1.0]}},
-        {"transform": {"log": [7]}},
-        {"transform": {"missing": ["x", "y"]}},
-    ],
-)
-def test_ways_to_read_documents_that_are_none(folder, info):
-    change(folder, **info)
-    refused(folder, "its tables do not fit its model.json")
-
-
-@pytest.mark.parametrize("folder", ["words"], indirect=True)
-@pytest.mark.parametrize("told", [{"width": 0}, {"width": 10**9}, {"width": "9"}, {"size": 5}, {"lowercase": "no"}])
-def test_ways_to_read_words_that_are_none(folder, told):
-    change(folder, vocabulary=told)
-    refused(folder, "its tables do not fit its model.json")
-
-
-@pytest.mark.parametrize("folder", ["words"], indirect=True)
-@pytest.mark.parametrize("words", [b"", b"cat\n", b"\xff\xfe\n" * 20])
-def test_vocabularies_that_do_not_fit(folder, words):
-    (folder / "vocabulary.txt").write_bytes(words)
     change(folder)
     refused(folder, "its tables do not fit its model.json")
 

@@ -5,9 +5,11 @@ import json
 from songrank.data import prepare
 from songrank_paper.cells import do_cell
 from songrank_paper.experiment import Plan
+from songrank_paper.methods import Setting
 
 TINY = ("model.dim=4", "warm_up.epochs=2", "fine_tuning.epochs=3", "fine_tuning.decay={2: 0.25}", "validation.every=1")
 """Changes that make a run of a table or figure take a tenth of a second."""
+
 TINY_LABELS = ("model.hidden=[8]", *TINY[1:])
 
 
@@ -46,3 +48,19 @@ def do(experiment, plan, folder):
     while missing := [cell for cell in experiment.cells(plan, found) if cell.key not in found]:
         found |= {cell.key: done(cell, folder / "cells") for cell in missing}
     return found, experiment.show(plan, found)
+
+
+def recipes(lines):
+    return {label: [one.cell.options["recipe"] for one in trainings] for label, trainings in lines.items()}
+
+
+def chosen_first(figure, each, found=()):
+    """Results by which the first setting of every method is chosen."""
+    results = dict(found)
+    for method in figure.tuned(each):
+        for place, training in enumerate(each.tuning(method).values()):
+            results[training.cell.key] = {"metrics": {"validation": {each.chosen_by: 0.5 - 0.1 * place}}}
+    return results
+
+
+SONG = Setting(("loss=song", "loss.gamma=0.3"))

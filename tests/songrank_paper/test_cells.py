@@ -2,48 +2,16 @@
 
 import json
 import os
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
 
 from songrank.core.errors import UserError
-from songrank_paper.cells import Observer, Store, results, run_cells
+from songrank_paper.cells import Store, results, run_cells
 from songrank_paper.experiment import Cell, Experiment, Plan
 from songrank_paper.workers import Workers
-from tests.songrank_paper.tiny import Tiny, cell
-
-PLAN = Plan(quick=True, seeds=(0, 1, 2))
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """Two processes, which take seconds to start."""
-    with Workers(2) as workers:
-        yield workers
-
-
-class Seen(Observer):
-    def __init__(self):
-        self.counts, self.names = [], []
-
-    def known(self, done, total):
-        self.counts.append((done, total))
-
-    def finished(self, cell, seconds):
-        self.names.append(cell.name)
-
-
-def serially(path, experiment=None, plan=PLAN, warn=lambda message: None):
-    seen = Seen()
-    return run_cells([experiment or Tiny()], plan, Store(path, warn), Workers(), seen), seen
-
-
-def stamps(path):
-    """What tells a file that was written again from one that was not."""
-    return {file.parent.name: (file.stat().st_ino, file.stat().st_mtime_ns) for file in path.glob("*/result.json")}
+from tests.songrank_paper.small_cells import PLAN, Seen, of, serially, stamps
+from tests.songrank_paper.tiny import cell
 
 
 def test_a_round_may_depend_on_the_round_before(tmp_path):
@@ -105,17 +73,6 @@ def test_the_result_of_other_work_is_not_taken(tmp_path):
     assert results(again) == results(made)
 
 
-def test_processes_give_what_one_process_gives(tmp_path, pair):
-    serial, _ = serially(tmp_path / "serial")
-    parallel = run_cells([Tiny()], PLAN, Store(tmp_path / "parallel"), pair)
-    more = run_cells([Tiny()], Plan(seeds=(7, 8)), Store(tmp_path / "parallel"), pair)
-    assert results(parallel) == results(serial)
-    assert results(more) == results(serially(tmp_path / "serial", plan=Plan(seeds=(7, 8)))[0])
-    pids = {(tmp_path / "parallel" / cell(seed).key / "pid").read_text() for seed in (0, 1, 2, 7, 8)}
-    assert str(os.getpid()) not in pids
-    assert len(pids) <= 2
-
-
 def test_cells_that_are_timed_are_done_after_the_others_in_this_process(tmp_path, pair):
     timed, seen = replace(cell(0), timed=True), Seen()
     assert timed.key == cell(0).key
@@ -130,76 +87,6 @@ def test_a_file_in_the_place_of_the_cells_is_said_in_one_line(tmp_path):
     with pytest.raises(UserError, match="cannot be written"):
         serially(tmp_path / "cells")
     assert (tmp_path / "cells").read_text() == "mine"
-
-
-def of(*cells):
-    class Given(Experiment):
-        name = title = "given"
-
-        def cells(self, plan, found):
-            return cells
-
-        def show(self, plan, found):
-            raise NotImplementedError
-
-    return Given()
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_ends_the_work_with_its_message_and_keeps_what_is_done(tmp_path, jobs, pair):
-    broken = Cell("broken", "tests.songrank_paper.tiny:fail", {"message": "ratings.csv: is empty; give another"})
-    with pytest.raises(UserError, match="ratings.csv: is empty; give another"):
-        run_cells(
-            [of(cell(0), broken, *map(cell, range(1, 9)))], PLAN, Store(tmp_path), pair if jobs == 2 else Workers()
-        )
-    kept = set(stamps(tmp_path))
-    assert cell(0).key in kept
-    assert len(kept) < 9
-    assert broken.key not in kept
-    seen = Seen()
-    run_cells([of(*map(cell, range(9)))], PLAN, Store(tmp_path), Workers(), seen)
-    assert len(seen.names) == 9 - len(kept)
-
-
-def test_a_process_that_vanishes_is_a_line_about_memory_and_jobs(tmp_path):
-    gone = Cell("gone", "tests.songrank_paper.tiny:vanish", {})
-    with pytest.raises(UserError, match="run the same command again, with fewer --jobs"), Workers(2) as workers:
-        run_cells([of(gone)], PLAN, Store(tmp_path), workers)
-
-
-def gone(pid):
-    """Whether a process has ended, within a minute."""
-    for _ in range(6000):
-        try:
-            os.kill(int(pid), 0)
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except (ProcessLookupError, FileNotFoundError):
-            return True
-        time.sleep(0.01)
-    return False
-
-
-class Interrupting(Observer):
-    """Raises once both processes are at work."""
-
-    def __init__(self, files):
-        self.files = files
-
-    def begun(self, cell):
-        if cell.name == "b":
-            while not all(file.exists() and file.read_text() for file in self.files):
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-
-
-def test_no_process_is_left_when_the_work_is_stopped(tmp_path):
-    cells = [Cell("a", "tests.songrank_paper.tiny:stall", {}), Cell("b", "tests.songrank_paper.tiny:stall", {"x": 1})]
-    file = tmp_path / cells[0].key / "pid"
-    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
-        run_cells([of(*cells)], PLAN, Store(tmp_path), workers, Interrupting([file]))
-    assert gone(file.read_text())
 
 
 def test_the_same_work_of_two_experiments_is_done_once(tmp_path):
@@ -242,20 +129,6 @@ def test_experiments_are_complete_as_soon_as_their_own_cells_are(tmp_path, jobs,
     assert all("seed 5" not in names for _, _, names in complete[:-1])
     assert set(found) == {cell(seed).key for seed in (0, 1, 2, 5)}
     assert len(seen.names) == 4
-
-
-def test_keys_depend_on_content_alone():
-    work, options = "tests.songrank_paper.tiny:train", {"seed": 0, "epochs": 2, "set": {"b": 1, "a": [1, 2]}}
-    key = Cell("a", work, options, {"path": "/here"}).key
-    turned = {"set": {"a": [1, 2], "b": 1}, "epochs": 2, "seed": 0}
-    assert Cell("b", work, turned, {"path": "/there"}).key == key
-    assert Cell("a", work, {**options, "seed": 1}).key != key
-    assert Cell("a", "tests.songrank_paper.tiny:shift", options).key != key
-    program = f"from songrank_paper.experiment import Cell; print(Cell('a', {work!r}, {options!r}).key)"
-    other = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, text=True
-    )
-    assert other.stdout.strip() == key
 
 
 def test_a_result_says_what_it_is_of(tmp_path):

@@ -8,11 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from songrank.data import prepare
-from songrank_paper.data_sets import SETS
 from songrank_paper.experiment import Plan
 from songrank_paper.methods import METHODS
 from songrank_paper.protocol import SetProtocol
-from songrank_paper.published import PUBLISHED
 from songrank_paper.set_recipes import METRICS
 from songrank_paper.tables import TableLtr, TableRs, TableXml
 from tests.songrank_paper.raw_files import movielens_20m, mslr
@@ -159,18 +157,3 @@ def test_a_learning_rate_at_the_edge_of_what_was_tried_is_said(labelling):
     remarks = table.show(full, found).remarks
     said = "the lowest for BCE (baseline), SONG and the highest for NeuralNDCG was chosen: better ones may lie beyond."
     assert f"bibtex: of the learning rates tried, {said}" in remarks
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_papers_figures_are_there_for_every_method_and_metric(name):
-    task = SETS[name].task
-    assert list(PUBLISHED[name]) == [method.name for method in METHODS[task]]
-    assert {len(row) for row in PUBLISHED[name].values()} == {len(METRICS[task])}
-
-
-def test_the_papers_figures_stand_where_the_paper_has_them():
-    assert PUBLISHED["netflix"]["neural-ndcg"] == ["0.0554 ± 0.0002", "0.0718 ± 0.0003", "0.1003 ± 0.0002"]
-    assert PUBLISHED["yahoo-ltr"]["listnet"] == ["0.7066 ± 0.0002", "0.7151 ± 0.0004", "0.7352 ± 0.0004"]
-    assert PUBLISHED["mslr-web30k"]["approx-ndcg"] == ["0.5204 ± 0.0007", "0.5114 ± 0.0005", "0.5179 ± 0.0006"]
-    assert PUBLISHED["wiki10-31k"]["k-song"] == ["0.7401", "0.6615"]
-    assert PUBLISHED["eurlex-4k"]["approx-ndcg"] == ["0.6659", "0.6023"]

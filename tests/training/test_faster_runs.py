@@ -3,38 +3,13 @@
 import pytest
 import torch
 
-from songrank import SlateSampler, models
 from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
-from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.faster_song import FasterSONG
 from songrank.losses.schedules import Schedule
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
-from songrank.training.trainer.history_adapters import make_feed
-from songrank.training.trainer.loop import Trainer
-from songrank.training.trainer.stages import Stage
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("data") / "set"
-    prepare("synthetic", None, made, queries=60, items=50, pairs=900)
-    return made
-
-
-def trainer(folder, name, optimiser="adam", checkpoints=None):
-    torch.manual_seed(3)
-    feed = make_feed(open_dataset(folder))
-    sizes = (feed.relevance.num_pairs, feed.relevance.num_queries)
-    loss = FasterSONG(*sizes, 16) if name == "song" else FasterKSONG(*sizes, 10, 16, gamma=Schedule())
-    sampler = SlateSampler(feed.relevance, 16, relevant=4, irrelevant=20, k=loss.k)
-    model = models.create("neumf", num_queries=sizes[1], num_items=feed.relevance.num_items, dim=8, hidden=(8,))
-    rate = 5e-3 if optimiser == "adam" else 0.5
-    stages = [Stage("fine-tuning", loss, sampler, 6, rate, {4: 0.5}, optimiser=optimiser)]
-    kept = None if checkpoints is None else Checkpoints(checkpoints)
-    return Trainer(model, feed, stages, checkpoints=kept, evaluate_every=2, seed=5)
+from tests.training.faster_runs import STAGE, trainer
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
@@ -56,14 +31,6 @@ def test_a_run_of_two_points_learns_and_ends_with_the_same_bits_when_stopped(nam
         assert torch.equal(value, second.model.state_dict()[key]), key
 
 
-def test_what_cannot_go_with_two_points_is_refused(folder):
-    stage = trainer(folder, "song").stages[0]
-    for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}, {"item_decay_power": 1.0}):
-        with pytest.raises(ValueError, match="FasterSONG|a loss of two points"):
-            Stage("fine-tuning", stage.loss, stage.sampler, 1, 1e-3, **wrong)
-
-
-STAGE = {"epochs": 2, "learning_rate": 5e-3}
 FORMS = {
     "two points": {},
     "one point": {"loss": {"points": 1}},
@@ -132,34 +99,6 @@ def test_a_schedule_reaches_both_memory_and_steps(folder):
     stage = trainer.stages[-1]
     assert stage.loss.schedule == Schedule(c0=50.0, a=0.2)
     assert stage.make_optimiser(trainer.model).schedule == stage.loss.schedule
-
-
-@pytest.mark.parametrize(
-    ("loss", "stage", "message"),
-    [
-        ("song", {"correction": 2.0}, "fine_tuning.correction is 2.0; expected less than or equal to 1"),
-        ("song", {"correction": 0.5}, "fine_tuning.correction is 0.5; expected none but with a loss of two points"),
-        (
-            {"name": "faster-song", "points": 1},
-            {"correction": 0.5},
-            "fine_tuning.correction is 0.5; expected none but with a loss of two points",
-        ),
-        ("faster-song", {"clip": 1.0}, "fine_tuning.clip is 1.0; expected none with a loss of two points"),
-        (
-            {"name": "faster-song", "points": 1},
-            {"optimiser": "lazy-adam"},
-            "fine_tuning.optimiser is 'lazy-adam'; expected adam or sgd with faster-song",
-        ),
-        (
-            "faster-song",
-            {"item_decay_power": 1},
-            "fine_tuning.item_decay_power is 1.0; expected 0 with faster-song",
-        ),
-    ],
-)
-def test_what_does_not_go_with_a_loss_is_said_before_any_data_is_read(loss, stage, message):
-    with pytest.raises(UserError, match=f"^{message}$"):
-        Recipe.read({"data": "x", "model": "neumf", "loss": loss, "fine_tuning": {**STAGE, **stage}})
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ import yaml
 from songrank.analysis.report import write_report
 from songrank.analysis.report.contents import gather
 from songrank.analysis.report.page import render
-from songrank.analysis.report.scales import Scale
 from songrank.core.errors import UserError
 
 EVIL = '</script><img src=x onerror="document.title=1"><!-- \u202e\x07'
+
 VOID = {"meta"}
+
 QUERIES = {"recommendation": 40, "search": 12, "labelling": 15}
 """Of the small data sets' test splits, those with a relevant item."""
 
@@ -210,13 +211,3 @@ def test_a_file_that_is_no_report_is_not_replaced(run, tmp_path):
     assert mine.read_text() == "<p>mine</p>"
     write_report([run], mine, overwrite=True)
     assert mine.read_text() == (run / "report.html").read_text()
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_ticks_are_round_few_and_within(log):
-    for low, high in ((0.011, 0.0123), (1e-4, 3.0), (0.5, 0.5), (3.0, 70000.0)):
-        scale = Scale.around([low, high], 0.0, 100.0, log=log)
-        ticks = scale.ticks()
-        assert 2 <= len(ticks) <= 9
-        assert all(-1e-6 <= scale.place(tick) <= 100 + 1e-6 for tick in ticks)
-        assert len({f"{tick:g}" for tick in ticks}) == len(ticks)

@@ -7,6 +7,7 @@ from tempfile import mkdtemp
 from unittest.mock import patch
 
 import numpy as np
+from hypothesis import settings
 
 from songrank.data import prepare
 from songrank.io.source import BLOCK_BYTES, Source
@@ -39,3 +40,24 @@ def letor_line(label, query, values, first=1):
     """One row of LETOR text, NaN as NULL."""
     features = " ".join(f"{i}:{'NULL' if np.isnan(v) else repr(float(v))}" for i, v in enumerate(values, first))
     return f"{label} qid:{query} {features} # doc\n"
+
+
+NAN = float("nan")
+
+
+def some_lists(seed, queries, features=3, missing=0.1, start=0):
+    """Rows of each query, by id."""
+    generator = np.random.default_rng(seed)
+    lists = {}
+    for query in range(start, start + queries):
+        rows = np.exp(generator.normal(size=(generator.integers(1, 8), features)) * 3).astype(np.float32)
+        rows[generator.random(rows.shape) < missing] = NAN
+        lists[query] = [(int(generator.integers(0, 3)), row) for row in rows]
+    return lists
+
+
+def text_of(lists):
+    return "".join(letor_line(label, query, row) for query, rows in lists.items() for label, row in rows)
+
+
+few = settings(derandomize=True, max_examples=60, deadline=None)

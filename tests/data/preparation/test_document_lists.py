@@ -9,30 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from songrank import SlateSampler
-from songrank.data import DataError, Ids
+from songrank.data import DataError
 from songrank.data.preparation.document_lists import ListOptions
-from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform
-from songrank.data.preparation.query_splits import UNNAMED, QuerySplitOptions, split_queries
-from tests.data.preparation.prepared import letor_line, lists_of, prepare_in, written
+from tests.data.preparation.prepared import letor_line, lists_of, prepare_in, some_lists, text_of, written
 
-NAN = float("nan")
 LEARNED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True}
-
-
-def some_lists(seed, queries, features=3, missing=0.1, start=0):
-    """Rows of each query, by id."""
-    generator = np.random.default_rng(seed)
-    lists = {}
-    for query in range(start, start + queries):
-        rows = np.exp(generator.normal(size=(generator.integers(1, 8), features)) * 3).astype(np.float32)
-        rows[generator.random(rows.shape) < missing] = NAN
-        lists[query] = [(int(generator.integers(0, 3)), row) for row in rows]
-    return lists
-
-
-def text_of(lists):
-    return "".join(letor_line(label, query, row) for query, rows in lists.items() for label, row in rows)
 
 
 @pytest.fixture
@@ -41,9 +23,6 @@ def folder(tmp_path):
     for name, seed, queries, start in (("train", 0, 30, 0), ("vali", 1, 10, 100), ("test", 2, 12, 200)):
         (tmp_path / f"{name}.txt").write_text(text_of(some_lists(seed, queries, start=start)))
     return tmp_path
-
-
-# grouping
 
 
 def test_rows_of_a_query_need_not_stand_together(tmp_path):
@@ -104,9 +83,6 @@ def test_chunks_of_any_size_give_the_same_features(folder, monkeypatch):
     assert written(whole) == written(chunks)
 
 
-# splits
-
-
 @pytest.mark.parametrize("options", [LEARNED, {"standardise": True, "log_features": "all", "missing": "min"}])
 @pytest.mark.parametrize("validation", [None, 0.2])
 def test_training_does_not_depend_on_what_is_held_out(folder, options, validation):
@@ -137,12 +113,6 @@ def test_how_ids_of_other_splits_are_written_does_not_change_what_is_carved_out(
     assert len(found[0]) == 9
 
 
-def test_how_queries_are_divided_does_not_depend_on_the_order_of_rows():
-    found = codes([UNNAMED] * 20, validation=0.2, test=0.2)
-    assert codes([UNNAMED] * 20, list(range(20))[::-1], validation=0.2, test=0.2) == found
-    assert codes([UNNAMED] * 40, [*range(20), *range(20)][::-1], validation=0.2, test=0.2) == found
-
-
 @pytest.mark.parametrize("features", [1, 3])
 def test_what_is_learned_does_not_depend_on_the_width_of_other_splits(tmp_path, features, monkeypatch):
     monkeypatch.setattr("songrank.data.preparation.feature_store.CHUNK_BYTES", 1000)
@@ -166,67 +136,6 @@ def test_a_random_split_learns_from_its_training_part_alone(tmp_path):
     assert scaled.info["transform"]["scale"] == pytest.approx(train.std(0, correction=0).tolist(), rel=1e-12)
     test = (plain["test"].features.double() - train.mean(0)) / train.std(0, correction=0)
     torch.testing.assert_close(scaled["test"].features, test.float())
-
-
-def test_a_random_split_keeps_every_query_whole_and_once(tmp_path):
-    lists = some_lists(4, 25)
-    (tmp_path / "a.txt").write_text(text_of(lists))
-    dataset = prepare_in(tmp_path, "letor", tmp_path / "a.txt", validation=0.2, test=0.3)
-    queries = [query for name in dataset for query in dataset.split_query_ids(name)]
-    assert sorted(queries) == list(lists)
-    for name in dataset:
-        for query, (labels, _) in lists_of(dataset, name).items():
-            assert labels == [label for label, _ in lists[query]]
-    other = prepare_in(tmp_path, "letor", tmp_path / "a.txt", validation=0.2, test=0.3, seed=1)
-    assert list(other.split_query_ids("test")) != list(dataset.split_query_ids("test"))
-
-
-def codes(of_rows, queries=None, **options):
-    of_rows = np.array(of_rows, np.uint8)
-    query = np.arange(of_rows.shape[0]) if queries is None else np.array(queries)
-    ids = Ids.of(np.unique(query) + 10)
-    return split_queries(query, of_rows, ids, QuerySplitOptions(**options)).tolist()
-
-
-def test_given_splits_stay():
-    assert codes([0, 2, 1, 0]) == [0, 2, 1, 0]
-    assert codes([0, 0, 1], split="given") == [0, 0, 1]
-
-
-def test_validation_is_carved_out_of_training():
-    found = codes([0] * 10 + [2] * 5, validation=0.3)
-    assert found[10:] == [2] * 5
-    assert sorted(found[:10]) == [0] * 7 + [1] * 3
-    assert codes([0] * 10 + [2] * 9, validation=0.3)[:10] == found[:10]
-
-
-def test_small_random_splits_have_a_query_in_each_part():
-    assert sorted(codes([UNNAMED] * 3)) == [0, 1, 2]
-    assert sorted(codes([UNNAMED] * 3, test=0)) == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("split", "queries", "options", "message"),
-    [
-        ([0, 2, 2], [0, 0, 1], {}, "query 10 has rows in train and in test; a query belongs to one split"),
-        ([0, 1, 0, 2], [0, 0, 1, 1], {}, "query 10 has rows in train and in validation, and so have 1 more"),
-        ([0, 1], None, {}, "rows for train and validation and none for test; add them, or choose split given"),
-        ([1, 2], None, {}, "rows for validation and test and none for training"),
-        ([2, 2], None, {"split": "given"}, "rows for test and none for training"),
-        ([UNNAMED] * 3, None, {"split": "given"}, "not all rows belong to a named split"),
-        ([0, 1, 2], None, {"validation": 0.1}, "validation is 0.1, and the source has rows for validation"),
-        ([0, 2], None, {"test": 0.1}, "test is 0.1, and the source says which queries are for test"),
-        ([0, 2], None, {"validation": 0.5}, "1 query cannot be divided into validation 0.5, test 0 and a rest"),
-        ([UNNAMED], None, {}, "1 query cannot be divided into validation 0.1, test 0.1 and a rest for training"),
-        ([UNNAMED] * 10, None, {"validation": 0.6, "test": 0.6}, "10 queries cannot be divided"),
-    ],
-)
-def test_splits_that_cannot_be(split, queries, options, message):
-    with pytest.raises(DataError, match=message):
-        codes(split, queries, **options)
-
-
-# options
 
 
 @pytest.mark.parametrize(
@@ -254,9 +163,6 @@ def test_truncation_is_written_down_and_lists_stay_whole(folder):
     assert written(whole)[0] == written(cut)[0]
     sampler = SlateSampler(cut.relevance("train"), length=cut.info["training"]["list_size"])
     assert all(slate.label.shape[1] == 4 for slate in sampler)
-
-
-# features
 
 
 def test_what_was_transformed_can_be_done_to_new_documents(folder):
@@ -317,42 +223,3 @@ def test_lists_from_which_nothing_can_be_learned(tmp_path, text, message):
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(DataError, match=message):
         prepare_in(tmp_path, "letor", tmp_path / "a.txt", validation=0, test=0)
-
-
-# rows on disk
-
-
-@settings(deadline=None, max_examples=50)
-@given(data=st.data())
-def test_rows_of_growing_width(data, tmp_path_factory):
-    store = FeatureStore(tmp_path_factory.mktemp("store"))
-    widths = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=8))
-    expected = []
-    for at, width in enumerate(widths):
-        rows = np.arange(1, 1 + 2 * width, dtype=np.float32).reshape(2, width) + 100 * at
-        expected += [np.pad(row, (0, max(widths) - width)) for row in rows]
-        if data.draw(st.booleans()):
-            store.add(rows)
-        else:
-            store.add_sparse(np.array([0, width, 2 * width]), np.tile(np.arange(width), 2), rows.reshape(-1))
-    order = np.array(data.draw(st.permutations(range(len(expected)))))
-    assert store.rows(order).tolist() == np.stack(expected)[order].tolist()
-    assert (store.num_rows, store.num_features) == (len(expected), max(widths))
-
-
-def test_files_stay_few_however_the_width_grows(tmp_path):
-    store = FeatureStore(tmp_path)
-    for width in range(1, 200):
-        store.add(np.ones((1, width), np.float32))
-    assert len(list(tmp_path.iterdir())) < 16
-    assert store.rows(np.arange(199)).sum(1).tolist() == list(range(1, 200))
-
-
-def test_more_than_the_disk_can_hold_is_refused_at_once(tmp_path):
-    store = FeatureStore(tmp_path)
-    with pytest.raises(
-        DataError, match=r"1,000,000 rows of 1,000,000,000 features need 4,000,000.0 GB, and .* are free"
-    ):
-        store.add_sparse(
-            np.zeros(1_000_001, np.int64) + np.arange(1_000_001), np.full(1_000_000, 10**9 - 1), np.ones(1)
-        )

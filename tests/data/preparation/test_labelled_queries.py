@@ -4,21 +4,20 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from songrank.core.csr import CSR
 from songrank.data import DataError, prepare
 from songrank.data.preparation.labelled_queries import choose_files, label_table, split_rows
-from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.source import Job, Source
 from tests.data.folders import contents
+from tests.data.preparation.prepared import few
 from tests.data.readers.labelled import labels_of, write_files
 
-few = settings(derandomize=True, max_examples=60, deadline=None)
-
 TRAIN = "4 2 3\n0 0:1\n1 0:1\n2 0:1\n0 1:1\n"
+
 TEST = "2 2 3\n1 1:1\n2 1:1\n"
 
 
@@ -183,26 +182,8 @@ def test_repeated_labels_count_once_with_their_largest_relevance():
     assert job.counts == {"labels repeated in a row": 2, "labels of relevance 0": 1}
 
 
-@few
-@given(st.lists(st.lists(st.integers(0, 99), max_size=6), min_size=1, max_size=20), st.randoms(), st.integers(1, 5))
-def test_rows_come_back_in_any_order_and_in_pieces(tmp_path_factory, rows, random, most):
-    writer = RowWriter(tmp_path_factory.mktemp("rows"), "x", {"word": np.int32})
-    for row in rows:
-        writer.append([len(row)], word=row)
-    table = writer.finish()
-    order = random.sample(range(len(rows)), len(rows))
-    found = [
-        piece["word"][a:b].tolist()
-        for piece in table.pieces(np.array(order), most_rows=most)
-        for a, b in zip(piece.offsets, piece.offsets[1:], strict=False)
-    ]
-    assert found == [rows[at] for at in order]
-    stored = stored_rows(table, np.array(order), "x")
-    assert np.concatenate([*stored["x.word"].pieces, []]).tolist() == [word for at in order for word in rows[at]]
-    assert stored["x.offsets"].tolist() == np.cumsum([0, *(len(rows[at]) for at in order)]).tolist()
-
-
 HEAD = "@relation x\n@attribute a numeric\n@attribute b numeric\n@attribute c {0,1}\n@data\n"
+
 FILES = {
     "xmc": ({"train.txt": TRAIN, "test.txt": TEST}, {}),
     "xmc-text": ({"train_texts.txt": "a b\n\nc\n", "train_labels.txt": "x y\nz\n\n", "test_texts.txt": "c",

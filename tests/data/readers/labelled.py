@@ -3,6 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
+from hypothesis import settings
+
 
 def rows_of(offsets, values):
     return [values[a:b].tolist() for a, b in pairwise(offsets.tolist())]
@@ -28,3 +30,6 @@ def write_files(folder: Path, files: dict[str, str | bytes]) -> Path:
     for name, data in files.items():
         (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     return folder
+
+
+few = settings(derandomize=True, max_examples=60, deadline=None)

@@ -14,120 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from songrank.data import DataError
 from tests.data.folders import write_zip
 from tests.data.preparation.prepared import lists_of, prepare_in, written
-
-
-def rows(*queries, feature=1):
-    """Two documents of each query; the feature is the query's number, so that files can be told apart."""
-    return "".join(f"1 qid:{query} {feature}:{query}\n0 qid:{query} {feature}:0.5\n" for query in queries)
-
-
-def write(folder, files):
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-def queries_of(dataset):
-    return {name: list(dataset.split_query_ids(name)) for name in dataset}
-
-
-def prepared(folder, files, **options):
-    """Of files in a folder of their own."""
-    source = folder / "source"
-    source.mkdir()
-    return prepare_in(folder, "letor", write(source, files), **options)
-
-
-# layouts
-
-GIVEN = {"train": [1, 2], "validation": [3], "test": [4]}
-FOLDS = {
-    f"{folder}/{name}.txt": rows(*(query + 10 * fold for query in queries))
-    for fold, folder in ((1, "Fold1"), (2, "Fold2"))
-    for name, queries in (("train", (1, 2)), ("vali", (3,)), ("test", (4,)))
-}
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"train.txt": rows(1, 2), "vali.txt": rows(3), "test.txt": rows(4)},
-        {"deep/er/train.txt": rows(1, 2), "deep/er/valid.txt": rows(3), "deep/er/test.txt": rows(4)},
-        {"set1.train.txt": rows(1, 2), "set1.valid.txt": rows(3), "set1.test.txt": rows(4)},
-        {"TRAIN.TXT": rows(1, 2), "Dev.txt": rows(3), "Test.TXT": rows(4)},
-        {"x-train.svm": rows(1, 2), "x-validation.svm": rows(3), "x-test.svm": rows(4), "README.txt": "hello"},
-        {"web.train": rows(1, 2), "web.vali": rows(3), "web.test": rows(4)},
-        {"trainingset.txt": rows(1, 2), "validationset.txt": rows(3), "testset.txt": rows(4)},
-        {"train_1.txt": rows(1), "train_2.txt": rows(2), "dev.txt": rows(3), "test.txt": rows(4)},
-        {"a.train1": rows(1), "a.train2": rows(2), "a.valid": rows(3), "a.test": rows(4)},
-        {"train/part-0.txt": rows(1), "train/part-1.txt": rows(2), "val/part-0.txt": rows(3), "tst/0.txt": rows(4)},
-        {"train.txt": rows(1, 2), "vali.txt": rows(3), "test.txt": rows(4), "README.txt": "hello"},
-    ],
-)
-@pytest.mark.parametrize("packed", [False, True])
-def test_files_named_after_splits(tmp_path, files, packed):
-    source = write_zip(tmp_path / "all.zip", files) if packed else write(tmp_path / "all", files)
-    dataset = prepare_in(tmp_path, "letor", source)
-    assert queries_of(dataset) == GIVEN
-    assert lists_of(dataset, "train") == {1: ([1, 0], [[1], [0.5]]), 2: ([1, 0], [[2], [0.5]])}
-
-
-def test_training_and_test_do(tmp_path):
-    assert queries_of(prepared(tmp_path, {"train.txt": rows(1, 2), "test.txt": rows(3)})) == {
-        "train": [1, 2],
-        "test": [3],
-    }
-
-
-@pytest.mark.parametrize(("fold", "first"), [(None, 10), (1, 10), (2, 20)])
-def test_folds(tmp_path, fold, first):
-    files = {f"MSLR-WEB10K/{name}": text for name, text in FOLDS.items()}
-    dataset = prepare_in(tmp_path, "letor", write_zip(tmp_path / "MSLR-WEB10K.zip", files), fold=fold)
-    assert queries_of(dataset) == {name: [first + query for query in queries] for name, queries in GIVEN.items()}
-
-
-@pytest.mark.parametrize("fold", [None, 2])
-def test_a_fold_itself(tmp_path, fold):
-    write(tmp_path, FOLDS)
-    dataset = prepare_in(tmp_path, "letor", tmp_path / "Fold2", fold=fold)
-    assert queries_of(dataset)["train"] == [21, 22]
-    assert dataset.info["source"] == {"fold": 2}
-
-
-def test_the_lowest_fold_that_is_there_is_taken_and_written_down(tmp_path):
-    files = {name.replace("Fold1", "Fold3"): text for name, text in FOLDS.items()}
-    dataset = prepared(tmp_path, files)
-    assert queries_of(dataset)["train"] == [21, 22]
-    assert dataset.info["source"] == {"fold": 2}
-
-
-@pytest.mark.parametrize(("number", "first"), [(None, 10), (1, 10), (2, 20)])
-def test_sets(tmp_path, number, first):
-    files = {
-        f"set{which}.{name}.txt": rows(*(query + 10 * which for query in queries))
-        for which in (1, 2)
-        for name, queries in (("train", (1, 2)), ("valid", (3,)), ("test", (4,)))
-    }
-    dataset = prepared(tmp_path, files, set=number)
-    assert dataset.info["source"] == {"set": number or 1}
-    assert queries_of(dataset) == {name: [first + query for query in queries] for name, queries in GIVEN.items()}
-
-
-@pytest.mark.parametrize("letter", ["S", "A", "s"])
-@pytest.mark.parametrize(
-    ("fold", "train", "validation", "test"), [(None, [1, 2, 3], 4, 5), (2, [2, 3, 4], 5, 1), (4, [1, 4, 5], 2, 3)]
-)
-def test_partitions(tmp_path, letter, fold, train, validation, test):
-    files = {f"MQ/{letter}{part}.txt": rows(part) for part in range(1, 6)} | {"MQ/README.txt": "hello"}
-    dataset = prepared(tmp_path, files, fold=fold)
-    assert queries_of(dataset) == {"train": train, "validation": [validation], "test": [test]}
-    assert dataset.info["source"] == {"fold": fold or 1}
-
-
-def test_a_fold_goes_before_a_partition(tmp_path):
-    files = FOLDS | {f"S{part}.txt": rows(part) for part in range(1, 6)}
-    assert queries_of(prepared(tmp_path, files, fold=2))["train"] == [21, 22]
+from tests.data.readers.small_letor import FOLDS, GIVEN, prepared, queries_of, rows, write
 
 
 @pytest.mark.parametrize("name", ["data.txt", "train.txt", "test.txt", "data", "S1.txt"])
@@ -141,19 +28,11 @@ def test_a_single_file_is_split_at_random(tmp_path, name):
     }
 
 
-def test_parts_are_read_in_the_order_of_their_numbers(tmp_path):
-    parts = {f"train_{part}.txt": f"1 qid:1 1:{part}\n" for part in (1, 2, 10)}
-    dataset = prepared(tmp_path, parts | {"test.txt": rows(3)})
-    assert dataset["train"].features.flatten().tolist() == [1, 2, 10]
-
-
 def test_compressed_files(tmp_path):
     for name, queries in (("train", (1, 2)), ("vali", (3,)), ("test", (4,))):
         (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress(rows(*queries).encode()))
     assert queries_of(prepare_in(tmp_path, "letor", tmp_path)) == GIVEN
 
-
-# group sizes
 
 GROUPED = {
     "rank.train": "2 1:1\n0 2:2\n1 1:3\n0 1:4 2:5\n",
@@ -161,6 +40,7 @@ GROUPED = {
     "rank.test": "1 1:6\n0 1:7\n",
     "rank.test.query": "2\n",
 }
+
 GROUPED_LISTS = {0: ([2, 0, 1], [[1, 0], [0, 2], [3, 0]]), 1: ([0], [[4, 5]])}
 
 
@@ -205,8 +85,6 @@ def test_training_groups_do_not_depend_on_test_groups(tmp_path):
     dataset = prepared(tmp_path, GROUPED | {"rank.test.query": "1\n1\n"})
     assert queries_of(dataset) == {"train": [0, 1], "test": [2, 3]}
 
-
-# mistakes
 
 LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
 
@@ -303,6 +181,7 @@ def test_qid_that_ends_between_blocks(tmp_path):
 
 
 WORDS = "0 1 -1 2.5 1e3 1e99 nan NULL qid: qid:1 qid:x qid:99999999999999999999 :: : 1: 1:1 2:NULL 1:2:3 3:-4 0:1 ä #"
+
 PIECES = st.sampled_from([*WORDS.split(" "), "100000:1", "999999999999:1", " ", "\t", "\n", "\n", "\r\n", "\x00"])
 
 
@@ -329,9 +208,6 @@ def test_an_archive_that_is_cut_off(tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(DataError, match=r"a.zip: is truncated or damaged"):
         prepare_in(tmp_path, "letor", path)
-
-
-# real data
 
 
 def counts(dataset):

@@ -5,20 +5,16 @@ import gzip
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from songrank.data import DataError, prepare
-from songrank.data.parsers.bag_of_words import Header, parse_all_at_once, parse_bags, parse_line_by_line
-from songrank.io.source import Block
 from tests.data.folders import contents, write_zip
-from tests.data.readers.labelled import features_of, labels_of, write_files
-
-few = settings(derandomize=True, max_examples=60, deadline=None)
+from tests.data.readers.labelled import features_of, few, labels_of, write_files
 
 TRAIN = "3 6 4\n0,3 1:0.5 5:2\n 0:-1e-1\n2 4:.25\n"
+
 TEST = "1 6 4\n1 2:1\n"
-COLUMNS = ("label_counts", "item", "feature_counts", "index", "value")
 
 
 def read(folder, train, test=TEST, **options):
@@ -149,32 +145,6 @@ def test_lists_of_rows_for_splits_are_not_passed_over_silently(member, tmp_path)
     with pytest.raises(DataError, match=r"x_trSplit.txt lists are not read; .* split=random"):
         prepare("xmc", source / member, tmp_path / "set")
     assert prepare("xmc", source / member, tmp_path / "set", split="random", validation=0).num_queries == 3
-
-
-WORDS = st.sampled_from(
-    ["0:1", "5:.5", "2:1e-3", "3:-7.25", "1:0.1234567891234567", "6:1", "4:+1", "1:x", "3", "2:", "01:5."]
-)
-LABELS = st.sampled_from(["", "0", "1,2", "3,0", "2,2", "4", "1,", "-1", "x", "007"])
-
-
-@few
-@given(st.lists(st.tuples(LABELS, st.sampled_from([" ", "  ", "\t"]), st.lists(WORDS, max_size=5)), max_size=6))
-def test_both_parsers_agree(rows):
-    text = "".join(f"{labels}{blank}{' '.join(words)}\n" for labels, blank, words in rows) or "\n"
-    block, header = Block(text.encode(), 2, "f"), Header(len(rows), 6, 4)
-    fast = parse_all_at_once(block, header)
-    try:
-        careful = parse_line_by_line(block, header)
-    except DataError:
-        assert fast is None
-        return
-    for found in filter(None, (fast, parse_bags(block, header))):
-        for name in COLUMNS:
-            np.testing.assert_array_equal(getattr(found, name), getattr(careful, name), strict=True)
-
-
-def test_usual_lines_go_the_fast_way():
-    assert parse_all_at_once(Block(b"1,2 0:0.5 3:1\n 1:2\n", 2, "f"), Header(2, 6, 4)) is not None
 
 
 @few

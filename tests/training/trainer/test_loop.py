@@ -1,31 +1,20 @@
 """Training ends with the same bits however often it is stopped, and says when it cannot go on."""
 
-import copy
 import os
 import random
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from songrank.data import prepare
-from songrank.training.optim.ema import WeightMean
 from songrank.training.trainer.loop import DivergedError
-from songrank.training.trainer.stages import Stage
 from tests.training.small_run import trainer
+from tests.training.trainer.small_loop import equal
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data") / "set"
-    prepare("synthetic", None, folder, queries=120, items=60, pairs=1800)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +22,6 @@ def whole(dataset):
     run = trainer(dataset)
     run.run()
     return run
-
-
-def equal(state, other):
-    assert state.keys() == other.keys()
-    for name, value in state.items():
-        assert torch.equal(value, other[name]), name
-
-
-def weights(model):
-    return {name: weight.double().clone() for name, weight in model.state_dict().items()}
 
 
 def test_it_learns_something_that_popularity_does_not_know(whole):
@@ -108,57 +87,6 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_last_good_checkpoi
     with pytest.raises(DivergedError, match="step 21, in warm-up: ListwiseCE is not finite; the last good"):
         run.run()
     assert run.checkpoints.latest()[1]["at"]["step"] <= 20
-
-
-def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(dataset):
-    def train(average):
-        seen = []
-        run = trainer(dataset, average=average, observe=lambda line: seen.append(weights(run.model)))
-        run.run()
-        return run, seen
-
-    run, seen = train(0.6)
-    for with_mean, with_none in zip(seen[:4], train(None)[1], strict=False):  # fine-tuning begins from the mean
-        equal(with_mean, with_none)
-    looks = [line["validation ndcg@10"] for line in run.at.history[4:] if "validation ndcg@10" in line]
-    last = 2 * looks.index(max(looks)) + 2  # there is a look after every second epoch
-    shares = [0.6 ** (last - epoch) for epoch in range(1, last + 1)]
-    best = {
-        name: sum(share * at[name] for share, at in zip(shares, seen[4:], strict=False)) / sum(shares)
-        for name in seen[-1]
-    }
-    for name, weight in weights(run.model).items():
-        torch.testing.assert_close(weight, best[name], rtol=0, atol=1e-6, msg=name)
-    assert run.evaluate("validation", metrics=["ndcg@10"]).values["ndcg@10"] == max(looks)
-
-
-def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset, tmp_path, monkeypatch):
-    begun, kept = [], []
-    make = Stage.make_optimiser
-
-    def making(stage, model, speed):
-        begun.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
-        return make(stage, model, speed)
-
-    monkeypatch.setattr(Stage, "make_optimiser", making)
-    run = trainer(dataset, tmp_path, evaluate_every=0)
-    run.stages[1] = replace(run.stages[1], reset_head=False)
-    monkeypatch.setattr(run.checkpoints, "save", lambda step, state: kept.append(copy.deepcopy(state)))
-    run.run()
-    warm, last = kept
-    equal(begun[1], warm["mean"])
-    equal(dict(run.model.named_parameters()), last["mean"])
-    # the weights that the memory belongs to stay in the state
-    assert any(not torch.equal(last["model"][name], weight) for name, weight in last["mean"].items())
-
-
-def test_a_mean_that_was_saved_is_gone_on_with_and_not_written_to():
-    model, saved = torch.nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
-    torch.nn.init.ones_(model.weight)
-    mean = WeightMean(model)
-    mean.begin(saved)
-    mean.follow(0.5, 2)
-    assert (mean.weights["weight"].item(), saved["weight"].item()) == (pytest.approx(2 / 3), 0.0)
 
 
 def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):

@@ -1,0 +1,65 @@
+"""Error messages of one line."""
+
+import pickle
+
+import pytest
+
+from songrank.core.errors import DataError, expected, first_line, memory_shortage, shown
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({}, "label is 'x'; expected a number"),
+        ({"file": "a.csv"}, "a.csv: label is 'x'; expected a number"),
+        ({"file": "a.csv", "line": 12345}, "a.csv, line 12,345: label is 'x'; expected a number"),
+    ],
+)
+def test_a_data_error_says_where_what_and_how_to_fix_it(where, message):
+    error = DataError("label is 'x'", "expected a number", **where)
+    assert str(error) == message
+    assert error.exit_code == 2
+
+
+def test_a_data_error_survives_pickling():
+    error = DataError("is empty", "add rows", file="a.csv", line=3)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.file, again.line) == (str(error), "a.csv", 3)
+
+
+def test_a_message_is_one_line_whatever_a_file_is_called():
+    text = str(DataError("is empty", "add rows", file="a\nb\x1b[31m.csv"))
+    assert text.isprintable()
+    assert "a\\nb\\x1b" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (MemoryError(), "memory is not enough"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory is not enough (Default"),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory is not enough (CUBLAS"),
+    ],
+)
+def test_out_of_memory_is_recognised(error, found):
+    assert memory_shortage(error).startswith(found)
+
+
+def test_other_errors_are_not_taken_for_out_of_memory():
+    assert memory_shortage(RuntimeError("shapes differ")) is None
+
+
+def test_an_error_without_a_message_is_shown_by_its_type():
+    assert first_line(ValueError("")) == "ValueError"
+
+
+@pytest.mark.parametrize("value", ["x" * 500, b"\xff" * 500, list(range(500))])
+def test_long_values_are_shortened(value):
+    assert len(shown(value, limit=20)) <= 24
+    assert "…" in shown(value, limit=20)
+
+
+def test_pydantics_complaints_are_reworded():
+    assert expected({"type": "missing", "msg": "Field required"}) == "expected a value"
+    complaint = {"type": "int_parsing", "msg": "Input should be a valid integer, unable to parse string"}
+    assert expected(complaint) == "expected a valid integer"

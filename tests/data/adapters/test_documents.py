@@ -1,0 +1,67 @@
+"""Documents, labels and evaluation sets of a document ranker."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from songrank.core.errors import DataError
+from songrank.data.adapters.documents import DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.data.adapters.feature_matrix import read_matrix
+
+X = np.arange(6.0).reshape(3, 2)
+
+
+def read(y=(1, 0, 2), group=(2, 1), qid=None, weight=None, **more):
+    return read_documents(read_matrix(X), y, group, qid, weight, gain="linear", **more)
+
+
+def test_a_weight_multiplies_the_gain_of_a_label():
+    assert read(weight=[2.0, 1.0, 0.5]).label.tolist() == [2.0, 0.0, 1.0]
+
+
+def test_the_table_holds_all_splits_with_queries_numbered_through():
+    table = DocumentTable(("label", "bm25"), np.array([0.5, 2.0]), ignored=("query",))
+    frame = pl.concat(table.parts(read(), [read(group=(3,))]))
+    columns = table.columns()
+    assert columns == {
+        "query_column": "_query",
+        "label_column": "_label",
+        "split_column": "split",
+        "weight_column": "weight",
+    }
+    assert frame["_query"].to_list() == [0, 0, 1, 2, 2, 2]
+    assert frame["_label"].to_list() == [1, 0, 2] * 2
+    assert frame["split"].to_list() == ["train"] * 3 + ["validation"] * 3
+    assert frame["weight"].to_list() == [0.5, 0.5, 2.0, 1.0, 1.0, 1.0]
+    assert frame.select("label", "bm25").to_numpy().tolist() == X.tolist() * 2
+    assert frame["query"].null_count() == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"group": None}, "^neither group nor qid is given"),
+        ({"y": None}, "^fit requires y to be passed"),
+        ({"y": [1, 0]}, r"^y has shape \[2\], and X has 3 rows"),
+        ({"y": [1, -1, 0]}, r"^y is -1.0 in row 1 \(from 0\)"),
+        ({"y": "abc"}, "^y is 'abc'; expected numbers"),
+    ],
+)
+def test_wrong_documents_are_rejected(given, message):
+    with pytest.raises(DataError, match=message):
+        read(**given)
+
+
+def test_evaluation_sets_are_one_pair_or_a_list_of_pairs():
+    assert read_eval_sets(("X", "y"), None, None, None) == [("X", "y", None, None, None)]
+    assert read_eval_sets([("X", "y"), ["Z", "z"]], [1, 2], None, None)[1] == ("Z", "z", 2, None, None)
+    for wrong in (([("X", "y")], [1, 2]), ([("X",)], None), ("X", None)):
+        with pytest.raises(DataError, match="^eval_"):
+            read_eval_sets(*wrong, None, None)
+
+
+def test_names_of_evaluation_sets_differ():
+    assert read_eval_names(None, 2) == ["valid_0", "valid_1"]
+    assert read_eval_names(["a", "b"], 2) == ["a", "b"]
+    with pytest.raises(DataError, match="expected 2 different names$"):
+        read_eval_names(["a", "a"], 2)

@@ -1,0 +1,122 @@
+"""Transfers over HTTP: retries, redirects and errors."""
+
+import socket
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+
+from songrank.data.registry import Download
+from tests.data.http_files import serve
+from tests.io.downloads import CONTENT, MD5, SHA256, left, refused
+
+
+def test_redirects_are_followed_with_their_range(tmp_path, fetch):
+    with serve(CONTENT, redirect="/elsewhere", cuts=[100_000]) as files:
+        assert fetch(files.url).read_bytes() == CONTENT
+    assert files.asked_ranges == [None, None, "bytes=100000-", "bytes=100000-"]
+    assert left(tmp_path) == ["ratings.zip"]
+
+
+def test_a_server_that_does_not_say_how_long_the_file_is(fetch):
+    with serve(CONTENT, lengths=False) as files:
+        assert fetch(Download(files.url, sha256=SHA256)).read_bytes() == CONTENT
+
+
+def test_a_broken_connection_goes_on_where_it_broke(fetch, waits):
+    with serve(CONTENT, cuts=[200_000, 300_000, 1]) as files:
+        assert fetch(Download(files.url, md5=MD5)).read_bytes() == CONTENT
+    assert files.asked_ranges == [None, "bytes=200000-", "bytes=500000-", "bytes=500001-"]
+    assert all(headers["If-Range"] == '"one"' for headers in files.requests[1:])
+    assert waits == [1, 1, 1]  # each attempt brought something
+
+
+def test_another_call_goes_on_where_the_first_gave_up(tmp_path, fetch):
+    with serve(CONTENT, cuts=[200_000]) as files:
+        assert "broke off after 200,000 bytes (1,048,576 were promised); try again" in refused(
+            fetch, files.url, attempts=1
+        )
+        assert left(tmp_path) == ["ratings.zip.part", "ratings.zip.part.json"]
+        assert fetch(Download(files.url, md5=MD5)).read_bytes() == CONTENT
+    assert files.asked_ranges == [None, "bytes=200000-"]
+    assert left(tmp_path) == ["ratings.zip"]
+
+
+def test_attempts_that_bring_nothing_come_to_an_end(fetch, waits):
+    with serve(CONTENT, cuts=[100] + [0] * 20) as files:
+        assert "broke off after 100 bytes" in refused(fetch, files.url, attempts=4)
+    assert len(files.requests) == 4
+    assert waits == [1, 2, 4]
+
+
+def test_a_server_without_ranges_starts_over(fetch):
+    with serve(CONTENT, ranges=False, cuts=[200_000]) as files:
+        assert fetch(Download(files.url, md5=MD5)).read_bytes() == CONTENT
+    assert len(files.requests) == 2
+
+
+def test_a_server_without_ranges_that_always_breaks_off_is_given_up(fetch):
+    with serve(CONTENT, ranges=False, cuts=[200_000] * 50) as files:
+        assert "broke off after 200,000 bytes" in refused(fetch, files.url, attempts=3)
+    assert len(files.requests) == 3
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_busy_server_is_asked_again(fetch, status, waits):
+    with serve(CONTENT, statuses=[status, status]) as files:
+        assert fetch(files.url).read_bytes() == CONTENT
+    assert waits == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (404, "is not there (404 Not Found); it may have moved: look for it and name the file"),
+        (410, "is not there (410 Gone)"),
+        (403, "may not be fetched (403 Forbidden); it may want a login or its terms accepted: fetch it in a browser"),
+        (401, "may not be fetched (401 Unauthorized)"),
+        (400, "cannot be fetched (400 Bad Request); fetch it in a browser and name the file"),
+        (500, "broke off after 0 bytes (the server answered 500 Internal Server Error); try again"),
+    ],
+)
+def test_refusals_say_what_to_do(tmp_path, fetch, status, message):
+    with serve(CONTENT, statuses=[status] * 9) as files:
+        assert refused(fetch, files.url).startswith(f"{files.url}: {message}")
+    assert left(tmp_path) == []
+
+
+def test_an_unknown_host_is_said_at_once(fetch, waits, monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    message = refused(fetch, "http://no-such-host.invalid/ratings.zip")
+    assert message.endswith("has an unknown host; check the address and the network")
+    assert waits == []
+
+
+def test_a_certificate_that_is_not_valid_is_said_at_once(fetch, waits, monkeypatch):
+    def expired(*_, **__):
+        reason = ssl.SSLCertVerificationError(1, "certificate verify failed")
+        reason.verify_message = "certificate has expired"
+        raise urllib.error.URLError(reason)
+
+    monkeypatch.setattr(urllib.request, "urlopen", expired)
+    message = refused(fetch, "https://127.0.0.1/ratings.zip")
+    assert message.endswith("no valid certificate (certificate has expired); fetch it in a browser and name the file")
+    assert waits == []
+
+
+def test_a_port_where_nobody_listens(fetch, waits):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/ratings.zip"
+        assert "broke off after 0 bytes (Connection refused)" in refused(fetch, address, attempts=3)
+    assert waits == [1, 2]
+
+
+def test_a_server_that_never_answers(fetch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/ratings.zip"
+        assert "(no answer in time)" in refused(fetch, address, attempts=1, timeout=0.05)

@@ -1,0 +1,12 @@
+"""ListMLE as a loss of a slate, against its formula in plain loops."""
+
+import pytest
+
+from songrank.losses import ListMLE
+from tests.losses.one_loss import check_formula
+from tests.oracles import formulas
+
+
+@pytest.mark.parametrize("options", [{}])
+def test_the_loss_is_the_mean_of_its_formula_over_lists(options):
+    check_formula("listmle", ListMLE, formulas.listmle, options)

@@ -1,0 +1,191 @@
+"""Tables of label answers for new input files."""
+
+import json
+import random
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from songrank import models
+from songrank.data import prepare
+from songrank.serving import open_model
+from songrank.serving.labels import label
+from songrank.training.trained_model import model_sizes, write_model
+from tests.serving.small_label_models import read
+
+NEW = ["A cat sat, été!", "dog", "", 'trees; "quoted", and\tmore', "unknown words"]
+
+
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory):
+    place = tmp_path_factory.mktemp("words")
+    rng = random.Random(0)
+    words = ["cat", "dog", "été", "tree", "quoted", "sat"]
+    rows = [{"text": " ".join(rng.choices(words, k=5)), "labels": [rng.choice("αbcdef")]} for _ in range(40)]
+    (place / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    section = {"name": "xml-cnn", "dim": 4, "filters": 3, "windows": [2], "pools": 2, "bottleneck": 4}
+    return write(prepare("xmc-text", place / "texts.jsonl", place / "data"), section, place)
+
+
+@pytest.fixture(scope="module")
+def of_features(tmp_path_factory):
+    place = tmp_path_factory.mktemp("features")
+    rng = random.Random(0)
+    rows = [f"{rng.randrange(6)} {rng.randrange(4)}:1 {4 + rng.randrange(4)}:{rng.random():.3f}\n" for _ in range(30)]
+    (place / "bags.txt").write_text("30 8 6\n" + "".join(rows))
+    return write(
+        prepare("xmc", place / "bags.txt", place / "data", scale="l2"), {"name": "label-mlp", "hidden": [4]}, place
+    )
+
+
+def write(dataset, section, place):
+    torch.manual_seed(0)
+    made = models.create(**section, **model_sizes(dataset))
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter)
+    write_model(place / "model", made, section, dataset)
+    shutil.rmtree(place / "data")
+    return place / "model"
+
+
+def expected(model, queries, names, k):
+    """Rows as the library has them: name of the text, label, score, rank."""
+    folder = open_model(model)
+    rows = []
+    for number, name in enumerate(names):
+        (found,) = label(folder, queries[number : number + 1], k)
+        pairs = zip(found.item[0].tolist(), found.score[0].tolist(), strict=True)
+        rows += [
+            (name, folder.item_ids[item], pytest.approx(score, rel=1e-4, abs=1e-5), rank)
+            for rank, (item, score) in enumerate(pairs, 1)
+        ]
+    return rows
+
+
+@pytest.mark.parametrize("output", ["labels.csv", "labels.parquet"])
+def test_lines_of_text(songrank, of_words, tmp_path, output):
+    (tmp_path / "new.txt").write_text("\n".join(NEW) + "\n")
+    done = songrank("label", of_words, tmp_path / "new.txt", "-o", tmp_path / output)
+    assert done.returncode == 0, done.stderr
+    table = read(tmp_path / output)
+    assert table.columns == ["row", "label", "score", "rank"]
+    assert table.rows() == expected(of_words, NEW, range(len(NEW)), 5)
+
+
+@pytest.mark.parametrize("ids", [None, [5, 3, 9, 1, 2], ["e", "d", "c", "b", "a"]])
+def test_json_lines_with_ids_or_without(songrank, of_words, tmp_path, ids):
+    rows = [
+        {"text": text, "labels": ["whatever"]} if at else {"title": text, "content": ""} for at, text in enumerate(NEW)
+    ]
+    if ids is not None:
+        rows = [{**row, "uid": name} for row, name in zip(rows, ids, strict=True)]
+    (tmp_path / "new.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
+    done = songrank("label", of_words, tmp_path / "new.jsonl", "-o", tmp_path / "labels.parquet", "-k", 2)
+    assert done.returncode == 0, done.stderr
+    table = pl.read_parquet(tmp_path / "labels.parquet")
+    assert table.columns[0] == ("row" if ids is None else "id")
+    assert table.rows() == expected(of_words, NEW, ids or range(len(NEW)), 2)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("column", ["text", "body"])
+def test_tables_of_texts(songrank, of_words, tmp_path, kind, column):
+    texts = [text or "?" for text in NEW]  # a CSV file cannot tell an empty text from a missing one
+    table = pl.DataFrame({"id": [f"t{at}" for at in range(5)], column: texts, "more": 1})
+    file = tmp_path / f"new.{kind}"
+    table.write_parquet(file) if kind == "parquet" else table.write_csv(file, separator="," if kind == "csv" else "\t")
+    words = [] if column == "text" else ["--text-column", column]
+    done = songrank("label", of_words, file, "-o", tmp_path / "labels.parquet", "-k", 99, *words)
+    assert done.returncode == 0, done.stderr
+    found = pl.read_parquet(tmp_path / "labels.parquet")
+    assert found.columns[0] == "id"
+    assert found.rows() == expected(of_words, texts, table["id"], 99)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(("last", "typed"), [("-9", True), ("09", False), ("nine", False)])
+def test_ids_of_a_table_are_numbers_if_all_are(songrank, of_words, tmp_path, monkeypatch, kind, last, typed):
+    ids, file = ["7", "8", last], tmp_path / f"new.{kind}"
+    table = pl.DataFrame({"id": ids, "text": NEW[:2] + NEW[3:4]})
+    table.write_parquet(file) if kind == "parquet" else table.write_csv(file)
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 1)  # the last one is not seen with the first
+    done = songrank("label", of_words, file, "-o", tmp_path / "labels.parquet", "-k", 1)
+    assert done.returncode == 0, done.stderr
+    found = pl.read_parquet(tmp_path / "labels.parquet")["id"]
+    assert (found.dtype, found.to_list()) == ((pl.Int64, [7, 8, -9]) if typed else (pl.String, ids))
+
+
+def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp_path, monkeypatch):
+    dense = np.array([[1, 0, 0, 0, 2, 0, 0, 0], [0] * 8, [0, 0, 0.5, 0, 0, 0, 0, 3]], np.float32)
+    (tmp_path / "new.txt").write_text("3 8 99\n98 0:1 4:2\n\n 2:0.5 7:3\n\n")
+    for at_once in (1, 2**24):
+        monkeypatch.setattr("songrank.serving.batches._TEXT_VALUES", at_once)
+        done = songrank(
+            "label", of_features, tmp_path / "new.txt", "-o", tmp_path / "l.parquet", "-k", 4, "--overwrite"
+        )
+        assert done.returncode == 0, done.stderr
+        assert pl.read_parquet(tmp_path / "l.parquet").rows() == expected(of_features, dense, range(3), 4)
+
+
+def test_blocks_of_any_size_give_the_same(songrank, of_words, tmp_path, monkeypatch):
+    monkeypatch.setattr("songrank.serving.batches._TEXT_VALUES", 1)
+    (tmp_path / "new.txt").write_text("\n".join(NEW))
+    assert songrank("label", of_words, tmp_path / "new.txt", "-o", tmp_path / "l.csv", "-q").stdout == ""
+    assert read(tmp_path / "l.csv").rows() == expected(of_words, NEW, range(len(NEW)), 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "message"),
+    [
+        ("new.pdf", "x", [], "new.pdf: ends in '.pdf'; expected texts in a file that ends in .json, .jsonl"),
+        ("new.txt", "", [], "new.txt: is empty"),
+        ("new.txt", "caf\xe9", [], "new.txt, line 1: byte 0xe9 is not UTF-8"),
+        ("new.txt", "x", ["--text-column", "t"], "is no table of texts; leave out --text-column"),
+        ("new.txt", "x", ["-k", "0"], "Invalid value for '-k'"),
+        ("new.jsonl", '{"text": "x"}\n{"text"', [], "new.jsonl, line 2: is not JSON"),
+        ("new.jsonl", '{"label": "x"}', [], "new.jsonl, line 1: has no text, only ['label']"),
+        ("new.jsonl", '{"text": 3}', [], "new.jsonl, line 1: the text is 3"),
+        ("new.jsonl", '{"text": "x", "id": 1}\n{"text": "y"}', [], "new.jsonl, line 2: its id is None"),
+        ("new.jsonl", '{"text": "x", "id": 1}\n{"text": "y", "id": "a"}', [], "new.jsonl, line 2: its id is 'a'"),
+        ("new.jsonl", "\n", [], "new.jsonl: has no rows"),
+        ("new.csv", "a,b\n1,2\n", [], "no column is clearly the text among 'a', 'b'; name it: --text-column"),
+        ("new.csv", "text,b\n1,2\n", ["--text-column", "c"], "has no text column 'c'"),
+        ("new.csv", "text,b\nx,2\n,3\n", [], "new.csv, line 3: text is missing; expected a text"),
+    ],
+)
+def test_texts_that_are_wrong_are_one_line(songrank, of_words, tmp_path, monkeypatch, name, text, words, message):
+    refused(songrank, of_words, tmp_path, monkeypatch, name, text, words, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "new.jsonl",
+            '{"text": "x"}',
+            "new.jsonl: ends in '.jsonl'; expected text in the Extreme Classification format",
+        ),
+        ("new.txt", "2 9 6\n0 1:1\n", "new.txt, line 1: the first line says 9 features; expected 8, as in training"),
+        ("new.txt", "words\n", "new.txt, line 1: the first line is 'words'"),
+        ("new.txt", "2 8 6\n0 1:1\n", "the first line says 2 rows, but there are 1"),
+        ("new.txt", "1 8 6\n0 1:1\n0 1:1\n", "new.txt, line 3: the first line says 1 rows"),
+        ("new.txt", "1 8 6\n0 8:1\n", "new.txt, line 2: feature is '8'"),
+        ("new.txt", "1 8 6\n0 1:x\n", "new.txt, line 2: feature 1 is 'x'"),
+        ("new.txt", "0 8 6\n", "new.txt: has no rows"),
+    ],
+)
+def test_bags_that_are_wrong_are_one_line(songrank, of_features, tmp_path, monkeypatch, name, text, message):
+    refused(songrank, of_features, tmp_path, monkeypatch, name, text, [], message)
+
+
+def refused(songrank, model, tmp_path, monkeypatch, name, text, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    done = songrank("label", model, name, "-o", "labels.csv", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]

@@ -1,0 +1,44 @@
+"""Recipes that are shipped with the package."""
+
+import pytest
+import yaml
+
+from songrank.losses.registry import LOSSES
+from songrank.training.config.recipe_files import load_recipe, shipped_recipes
+
+DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 mq2007-agg eurlex-4k
+wiki10-31k eurlex-4k-text wiki10-31k-text demo recommendation movielens-1m-sequences sequences histories search
+labelling labelling-text"""
+
+
+def test_there_is_one_for_each_set_of_the_paper_and_for_ones_own(songrank):
+    listed = songrank("recipes")
+    assert listed.returncode == 0
+    assert {line.split()[0] for line in listed.stdout.splitlines()} >= set(DATA_SETS.split())
+    assert set(shipped_recipes()) == set(DATA_SETS.split())
+
+
+@pytest.mark.parametrize("name", DATA_SETS.split())
+def test_each_serves_every_loss_and_names_its_preparation(songrank, name):
+    text = songrank("recipes", name).stdout
+    values = yaml.safe_load(text)
+    assert values["prepare"].startswith("songrank data prepare ")
+    assert f"-o {values['data']}" in values["prepare"]
+    assert set(values.get("losses", {})) <= set(LOSSES)
+    for loss in LOSSES:
+        assert load_recipe(name, [f"loss={loss}"]).loss["name"] == loss
+
+
+def test_the_papers_numbers_are_in_them():
+    for name, gamma, k, queries in (
+        ("movielens-20m", 0.1, 300, 256),
+        ("netflix", 0.3, 300, 256),
+        ("mslr-web30k", 0.3, 10, 64),
+        ("yahoo-ltr", 0.3, 10, 64),
+    ):
+        song, top = load_recipe(name), load_recipe(name, ["loss=k-song"])
+        assert (song.loss["gamma"], top.loss["gamma"], top.loss["k"], song.batch.queries) == (gamma, gamma, k, queries)
+    recommender, search = load_recipe("movielens-20m"), load_recipe("mslr-web30k")
+    assert (recommender.warm_up.epochs, recommender.fine_tuning.epochs) == (20, 120)
+    assert (recommender.fine_tuning.learning_rate, recommender.fine_tuning.decay) == (4e-4, {60: 0.25})
+    assert (search.warm_up.epochs, search.fine_tuning.decay, search.batch.length) == (100, {50: 0.1}, 100)
