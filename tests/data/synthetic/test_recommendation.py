@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from songrank.core.csr import numpy_offsets
 from songrank.data import prepare
 from songrank.data.synthetic import draw_pairs, make_plan, planted_scores
 from songrank.data.synthetic.recommendation import draw_users

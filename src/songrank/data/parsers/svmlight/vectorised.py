@@ -1,19 +1,18 @@
 """Rows of svmlight text, all lines of a piece at once; gives up on whatever it does not fully understand."""
 
-from typing import Any
-
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
+from songrank.data.parsers.svmlight.decimals import Lengths, Words, decimals, whole_numbers
 from songrank.data.parsers.svmlight.lines import ROUNDS_TO_INFINITY, UNKNOWN, Rows, query_ids
 
-_NEWLINE, _RETURN, _SPACE, _COLON = 10, 13, 32, 58
-_SEPARATORS = b"\t\n\r :"
-_ONE_A_LINE = bytes.maketrans(_SEPARATORS, b"\n" * len(_SEPARATORS))
+_TAB, _NEWLINE, _RETURN, _SPACE, _COLON = 9, 10, 13, 32, 58
+_PAD = 32  # so that words around any character lie within the buffer
+_OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789.+-eE\n"))
+_LOWER_CASE = np.uint64(0x20202020)
+_NULL = np.uint64(int.from_bytes(b"null", "little"))
 
 Places = NDArray[np.intp]
-Numbers = NDArray[np.float32]
 
 
 class _Unusual(Exception):  # noqa: N818 - not an error: the careful parser takes over
@@ -32,98 +31,149 @@ def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None
     if b":1.79769313486" in data:
         data = UNKNOWN.sub(b"NULL", data)
     try:
-        return _parse(_Text(b"\n" + data + b"\n"), first_index, max_index)
-    except (_Unusual, UnicodeDecodeError, pl.exceptions.PolarsError):
+        return _parse(_Text(data), first_index, max_index)
+    except (_Unusual, UnicodeDecodeError):
         return None
 
 
 class _Text:
-    """Fields between separators: blanks, newlines and colons. Field k follows separator k."""
+    """The characters, and where fields begin and end: at blanks, newlines and colons.
+
+    Attributes:
+        place: of each separator; the first is a newline before the text.
+        kind: which character each separator is.
+        colon: which separators are colons.
+
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.characters = np.frombuffer(data, np.uint8)
-        self.place = np.flatnonzero((self.characters <= _SPACE) | (self.characters == _COLON))
+        size = len(data)
+        self.characters = np.full(size + 2 * _PAD, _NEWLINE, dtype=np.uint8)
+        self.characters[_PAD : _PAD + size] = np.frombuffer(data, dtype=np.uint8)
+        separates = self.characters <= _SPACE
+        separates |= self.characters == _COLON
+        separates[: _PAD - 1] = separates[_PAD + size + 1 :] = False
+        self.place = np.flatnonzero(separates)
         self.kind = self.characters.take(self.place)
         self.colon = self.kind == _COLON
-        self.length = np.diff(self.place) - 1
-        returns = np.flatnonzero(self.kind == _RETURN)
-        if (
-            (self.colon[1:] & self.colon[:-1]).any()  # a field with two colons
-            or not np.isin(np.unique(self.kind), list(_SEPARATORS)).all()
-            or self.length.take(returns).any()  # a carriage return that does not end a line
-            or (self.kind.take(returns + 1) != _NEWLINE).any()
-        ):
-            raise _Unusual
-        fields = data[1:].translate(_ONE_A_LINE)
-        options: dict[str, Any] = {"has_header": False, "quote_char": None, "separator": "\x01", "ignore_errors": True}
-        table = pl.read_csv(fields, schema={"number": pl.Float64}, **options)
-        self.number = table["number"].to_numpy()
-        if self.number.size != self.length.size:
+        if not self.is_usual():
             raise _Unusual
 
-    def texts(self, fields: Places) -> list[str]:
+    def is_usual(self) -> bool:
+        """No field has two colons, no separator is another control character, carriage returns end lines."""
+        if (self.colon[1:] & self.colon[:-1]).any():
+            return False
+        control = np.flatnonzero((self.kind < _SPACE) & (self.kind != _NEWLINE))
+        control = control[self.kind.take(control) != _TAB]
+        at, length = self.after(control)
+        ends = (self.characters.take(at) == _RETURN) & (length == 0) & (self.kind.take(control + 1) == _NEWLINE)
+        return bool(ends.all())
+
+    def after(self, separator: Places) -> tuple[Places, Lengths]:
+        """Where each separator is, and how long the field after it."""
+        at = self.place.take(separator)
+        return at, self.place.take(separator + 1) - at - 1
+
+    def words(self, after: Places) -> Words:
+        """Three times eight characters after each place, [N, 3]."""
+        # Overlapping items of 24 bytes: one pass fetches all three words.
+        windows = np.ndarray((self.characters.size - 23,), dtype="V24", buffer=self.characters, strides=(1,))
+        return windows[after + 1].view("<u8").reshape(-1, 3)
+
+    def fields(self, after: Places, length: Lengths) -> list[bytes]:
         """The fields themselves, one by one."""
-        start = (self.place.take(fields) + 1).tolist()
-        return [
-            self.data[at : at + size].decode("utf-8")
-            for at, size in zip(start, self.length.take(fields).tolist(), strict=True)
-        ]
+        text = self.characters.tobytes() if after.size else b""
+        return [text[at : at + size] for at, size in zip((after + 1).tolist(), length.tolist(), strict=True)]
 
 
 def _parse(text: _Text, first_index: int, max_index: int) -> Rows:
     row = _labels(text)
-    label = _numbers(text, row)
+    label = _numbers(text, *text.after(row))
     if not (label >= 0).all():
         raise _Unusual
     query = _queries(text, row)
     colon = np.flatnonzero(text.colon)
-    index = _whole_numbers(text, colon - 1)
+    at, length = text.after(colon)
+    index = _indices(text, at, at - text.place.take(colon - 1) - 1)
     offsets = np.append(np.searchsorted(colon, row), colon.size).astype(np.int64)
     _check_order(index, offsets, first_index, max_index)
-    return Rows(label, query, offsets, index.astype(np.int32), _numbers(text, colon))
+    return Rows(label, query, offsets, index, _numbers(text, at, length))
 
 
 def _labels(text: _Text) -> Places:
     """The newline before each label: every line is empty, or starts with its only field that has no colon."""
     newline = np.flatnonzero(text.kind == _NEWLINE)[:-1]
-    filled = text.length.take(newline) > 0
+    filled = text.place.take(newline + 1) - text.place.take(newline) > 1
     follows = text.kind.take(newline + 1)
     if np.where(filled, follows == _COLON, (follows != _NEWLINE) & (follows != _RETURN)).any():
         raise _Unusual  # a line that starts with a feature or with a blank
     row = newline[filled]
     blank = ~text.colon
-    if np.count_nonzero(blank[1:] & blank[:-1] & (text.length > 0)) != row.size:
+    alone = np.flatnonzero(blank[1:] & blank[:-1])
+    if np.count_nonzero(text.place.take(alone + 1) - text.place.take(alone) > 1) != row.size:
         raise _Unusual
     return row
 
 
-def _numbers(text: _Text, fields: Places) -> Numbers:
-    """Finite float32 numbers, NaN for NULL."""
-    value = text.number.take(fields)
-    unknown = np.isnan(value)
-    if not (unknown | (np.abs(value) < ROUNDS_TO_INFINITY)).all():
-        raise _Unusual
-    if any(word.upper() != "NULL" for word in text.texts(fields[unknown])):
-        raise _Unusual
+def _numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
+    """The number in the field after each place; most are single digits."""
+    digit = text.characters.take(at + 1)
+    digit -= ord("0")
+    value = digit.astype(np.float32)
+    rest = np.flatnonzero((length != 1) | (digit > 9))
+    if rest.size == at.size:
+        return _longer_numbers(text, at, length)
+    if rest.size:
+        value[rest] = _longer_numbers(text, at.take(rest), length.take(rest))
+    return value
+
+
+def _longer_numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
+    words = text.words(at)
+    value, sound = decimals(words, length)
+    odd = np.flatnonzero(~sound)
+    if odd.size:
+        value[odd] = np.nan
+        null = (words[odd, 0] & np.uint64(0xFFFFFFFF)) | _LOWER_CASE
+        odd = odd[(null != _NULL) | (length[odd] != 4)]
+    if odd.size:
+        value[odd] = _other_numbers(text, at[odd] + 1, length[odd])
     return value.astype(np.float32)
 
 
-def _whole_numbers(text: _Text, fields: Places) -> NDArray[np.int64]:
-    """Numbers of one to eight digits."""
-    length, end = text.length.take(fields), text.place.take(fields + 1)
-    if not fields.size:
-        return np.empty(0, np.int64)
-    if length.min() < 1 or length.max() > 8:
+def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.float64]:
+    """Numbers with an exponent, a plus sign or many digits: copied one a line, and left to polars."""
+    stop = np.cumsum(length + 1)
+    line = stop - length - 1
+    copied = text.characters[np.repeat(start - line, length + 1) + np.arange(stop[-1])]
+    copied[stop - 1] = _NEWLINE
+    if not _OF_NUMBERS.take(copied).all() or (length == 0).any():  # polars knows inf and nan, too
         raise _Unusual
-    whole = np.zeros(fields.size, np.int32)
-    for digits in range(1, int(length.max()) + 1):
-        digit = text.characters.take(end - digits, mode="clip") - np.uint8(ord("0"))
+    table = pl.read_csv(
+        copied.tobytes(), has_header=False, schema={"value": pl.Float64}, quote_char=None, ignore_errors=True
+    )
+    value: NDArray[np.float64] = table["value"].to_numpy()
+    if table["value"].null_count() or value.size != start.size or not (np.abs(value) < ROUNDS_TO_INFINITY).all():
+        raise _Unusual
+    return value
+
+
+def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:
+    """The whole number before each place, digit by digit."""
+    if not at.size:
+        return np.empty(0, dtype=np.int32)
+    longest = int(length.max())
+    if length.min() < 1 or longest > 8:
+        raise _Unusual
+    index = np.zeros(at.size, dtype=np.int32)
+    for digits in range(1, longest + 1):
+        digit = text.characters.take(at - digits)
+        digit -= ord("0")
         digit *= length >= digits
         if digit.max() > 9:
             raise _Unusual
-        whole += digit * np.int32(10 ** (digits - 1))
-    return whole.astype(np.int64)
+        index += digit * np.int32(10 ** (digits - 1))
+    return index
 
 
 def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
@@ -133,23 +183,24 @@ def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
         return None
     first = np.searchsorted(colon, row)
     mark = colon.take(first, mode="clip")
-    at = text.place.take(mark)
-    has_query = (first < np.append(first[1:], colon.size)) & (text.length.take(mark - 1) == 3)
+    at, length = text.after(mark)
+    has_query = (first < np.append(first[1:], colon.size)) & (text.place.take(mark - 1) == at - 4)
     for back, letter in enumerate(b"diq", 1):
         has_query &= text.characters.take(at - back) == letter
     if not has_query.any():
         return None
-    if not has_query.all() or not text.length.take(mark).all():
+    if not has_query.all() or (length == 0).any():
         raise _Unusual
     text.colon[mark] = False
-    leading_zero = (text.characters.take(at + 1) == ord("0")) & (text.length.take(mark) > 1)
-    try:
-        return query_ids(text.texts(mark)) if leading_zero.any() else _whole_numbers(text, mark)
-    except _Unusual:
-        return query_ids(text.texts(mark))
+    leading_zero = (text.characters.take(at + 1) == ord("0")) & (length > 1)
+    if not leading_zero.any() and (length <= 8).all():
+        numbers, sound = whole_numbers(text.words(at)[:, 0], length)
+        if sound:
+            return numbers
+    return query_ids([field.decode("utf-8") for field in text.fields(at, length)])
 
 
-def _check_order(index: NDArray[np.int64], offsets: NDArray[np.int64], first_index: int, max_index: int) -> None:
+def _check_order(index: NDArray[np.int32], offsets: NDArray[np.int64], first_index: int, max_index: int) -> None:
     if not index.size:
         return
     descends = index[1:] <= index[:-1]
