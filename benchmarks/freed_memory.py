@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from shapes import long_tailed
-from stepping import MemoryFeed, TrainingStep, make_loss
+from stepping import MemoryAdapter, TrainingStep, make_loss
 from timing import medians
 
 from songrank import models
@@ -28,7 +28,7 @@ def measure(threads: int, rounds: int) -> tuple[float, float]:
     torch.set_num_threads(threads)
     relevance = long_tailed(USERS, FILMS, RATINGS)
     model = models.create("neumf", num_queries=USERS, num_items=FILMS)
-    step = TrainingStep(model, MemoryFeed(relevance), make_loss("song", relevance), **SLATE)
+    step = TrainingStep(model, MemoryAdapter(relevance), make_loss("song", relevance), **SLATE)
     before = medians({"step": step}, rounds)["step"]
     if not keep_freed_memory():
         raise SystemExit("this C library is not glibc: there is nothing to compare")

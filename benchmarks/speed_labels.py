@@ -11,7 +11,7 @@ from floors import head_step, label_mlp_body, xml_cnn_body
 from measuring import Peak, milliseconds
 from speed_machine import Machine, even_relevance
 from speed_table import Row
-from stepping import MemoryFeed, TrainingStep, make_loss, num_weights
+from stepping import MemoryAdapter, TrainingStep, make_loss, num_weights
 from torch import Tensor, nn
 
 from songrank import models
@@ -92,12 +92,12 @@ def _one_size(machine: Machine, model: str, loss: str, labels: int) -> tuple[flo
     reader, rows = READERS[model], ROWS[machine.device.type]
     relevance = even_relevance(TEXTS, labels, FEWEST, MOST).to(machine.device)
     texts = reader.texts(torch.Generator().manual_seed(0)).to(machine.device)
-    feed = MemoryFeed(relevance, lambda slate: (texts[slate.query], slate.item))
+    adapter = MemoryAdapter(relevance, lambda slate: (texts[slate.query], slate.item))
     with Peak(machine.device) as peak:
         network = reader.make(labels).to(machine.device)
         built = make_loss(loss, relevance, **({"gamma": 1.0} if loss == "song" else {}))
         step = TrainingStep(
-            network, feed, built, epochs=EPOCHS, queries_per_batch=rows, relevant="all", irrelevant="all"
+            network, adapter, built, epochs=EPOCHS, queries_per_batch=rows, relevant="all", irrelevant="all"
         )
         for _ in range(6 if machine.gpu else 2):
             step()

@@ -9,7 +9,7 @@ from floors import context_aware_step
 from measuring import milliseconds
 from speed_machine import Machine
 from speed_table import Row
-from stepping import MemoryFeed, TrainingStep, make_loss, num_weights
+from stepping import MemoryAdapter, TrainingStep, make_loss, num_weights
 
 from songrank import Relevance, models
 
@@ -26,12 +26,12 @@ def lists_rows(machine: Machine) -> list[Row]:
     labels = torch.multinomial(torch.tensor(SHARES), lists * LENGTH, replacement=True, generator=generator)
     features = torch.randn(lists * LENGTH, FEATURES, generator=generator).to(machine.device)
     relevance = Relevance.from_lists(labels.float(), torch.full((lists,), LENGTH)).to(machine.device)
-    feed = MemoryFeed(relevance, lambda slate: (features[slate.item].float(), slate.mask))
+    adapter = MemoryAdapter(relevance, lambda slate: (features[slate.item].float(), slate.mask))
     steps: dict[str, Callable[[], object]] = {}
     for name, speed in (("ours", "auto"), ("plain", "plain")):
         model = models.create("context-aware", num_features=FEATURES, heads=1, dropout=0.1, **SIZES)
         loss = make_loss("song", relevance, gamma=0.3)
-        steps[name] = TrainingStep(model, feed, loss, speed, EPOCHS, queries_per_batch=ROWS, length=LENGTH)
+        steps[name] = TrainingStep(model, adapter, loss, speed, EPOCHS, queries_per_batch=ROWS, length=LENGTH)
     taken = milliseconds(steps, machine.device, machine.rounds)
     ours = taken.pop("ours")
     work = context_aware_step(ROWS * LENGTH, LENGTH, FEATURES, num_weights(model), **SIZES)

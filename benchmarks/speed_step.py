@@ -10,7 +10,7 @@ from measuring import milliseconds
 from peers import installed, libauc_loss_step, libauc_step, straightforward_step
 from speed_machine import DIM, IRRELEVANT, ITEMS, QUERIES, RELEVANT, ROWS, Machine
 from speed_table import Row
-from stepping import MemoryFeed, TrainingStep, make_loss
+from stepping import MemoryAdapter, TrainingStep, make_loss
 from timing import medians
 
 from songrank import models
@@ -28,7 +28,7 @@ def neumf_training_step(machine: Machine, loss: str = "song", speed: str = "auto
     relevance = machine.relevance
     model = models.create("neumf", num_queries=relevance.num_queries, num_items=relevance.num_items, dim=DIM)
     sizes = {"queries_per_batch": ROWS, "relevant": RELEVANT, "irrelevant": IRRELEVANT}
-    return TrainingStep(model, MemoryFeed(relevance), make_loss(loss, relevance), speed, **sizes)
+    return TrainingStep(model, MemoryAdapter(relevance), make_loss(loss, relevance), speed, **sizes)
 
 
 def _floor(machine: Machine) -> float:

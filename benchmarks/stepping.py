@@ -12,7 +12,7 @@ from songrank import Relevance, Slate, SlateSampler, kernels
 from songrank.losses.base import RankingLoss
 from songrank.training.config.components import make_component
 from songrank.training.optim.row_adam import RowAdam
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
@@ -24,8 +24,8 @@ _OVER = object()
 
 
 @dataclass
-class MemoryFeed:
-    """A feed without a data set: ``describe`` gives a model's two inputs for a slate."""
+class MemoryAdapter:
+    """A adapter without a data set: ``describe`` gives a model's two inputs for a slate."""
 
     relevance: Relevance
     describe: Callable[[Slate], tuple[Any, Tensor]] = lambda slate: (slate.query, slate.item)
@@ -63,7 +63,7 @@ class TrainingStep:
 
     Args:
         model: what is trained.
-        feed: what it is fed with.
+        adapter: what it is fed with.
         loss: any loss.
         speed: ``"auto"`` or ``"plain"``.
         epochs: of the stage, since a long one may be worth preparations.
@@ -72,16 +72,22 @@ class TrainingStep:
     """
 
     def __init__(
-        self, model: nn.Module, feed: Feed, loss: RankingLoss, speed: str = "auto", epochs: int = 120, **slates: Any
+        self,
+        model: nn.Module,
+        adapter: BatchAdapter,
+        loss: RankingLoss,
+        speed: str = "auto",
+        epochs: int = 120,
+        **slates: Any,
     ) -> None:
-        device, self.plain = feed.relevance.device, speed == "plain"
+        device, self.plain = adapter.relevance.device, speed == "plain"
         partial = "pad" if device.type == "cuda" else "short"
-        sampler = SlateSampler(feed.relevance, **slates, k=loss.k, partial=partial)
+        sampler = SlateSampler(adapter.relevance, **slates, k=loss.k, partial=partial)
         self.steps_an_epoch = len(sampler)
         model = model.to(device).train()
         stage = make_stage(loss, sampler, epochs)
         self.optimiser = stage.make_optimiser(model, speed=speed)
-        parts = (model, feed, stage, self.optimiser, Values(device, len(stage.sampler)), False)
+        parts = (model, adapter, stage, self.optimiser, Values(device, len(stage.sampler)), False)
         with kernels.plain(self.plain):
             self.step: PlainStep = make_step(*parts, speed=speed, warn=print)
         self._left: Iterator[object] = self.step.epoch()

@@ -108,7 +108,7 @@ def test_a_drawing_on_the_gpu_gives_the_cpus_slates(options):
 @pytest.mark.parametrize("name", ["SONG", "KSONG"])
 def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, small_tables_wait):
     table = relevance().to("cuda")
-    feed = SimpleNamespace(relevance=table, scores=lambda model, slate: model(slate.query, slate.item))
+    adapter = SimpleNamespace(relevance=table, scores=lambda model, slate: model(slate.query, slate.item))
     torch.manual_seed(0)
     model = clear_of_kinks(NeuMF(300, 500, dim=8, hidden=(8,), dropout=0.0)).to("cuda")
     loss, k = build(name, table)
@@ -118,7 +118,7 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
         stage = Stage("fine-tuning", copy.deepcopy(loss).to("cuda"), sampler, 100, 1e-3, weight_decay=1e-4)
         optimiser = stage.make_optimiser(own, speed=speed)
         values = Values(table.device, 1000)
-        step = make_step(own, feed, stage, optimiser, values, False, speed=speed, warn=pytest.fail)
+        step = make_step(own, adapter, stage, optimiser, values, False, speed=speed, warn=pytest.fail)
         ways[speed] = SimpleNamespace(model=own, stage=stage, optimiser=optimiser, step=step)
     fast, plain = ways["auto"], ways["plain"]
     assert isinstance(fast.optimiser, RowAdam)
@@ -258,9 +258,9 @@ def test_evaluation_gives_the_same_values_with_kernels_and_without(candidates, d
         torch.nn.init.normal_(parameter)
     run.model.eval()
     metrics = ["ndcg@10", "ndcg@50", "mrr", "recall@20"]
-    found = run.feed.evaluate(run.model, "validation", candidates, metrics=metrics).values
+    found = run.adapter.evaluate(run.model, "validation", candidates, metrics=metrics).values
     with kernels.plain():
-        wanted = run.feed.evaluate(run.model, "validation", candidates, metrics=metrics).values
+        wanted = run.adapter.evaluate(run.model, "validation", candidates, metrics=metrics).values
     assert found == pytest.approx(wanted, abs=1e-6)
 
 

@@ -126,6 +126,6 @@ def test_a_trainer_is_built_of_the_same_rooms(tmp_path):
     dataset = prepare("synthetic", None, tmp_path / "data", queries=20, items=30, pairs=200)
     recipe = Recipe.read({"data": "x", "model": "neumf", "fine_tuning": {"epochs": 1}, "device": "cpu"})
     trainer = make_trainer(recipe, dataset)
-    rooms = {type(part).__module__.split(".")[1] for part in (trainer.model, trainer.feed, trainer.stages[1].loss)}
+    rooms = {type(part).__module__.split(".")[1] for part in (trainer.model, trainer.adapter, trainer.stages[1].loss)}
     assert rooms == {"models", "training", "losses"}
-    assert trainer.stages[1].sampler.relevance is trainer.feed.relevance
+    assert trainer.stages[1].sampler.relevance is trainer.adapter.relevance

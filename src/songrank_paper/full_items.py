@@ -10,7 +10,7 @@ import torch
 
 from songrank.analysis.report.curves import read_history
 from songrank.training.run import Run
-from songrank.training.trainer.batch_adapters import CatalogueFeed
+from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank_paper.ablations import moving_gamma
 from songrank_paper.curve_figures import CurveFigure, Lines
 from songrank_paper.curves import curve_table, diverged_remarks, draw_curves
@@ -135,15 +135,15 @@ def likelihood(run: Run) -> float:
 
     Of at most 4,096 queries, evenly chosen.
     """
-    feed, model = run.trainer.feed, run.trainer.model
-    assert isinstance(feed, CatalogueFeed)
+    adapter, model = run.trainer.adapter, run.trainer.model
+    assert isinstance(adapter, CatalogueAdapter)
     model.eval()
-    relevance = feed.relevance
+    relevance = adapter.relevance
     queries = torch.nonzero(relevance.num_relevant > 0).squeeze(-1)
     queries = queries[:: max(1, -(-queries.shape[0] // _QUERIES))]
     total = 0.0
     for part in torch.split(queries, max(1, 2**24 // relevance.num_items)):
-        scores = model.score_all(feed.queries("train", part)).double()  # type: ignore[operator]
+        scores = model.score_all(adapter.queries("train", part)).double()  # type: ignore[operator]
         counts = relevance.num_relevant[part]
         row = torch.repeat_interleave(counts)
         first = relevance.indptr[part] - (counts.cumsum(0) - counts)

@@ -114,7 +114,7 @@ def time_libauc(folder: Path, **options: Any) -> dict[str, Any]:
 
 def _put_libauc(run: Run) -> None:
     """Put libauc's loss in the place of the last stage's; its steps cannot be recorded."""
-    stage, relevance = run.trainer.stages[-1], run.trainer.feed.relevance
+    stage, relevance = run.trainer.stages[-1], run.trainer.adapter.relevance
     relevant = stage.sampler.relevant
     assert isinstance(relevant, int)
     sizes = (relevance.num_pairs, relevance.num_queries, relevance.num_items)

@@ -21,7 +21,7 @@ from songrank.losses.base import Rows
 from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 from songrank.training.run import Run
 from songrank.training.run_directory import fingerprint
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.loop import DivergedError
 from songrank_paper.curves import diverged_remarks
 from songrank_paper.data_sets import SETS
@@ -85,7 +85,7 @@ def _measure(run: Run) -> dict[str, dict[str, float]]:
     slates = [sampler.draw(query, 0) for query in torch.split(queries, sampler.queries_per_batch)]
     training = model.training
     model.eval()
-    found = {kind: terms(loss, model, run.trainer.feed, slates) for kind, loss in _kinds(stage.loss).items()}
+    found = {kind: terms(loss, model, run.trainer.adapter, slates) for kind, loss in _kinds(stage.loss).items()}
     model.train(training)
     return found
 
@@ -100,7 +100,7 @@ def _kinds(loss: KSONG) -> dict[str, KSONG]:
     return {"used": loss, "paper": paper, "appendix": appendix}
 
 
-def terms(loss: KSONG, model: torch.nn.Module, feed: Feed, slates: Sequence[Slate]) -> dict[str, float]:
+def terms(loss: KSONG, model: torch.nn.Module, adapter: BatchAdapter, slates: Sequence[Slate]) -> dict[str, float]:
     """Norms of the two terms of eq. (5) in the weights, mean over slates, and the cosine between them.
 
     The practical gradient (eq. 6) is the first term exactly, so the second is what the theoretical one has more.
@@ -108,7 +108,7 @@ def terms(loss: KSONG, model: torch.nn.Module, feed: Feed, slates: Sequence[Slat
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total = torch.zeros(len(_COLUMNS), dtype=torch.float64)
     for slate in slates:
-        scores, rows = feed.scores(model, slate), loss.gather(slate)
+        scores, rows = adapter.scores(model, slate), loss.gather(slate)
         first = _gradient(loss, "practical", scores, slate, rows, weights)
         second = _gradient(loss, "theoretical", scores, slate, rows, weights) - first
         sizes = first.norm(), second.norm()

@@ -21,7 +21,7 @@ from songrank.training import build
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import Trainer
 
 BASE = {
@@ -108,7 +108,7 @@ def test_a_study_keeps_trials_values_and_the_best_recipe(source, tmp_path):
 
 
 def test_the_test_split_is_never_looked_at(source, folder, tmp_path, monkeypatch):
-    looked, kind = [], type(make_feed(open_dataset(folder / "data")))
+    looked, kind = [], type(make_adapter(open_dataset(folder / "data")))
     evaluate = kind.evaluate
     monkeypatch.setattr(
         kind,

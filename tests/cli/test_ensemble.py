@@ -11,7 +11,7 @@ from songrank.io.locks import alone
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 from songrank.models import Ensemble
 from songrank.serving import open_model
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from tests.cli.small_sets import recipe
 
 SEEDS = (0, 1, 5)
@@ -41,7 +41,7 @@ def evaluated(members, dataset, split):
             dim=1,
         )
         return evaluate_lists(scores[0].detach() / 3, part.label, lengths=part.lengths, metrics=["ndcg@5", "mrr"])
-    feed = make_feed(dataset)
+    feed = make_adapter(dataset)
     mean = lambda query: sum(model.score_all(feed.queries(split, query)) for model in models) / 3  # noqa: E731
     with torch.no_grad():
         return evaluate_catalogue(mean, dataset.relevance(split), metrics=["ndcg@5", "mrr"])

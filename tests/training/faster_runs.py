@@ -8,14 +8,14 @@ from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
 from songrank.losses.schedules import Schedule
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
 
 def trainer(folder, name, optimiser="adam", checkpoints=None):
     torch.manual_seed(3)
-    feed = make_feed(open_dataset(folder))
+    feed = make_adapter(open_dataset(folder))
     sizes = (feed.relevance.num_pairs, feed.relevance.num_queries)
     loss = FasterSONG(*sizes, 16) if name == "song" else FasterKSONG(*sizes, 10, 16, gamma=Schedule())
     sampler = SlateSampler(feed.relevance, 16, relevant=4, irrelevant=20, k=loss.k)

@@ -9,14 +9,14 @@ import torch
 from songrank import SONG, ListwiseCE, SlateSampler, models
 from songrank.data import open_dataset
 from songrank.training.checkpoints import Checkpoints
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
 
 def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
     torch.manual_seed(3)
-    feed = make_feed(open_dataset(dataset_folder))
+    feed = make_adapter(open_dataset(dataset_folder))
     model = models.create(
         "neumf", num_queries=feed.relevance.num_queries, num_items=feed.relevance.num_items, dim=8, hidden=(8,)
     )

@@ -15,7 +15,7 @@ from songrank.models import HistoryModel
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 
 ITEMS, KINDS = 30, 3
 SMALL = ["model.dim=8", "batch.queries=16", "batch.relevant=3", "batch.irrelevant=10", "device=cpu"]
@@ -48,7 +48,7 @@ def test_the_shipped_recipe_learns_what_goes_together(data, tmp_path):
 
 def test_each_split_reads_what_was_before_it(data):
     dataset = open_dataset(data)
-    feed = make_feed(dataset, model=HistoryModel(ITEMS, dim=4, length=50))
+    feed = make_adapter(dataset, model=HistoryModel(ITEMS, dim=4, length=50))
     users = torch.arange(60)
     before = []
     for split, earlier in (("train", ["train"]), ("validation", ["train"]), ("test", ["train", "validation"])):

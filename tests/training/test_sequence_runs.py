@@ -20,7 +20,7 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
 from songrank.training.trainer import history_adapters
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.warm_start import Past
 
 MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
@@ -77,7 +77,7 @@ def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
     part = open_dataset(data)["train"]
     counts = part.offsets.diff()
     loss, visited = trainer.stages[0].loss, counts.clamp(max=MODEL["length"])
-    assert trainer.feed.relevance.num_queries == trainer.feed.relevance.num_pairs == part.item.shape[0]
+    assert trainer.adapter.relevance.num_queries == trainer.adapter.relevance.num_pairs == part.item.shape[0]
     assert loss.queries_per_batch == 16 * MODEL["length"]
     assert loss.query_share == 16 / counts.shape[0]  # of users, and with them of all entries that are visited
     assert int(visited.sum()) < counts.shape[0] * MODEL["length"]
@@ -138,7 +138,7 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     )
     trainer = make_trainer(told, open_dataset(data))
     trainer.run()
-    (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.feed, queries=10**6)
+    (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.adapter, queries=10**6)
     counts = open_dataset(data)["train"].offsets.diff().tolist()
     left = [entries for n in counts for entries in range(1, min(n, MODEL["length"]) + 1)]  # of a history, at each entry
     visited = sum(min(entries, following) for entries in left)
@@ -272,9 +272,9 @@ def test_a_random_split_is_read_in_order_of_time(tmp_path):
     rows = [(user, (user + step) % 11, step) for user in range(12) for step in range(11)]
     table = dict(zip(("user", "item", "time"), zip(*rows, strict=True), strict=True))
     dataset = prepare("interactions", table, tmp_path / "set", split="random", validation=0.3, test=0.2)
-    feed = make_feed(dataset, model=SequenceModel(dataset.num_items, dim=8, length=20))
+    adapter = make_adapter(dataset, model=SequenceModel(dataset.num_items, dim=8, length=20))
     held = dataset["test"]
-    for user, row in enumerate(feed.queries("test", torch.arange(12)).tolist()):
+    for user, row in enumerate(adapter.queries("test", torch.arange(12)).tolist()):
         gone = held.item[held.offsets[user] : held.offsets[user + 1]].tolist()
         assert [item for item in row if item >= 0] == [
             item for item in ((user + step) % 11 for step in range(11)) if item not in gone

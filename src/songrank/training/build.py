@@ -18,8 +18,8 @@ from songrank.training.config.components import make_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_inputs, model_sizes
-from songrank.training.trainer.batch_adapters import DatasetFeed
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.batch_adapters import DatasetAdapter
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
@@ -66,11 +66,11 @@ def make_trainer(
         model = make_model(recipe.model, dataset).to(device)
         _check_model(recipe, model)
         order = (recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last")
-        feed = make_feed(dataset, device, model, *order, evaluated=("validation",) if watch.every else ())
+        adapter = make_adapter(dataset, device, model, *order, evaluated=("validation",) if watch.every else ())
         return Trainer(
             model,
-            feed,
-            _stages(recipe, feed),
+            adapter,
+            _stages(recipe, adapter),
             metric=watch.metric,
             evaluate_every=watch.every,
             candidates=watch.candidates,
@@ -144,13 +144,13 @@ def policies(recipe: Recipe) -> dict[str, Any]:
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
 
 
-def _stages(recipe: Recipe, feed: DatasetFeed) -> list[Stage]:
+def _stages(recipe: Recipe, adapter: DatasetAdapter) -> list[Stage]:
     sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
-    at_once = feed.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
-    sizes = {**feed.loss_sizes(recipe.batch), "seed": recipe.seed}
+    at_once = adapter.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
+    sizes = {**adapter.loss_sizes(recipe.batch), "seed": recipe.seed}
     slates = {"seed": recipe.seed, "gain": recipe.gain}
-    samplers = [feed.sampler(recipe.batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
-    losses: list[RankingLoss] = [make_component("loss", loss, sizes).to(feed.device) for _, loss in sections]
+    samplers = [adapter.sampler(recipe.batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
+    losses: list[RankingLoss] = [make_component("loss", loss, sizes).to(adapter.device) for _, loss in sections]
     return [
         Stage(
             section.title,

@@ -23,7 +23,7 @@ from songrank.training.curves import Curves
 from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
 
@@ -177,6 +177,6 @@ def evaluate_model(model: nn.Module, dataset: Dataset, split: str, recipe: Recip
     """Evaluate a model, on the device where it is, under the recipe's policies or others."""
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
-        return make_feed(dataset, next(model.parameters()).device, model).evaluate(model, split, **options)
+        return make_adapter(dataset, next(model.parameters()).device, model).evaluate(model, split, **options)
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None

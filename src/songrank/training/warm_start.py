@@ -12,7 +12,7 @@ from songrank.core.ids import Ids
 from songrank.data import Dataset
 from songrank.losses.base import MemoryLoss
 from songrank.models.base import capabilities_of
-from songrank.training.trainer.batch_adapters import CatalogueFeed
+from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank.training.trainer.loop import Trainer
 
 
@@ -92,9 +92,9 @@ class Past:
             raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
 
 
-def _catalogue(trainer: Trainer) -> CatalogueFeed:
-    assert isinstance(trainer.feed, CatalogueFeed)  # lists have no ids that could be added
-    return trainer.feed
+def _catalogue(trainer: Trainer) -> CatalogueAdapter:
+    assert isinstance(trainer.adapter, CatalogueAdapter)  # lists have no ids that could be added
+    return trainer.adapter
 
 
 def _places(old: Tensor, new: Tensor) -> Tensor:

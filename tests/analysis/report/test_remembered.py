@@ -64,12 +64,12 @@ def test_exact_values_are_those_of_plain_loops_over_whole_lists(finished, task, 
     loss, step, (table, *_) = read_memory(run)
     assert loss == run.recipe.loss["name"]
     assert step == run.directory.notes()["step"]
-    assert run.trainer.feed.relevance.max_relevant <= PAIRS  # so that the sample holds every pair
+    assert run.trainer.adapter.relevance.max_relevant <= PAIRS  # so that the sample holds every pair
     found = sorted(zip(table.remembered, table.exact, strict=True))
     expected = sorted((held, form(exact)) for held, exact in loops(run, terms))
     assert [held for held, _ in found] == [held for held, _ in expected]
     assert [exact for _, exact in found] == pytest.approx([exact for _, exact in expected], rel=1e-4, abs=1e-5)
-    assert len(found) + table.unvisited == run.trainer.feed.relevance.num_pairs
+    assert len(found) + table.unvisited == run.trainer.adapter.relevance.num_pairs
 
 
 def test_thresholds_are_compared_with_the_next_score_after_the_first_k(finished):
@@ -148,7 +148,7 @@ def test_figures_are_those_of_scipy():
 def test_the_sample_is_bounded_and_always_the_same(finished):
     run = Run.resume(finished["recommendation"].directory.path)
     read_memory(run)
-    loss, model, feed = run.trainer.stages[-1].loss, run.trainer.model, run.trainer.feed
-    (some,) = compare_memory(loss, model, feed, queries=3)
+    loss, model, adapter = run.trainer.stages[-1].loss, run.trainer.model, run.trainer.adapter
+    (some,) = compare_memory(loss, model, adapter, queries=3)
     assert len(some.exact) + some.unvisited <= 3 * PAIRS
-    assert some == compare_memory(loss, model, feed, queries=3)[0]
+    assert some == compare_memory(loss, model, adapter, queries=3)[0]

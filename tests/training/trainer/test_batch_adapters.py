@@ -7,8 +7,8 @@ from songrank import SlateSampler
 from songrank.data import CatalogueSplit, open_dataset, prepare
 from songrank.metrics import evaluate_lists
 from songrank.models.document_lists import list_groups
-from songrank.training.trainer.batch_adapters import ListFeed
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.batch_adapters import DocumentAdapter
+from songrank.training.trainer.history_adapters import make_adapter
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ class Recorder:
 
 def test_search_documents_meet_their_own_labels(folder):
     dataset = open_dataset(folder / "search")
-    feed = make_feed(dataset)
+    adapter = make_adapter(dataset)
     model = Recorder(lambda features, mask: features.sum(-1))
     train = dataset["train"]
-    for slate in SlateSampler(feed.relevance, queries_per_batch=7, length=5):
-        scores = feed.scores(model, slate)
+    for slate in SlateSampler(adapter.relevance, queries_per_batch=7, length=5):
+        scores = adapter.scores(model, slate)
         for row, query in enumerate(slate.query.tolist()):
             start, end = train.offsets[query : query + 2].tolist()
             for column in slate.mask[row].nonzero().flatten().tolist():
@@ -53,8 +53,10 @@ def test_search_documents_meet_their_own_labels(folder):
 def test_search_evaluation_ranks_every_list_whole_whatever_the_batch(folder, budget, monkeypatch):
     monkeypatch.setattr("songrank.models.document_lists._VALUES", budget)
     dataset = open_dataset(folder / "search")
-    feed = ListFeed(dataset, "cpu")
-    found = feed.evaluate(Recorder(lambda features, mask: features.sum(-1) * mask), "test", metrics=["ndcg@10", "mrr"])
+    adapter = DocumentAdapter(dataset, "cpu")
+    found = adapter.evaluate(
+        Recorder(lambda features, mask: features.sum(-1) * mask), "test", metrics=["ndcg@10", "mrr"]
+    )
     part = dataset["test"]
     expected = evaluate_lists(part.features.sum(-1), part.label, lengths=part.lengths, metrics=["ndcg@10", "mrr"])
     assert found.values == pytest.approx(expected.values, abs=1e-7)
@@ -69,21 +71,21 @@ def test_groups_cover_all_lists_in_order():
 
 def test_labelling_feeds_the_features_of_the_split_that_is_asked_for(folder):
     dataset = open_dataset(folder / "labelling")
-    feed = make_feed(dataset)
+    adapter = make_adapter(dataset)
     for split in dataset:
         part = dataset[split]
         assert isinstance(part, CatalogueSplit)
         query = torch.tensor([part.num_queries - 1, 0])
-        torch.testing.assert_close(feed.queries(split, query), part.features.dense(query, part.num_features))
-    slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=4, relevant=2, irrelevant=3)))
+        torch.testing.assert_close(adapter.queries(split, query), part.features.dense(query, part.num_features))
+    slate = next(iter(SlateSampler(adapter.relevance, queries_per_batch=4, relevant=2, irrelevant=3)))
     model = Recorder(lambda query, item: torch.zeros(item.shape))
-    feed.scores(model, slate)
+    adapter.scores(model, slate)
     torch.testing.assert_close(model.seen[0][0], dataset["train"].features.dense(slate.query, part.num_features))
 
 
 def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
     dataset = open_dataset(folder / "recommendation")
-    feed = make_feed(dataset)
+    adapter = make_adapter(dataset)
     truth = torch.zeros(dataset.num_queries, dataset.num_items)
     for split, value in (("train", 3.0), ("validation", 2.0), ("test", 1.0)):
         query, item, _ = dataset[split].unique_pairs()
@@ -93,5 +95,5 @@ def test_recommendation_is_evaluated_among_items_not_seen_before(folder):
         def score_all(self, query):
             return truth[query]
 
-    assert feed.evaluate(Oracle(), "test", metrics="ndcg@10").values["ndcg@10"] == 1.0
-    assert feed.evaluate(Oracle(), "validation", metrics="ndcg@10").values["ndcg@10"] == 1.0
+    assert adapter.evaluate(Oracle(), "test", metrics="ndcg@10").values["ndcg@10"] == 1.0
+    assert adapter.evaluate(Oracle(), "validation", metrics="ndcg@10").values["ndcg@10"] == 1.0

@@ -158,7 +158,7 @@ def test_it_holds_in_steps_and_evaluations_where_the_recipe_asks_and_a_gpu_compu
     trainer.run()
     assert {*seen} == {word and device == "cuda"}
     seen.clear()
-    trainer.feed.evaluate = lambda *_, **more: seen.append(torch.are_deterministic_algorithms_enabled())
+    trainer.adapter.evaluate = lambda *_, **more: seen.append(torch.are_deterministic_algorithms_enabled())
     trainer.evaluate("test")
     assert seen == [word and device == "cuda"]
 
@@ -189,7 +189,7 @@ def test_no_loss_is_compiled_then(sets, monkeypatch):
     monkeypatch.setattr(captured_step, "_compiled", lambda loss, warn: "compiled")
     trainer = make_trainer(recipe(NEUMF, IDS).model_copy(update={"device": "cpu"}), sets["few"])
     stage = trainer.stages[0]
-    parts = (trainer.model, trainer.feed, stage, stage.make_optimiser(trainer.model), trainer._values, "float32")
+    parts = (trainer.model, trainer.adapter, stage, stage.make_optimiser(trainer.model), trainer._values, "float32")
     assert captured_step.CapturedStep(*parts, warn=print).loss == "compiled"
     with same_bits():
         assert captured_step.CapturedStep(*parts, warn=print).loss is stage.loss

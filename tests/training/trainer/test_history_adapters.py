@@ -12,7 +12,7 @@ from songrank.models import SequenceModel
 from songrank.sampling import SequenceSampler
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.trainer import batch_adapters as feeds
-from songrank.training.trainer.history_adapters import make_feed
+from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
@@ -33,93 +33,93 @@ def build(folder, model_seed=0, **told):
     torch.manual_seed(model_seed)
     dataset = open_dataset(folder)
     model = SequenceModel(dataset.num_items, dim=16, blocks=1, heads=1, length=LENGTH, dropout=0.0)
-    return make_feed(dataset, model=model, **told), model
+    return make_adapter(dataset, model=model, **told), model
 
 
 @pytest.mark.parametrize("candidates", ["all", 4])
 def test_evaluation_asks_for_as_many_histories_as_memory_bears(folder, monkeypatch, candidates):
-    feed, model = build(folder)
-    whole = feed.evaluate(model.eval(), "test", candidates=candidates, metrics=["ndcg@5"])
+    adapter, model = build(folder)
+    whole = adapter.evaluate(model.eval(), "test", candidates=candidates, metrics=["ndcg@5"])
     monkeypatch.setattr(feeds, "_EVALUATION_BYTES", 7 * model.query_bytes)
     asked, states = [], model.states
     monkeypatch.setattr(model, "states", lambda history: asked.append(len(history)) or states(history))
-    parts = feed.evaluate(model, "test", candidates=candidates, metrics=["ndcg@5"])
+    parts = adapter.evaluate(model, "test", candidates=candidates, metrics=["ndcg@5"])
     assert 5 < max(asked) <= 7
     assert parts.values == pytest.approx(whole.values)
 
 
 @pytest.mark.parametrize("irrelevant", ["all", 5])
 def test_a_row_is_scored_after_what_was_there_before_it(folder, irrelevant):
-    feed, model = build(folder)
+    adapter, model = build(folder)
     model = model.double().eval()
-    sampler = SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
+    sampler = SequenceSampler(adapter.users, adapter.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
     slate = sampler.draw([3, 11, 0, 20])
-    scores = feed.scores(model, slate)
-    offsets = feed.histories.offsets
+    scores = adapter.scores(model, slate)
+    offsets = adapter.histories.offsets
     for row, entry in enumerate(slate.query.tolist()):
         user = int((offsets <= entry).sum()) - 1
         begin = max(int(offsets[user]), int(offsets[user + 1]) - 1 - LENGTH)
-        history = feed.histories["item"][begin:entry].long().unsqueeze(0)
+        history = adapter.histories["item"][begin:entry].long().unsqueeze(0)
         wanted = model(history, slate.item[[row if irrelevant != "all" else 0]])
         torch.testing.assert_close(scores[[row]], wanted)
 
 
 @pytest.mark.parametrize("irrelevant", ["all", 5])
 def test_a_slate_that_does_not_say_what_to_read_is_scored_alike(folder, irrelevant):
-    feed, model = build(folder)
-    sampler = SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
+    adapter, model = build(folder)
+    sampler = SequenceSampler(adapter.users, adapter.histories, LENGTH, queries_per_batch=7, irrelevant=irrelevant)
     slate = sampler.draw([3, 11, 0, 20])
     plain = Slate(**{field.name: getattr(slate, field.name) for field in fields(Slate)})
     model.eval()
-    torch.testing.assert_close(feed.scores(model, plain), feed.scores(model, slate))
+    torch.testing.assert_close(adapter.scores(model, plain), adapter.scores(model, slate))
     part = slate.rows(2, 7)
-    torch.testing.assert_close(feed.scores(model, part), feed.scores(model, slate)[2:7])
+    torch.testing.assert_close(adapter.scores(model, part), adapter.scores(model, slate)[2:7])
 
 
 def test_a_row_of_a_random_window_is_scored_after_what_is_in_it(folder):
-    feed, model = build(folder, windows="random")
+    adapter, model = build(folder, windows="random")
     model = model.double().eval()
-    sampler = SequenceSampler(feed.users, feed.histories, 3, queries_per_batch=40, windows="random", seed=5)
-    feed.length = 3
+    sampler = SequenceSampler(adapter.users, adapter.histories, 3, queries_per_batch=40, windows="random", seed=5)
+    adapter.length = 3
     moved = 0
     for epoch in range(4):
         slate = sampler.draw(range(40), epoch=epoch)
-        scores = feed.scores(model, slate)
-        user = torch.searchsorted(feed.histories.offsets, slate.query, right=True) - 1
+        scores = adapter.scores(model, slate)
+        user = torch.searchsorted(adapter.histories.offsets, slate.query, right=True) - 1
         for row, (owner, entry) in enumerate(zip(user.tolist(), slate.query.tolist(), strict=True)):
             last = int(slate.query[user == owner].max())
-            begin = max(int(feed.histories.offsets[owner]), last - 3)
-            history = feed.histories["item"][begin:entry].long().unsqueeze(0)
+            begin = max(int(adapter.histories.offsets[owner]), last - 3)
+            history = adapter.histories["item"][begin:entry].long().unsqueeze(0)
             torch.testing.assert_close(scores[[row]], model(history, slate.item))
-            moved += last < int(feed.histories.offsets[owner + 1]) - 1
+            moved += last < int(adapter.histories.offsets[owner + 1]) - 1
     assert moved > 100
 
 
 def test_validation_reads_training_and_test_reads_validation_too(folder):
-    feed, _ = build(folder)
+    adapter, _ = build(folder)
     users = torch.arange(40)
     for split, held_out in (("validation", 2), ("test", 1)):
-        rows = feed.queries(split, users)
+        rows = adapter.queries(split, users)
         for user, row in enumerate(rows.tolist()):
-            number = int(feed.dataset.query_ids[user][1:])
+            number = int(adapter.dataset.query_ids[user][1:])
             whole = [(number * 7 + step) % 15 for step in range(5 + number % 9)]
-            ids = [feed.dataset.item_ids[item] for item in row if item >= 0]
+            ids = [adapter.dataset.item_ids[item] for item in row if item >= 0]
             assert ids == whole[: len(whole) - held_out][-LENGTH:]
 
 
 def trainer(folder, checkpoints=None):
-    feed, model = build(folder)
-    entries = feed.histories["item"].shape[0]
+    adapter, model = build(folder)
+    entries = adapter.histories["item"].shape[0]
 
     def sampler(seed):
-        return SequenceSampler(feed.users, feed.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)
+        return SequenceSampler(adapter.users, adapter.histories, LENGTH, queries_per_batch=16, irrelevant=8, seed=seed)
 
     stages = [
         Stage("warm-up", SoftmaxCE(), sampler(0), 20, 1e-2),
         Stage("fine-tuning", SONG(entries, gamma=0.5), sampler(1), 4, 1e-3),
     ]
     kept = None if checkpoints is None else Checkpoints(checkpoints)
-    return Trainer(model, feed, stages, checkpoints=kept, evaluate_every=4, seed=5, metric="ndcg@5")
+    return Trainer(model, adapter, stages, checkpoints=kept, evaluate_every=4, seed=5, metric="ndcg@5")
 
 
 def test_a_run_learns_what_comes_next_and_ends_with_the_same_bits_when_stopped(folder, tmp_path):

@@ -34,14 +34,14 @@ def test_it_learns_something_that_popularity_does_not_know(whole):
 @pytest.mark.parametrize("stop_at", [1, 8, 32, 33, 77, 80])
 def test_stopped_after_any_step_it_ends_with_the_same_bits(stop_at, whole, dataset, tmp_path):
     first = trainer(dataset, tmp_path)
-    forward = first.feed.scores
+    forward = first.adapter.scores
 
     def scores(model, slate):
         if first.at.step == stop_at - 1:
             first.stop()
         return forward(model, slate)
 
-    first.feed.scores = scores
+    first.adapter.scores = scores
     first.run()
     assert first.at.step == stop_at
     second = trainer(dataset, tmp_path)
@@ -82,8 +82,8 @@ def test_a_damaged_checkpoint_costs_nothing_but_time(whole, dataset, tmp_path):
 
 def test_a_loss_that_is_no_number_stops_the_run_and_names_the_last_good_checkpoint(dataset, tmp_path):
     run = trainer(dataset, tmp_path, save_every=0.0)
-    forward = run.feed.scores
-    run.feed.scores = lambda model, slate: forward(model, slate) * (float("nan") if run.at.step == 20 else 1.0)
+    forward = run.adapter.scores
+    run.adapter.scores = lambda model, slate: forward(model, slate) * (float("nan") if run.at.step == 20 else 1.0)
     with pytest.raises(DivergedError, match="step 21, in warm-up: ListwiseCE is not finite; the last good"):
         run.run()
     assert run.checkpoints.latest()[1]["at"]["step"] <= 20
@@ -99,7 +99,7 @@ def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):
             self.values = {"ndcg@10": next(values)}
             kept.append({name: value.clone() for name, value in run.model.state_dict().items()})
 
-    run.feed.evaluate = lambda model, split, **policies: Found()
+    run.adapter.evaluate = lambda model, split, **policies: Found()
     run.run()
     assert [line["validation ndcg@10"] for line in run.at.history if "validation ndcg@10" in line] == [
         0.5,

@@ -138,13 +138,13 @@ def test_from_each_of_200_states_one_step_with_rows_that_wait_is_a_plain_step(na
     pairs = relevance.num_pairs
     loss = SONG(pairs) if name == "song" else KSONG(pairs, relevance.num_queries, 5)
     sampler = SlateSampler(relevance, rows, 2, 6, k=loss.k, partial="pad")
-    feed = SimpleNamespace(relevance=relevance, scores=lambda model, slate: model(slate.query, slate.item))
+    adapter = SimpleNamespace(relevance=relevance, scores=lambda model, slate: model(slate.query, slate.item))
     model = clear_of_kinks(NeuMF(60, 40, dim=6, hidden=(5,), dropout=0.0))
     stage = Stage("fine-tuning", loss, sampler, 1, 1e-3, weight_decay=1e-4)
     optimiser = stage.make_optimiser(model)
     assert type(optimiser) is Adam
     values = Values(relevance.device, 1000)
-    parts = (model, feed, stage, optimiser, values, False)
+    parts = (model, adapter, stage, optimiser, values, False)
     step = make_step(*parts, speed="auto", warn=pytest.fail)
     assert type(step) is PlainStep
     done = 0
@@ -156,7 +156,7 @@ def test_from_each_of_200_states_one_step_with_rows_that_wait_is_a_plain_step(na
             if done:  # before the first step there is no state
                 waiting.resume(copy.deepcopy(optimiser.state_dict()))
             step(slate)
-            PlainStep(twin, feed, replace(stage, loss=memory), waiting, values, False)(slate)
+            PlainStep(twin, adapter, replace(stage, loss=memory), waiting, values, False)(slate)
             assert_same_step((model, optimiser), (twin, waiting), share=1e-6)
             for key, value in loss.state_dict().items():
                 torch.testing.assert_close(memory.state_dict()[key], value, rtol=1e-5, atol=1e-6)
@@ -202,14 +202,14 @@ def all_tables_wait(monkeypatch):
 
 
 def stopped_after(run, steps):
-    forward = run.feed.scores
+    forward = run.adapter.scores
 
     def scores(model, slate):
         if run.at.step == steps - 1:
             run.stop()
         return forward(model, slate)
 
-    run.feed.scores = scores
+    run.adapter.scores = scores
     run.run()
     assert run.at.step == steps
 

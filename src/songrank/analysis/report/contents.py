@@ -140,7 +140,7 @@ def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
     metric = next(iter(measured.metrics))
     values = measured.per_query[metric]
     model = open_model(reported.path, run.trainer.device).model
-    ranker = QueryRanker(model, run.trainer.feed, run.dataset, split, measured.policies["ties"])
+    ranker = QueryRanker(model, run.trainer.adapter, run.dataset, split, measured.policies["ties"])
     best, worst = (
         [ranker.rank(query, float(values[query])) for query in numbers]
         for numbers in best_and_worst(values, run.dataset.relevance(split).num_relevant)

@@ -9,7 +9,7 @@ from torch import Tensor
 from songrank.data import Dataset, ListSplit
 from songrank.functional.ranks import ranks
 from songrank.sampling import SlateSampler
-from songrank.training.trainer.batch_adapters import CatalogueFeed, Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter, CatalogueAdapter
 
 COUNT = 5
 TOP = 5
@@ -58,16 +58,16 @@ class QueryRanker:
     """Ranks whole lists of a split's queries, one at a time.
 
     Args:
-        model: in evaluation mode, on the feed's device.
-        feed: of the data set.
+        model: in evaluation mode, on the adapter's device.
+        adapter: of the data set.
         dataset: where ids come from.
         split: whose queries.
         ties: the policy of the ranks.
 
     """
 
-    def __init__(self, model: Any, feed: Feed, dataset: Dataset, split: str, ties: str) -> None:
-        self.model, self.feed, self.dataset, self.split, self.ties = model, feed, dataset, split, ties
+    def __init__(self, model: Any, adapter: BatchAdapter, dataset: Dataset, split: str, ties: str) -> None:
+        self.model, self.adapter, self.dataset, self.split, self.ties = model, adapter, dataset, split, ties
         self._lists = SlateSampler(dataset.relevance(split), 1, relevant="all", irrelevant="all")
 
     @torch.no_grad()
@@ -96,12 +96,12 @@ class QueryRanker:
     def _scores(self, query: int, item: Tensor) -> Tensor:
         part = self.dataset[self.split]
         if isinstance(part, ListSplit):
-            rows = part.features[item].float().unsqueeze(0).to(self.feed.relevance.device)
+            rows = part.features[item].float().unsqueeze(0).to(self.adapter.relevance.device)
             found: Tensor = self.model(rows, torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device))
             return found[0].float().cpu()
-        assert isinstance(self.feed, CatalogueFeed)
-        place = torch.tensor([query], device=self.feed.device)
-        scores: Tensor = self.model.score_all(self.feed.queries(self.split, place))
+        assert isinstance(self.adapter, CatalogueAdapter)
+        place = torch.tensor([query], device=self.adapter.device)
+        scores: Tensor = self.model.score_all(self.adapter.queries(self.split, place))
         return scores[0].float().cpu()[item]
 
     def _name(self, number: int, at: int) -> str:

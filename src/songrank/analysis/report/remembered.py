@@ -16,7 +16,7 @@ from songrank.losses.base import MemoryLoss
 from songrank.sampling import SlateSampler
 from songrank.training.checkpoints import Checkpoints, read_checkpoint
 from songrank.training.run import Run
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 
 QUERIES = 200
 PAIRS = 10
@@ -81,7 +81,7 @@ def spearman(first: Tensor, second: Tensor) -> float:
 
 @torch.no_grad()
 def compare_memory(
-    loss: MemoryLoss, model: nn.Module, feed: Feed, *, gain: Gain = "exp2", queries: int = QUERIES
+    loss: MemoryLoss, model: nn.Module, adapter: BatchAdapter, *, gain: Gain = "exp2", queries: int = QUERIES
 ) -> list[Remembered]:
     """A loss's memory beside what the model, as it is, would have it hold; on a sample of queries set by a hash.
 
@@ -90,7 +90,7 @@ def compare_memory(
     threshold's is the (K+1)-th largest score of the whole list; where K is no smaller than that, there is none.
     """
     model.eval()
-    sampler = SlateSampler(feed.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
+    sampler = SlateSampler(adapter.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
     names = loss.estimates
     blank = copy.deepcopy(loss)
     blank.reset()
@@ -98,7 +98,7 @@ def compare_memory(
     exact: dict[str, list[Tensor]] = {name: [] for name in names}
     for query in sampler.order(0)[:queries].sort().values:
         slate = sampler.draw(query.unsqueeze(0))
-        scores = feed.scores(model, slate).double()
+        scores = adapter.scores(model, slate).double()
         _, truth = blank.step(scores, slate, blank.gather(slate))
         assert slate.pair is not None
         for name in loss.by_pair:
@@ -138,7 +138,7 @@ def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
         stage.loss.load_state_dict(state["losses"][at])
     except RuntimeError:
         raise UserError("the last checkpoint does not fit the recipe") from None
-    return name, step, compare_memory(stage.loss, run.trainer.model, run.trainer.feed, gain=run.recipe.gain)
+    return name, step, compare_memory(stage.loss, run.trainer.model, run.trainer.adapter, gain=run.recipe.gain)
 
 
 def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:

@@ -31,7 +31,7 @@ _WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
 _DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be captured of it
 
 
-class Feed(Protocol):
+class BatchAdapter(Protocol):
     """What the training loop asks of the data; bring your own to train on something else than a prepared data set."""
 
     relevance: Relevance
@@ -49,7 +49,7 @@ class Feed(Protocol):
         ...
 
 
-class DatasetFeed(ABC):
+class DatasetAdapter(ABC):
     """An adapter of a prepared data set: it also makes the slates that it reads."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
@@ -92,7 +92,7 @@ class DatasetFeed(ABC):
         return None
 
 
-class CatalogueFeed(DatasetFeed):
+class CatalogueAdapter(DatasetAdapter):
     """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
 
     entry_queries = False
@@ -182,7 +182,7 @@ class CatalogueFeed(DatasetFeed):
         return part.num_features * 4
 
 
-class ListFeed(DatasetFeed):
+class DocumentAdapter(DatasetAdapter):
     """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:

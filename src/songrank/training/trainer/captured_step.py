@@ -17,7 +17,7 @@ from songrank import kernels
 from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
 from songrank.sampling import drawing
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, StepInParts
 
@@ -108,11 +108,11 @@ class CapturedStep(PlainStep):
 
 def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep:
     """The fastest step there is for these parts, or the plain one if ``speed`` is ``"plain"``."""
-    feed: Feed = parts[1]
+    adapter: BatchAdapter = parts[1]
     stage: Stage = parts[2]
     if stage.at_once is not None:
         return StepInParts(*parts)
-    if speed == "plain" or not stage.sampler.one_shape or feed.relevance.device.type != "cuda":
+    if speed == "plain" or not stage.sampler.one_shape or adapter.relevance.device.type != "cuda":
         return PlainStep(*parts)
     return CapturedStep(*parts, warn=warn)
 

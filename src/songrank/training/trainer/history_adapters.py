@@ -18,7 +18,7 @@ from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
-from songrank.training.trainer.batch_adapters import CatalogueFeed, DatasetFeed, ListFeed
+from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
@@ -28,7 +28,7 @@ _SLATE_BYTES = 2**28
 """Of scores over histories that are made at a time; what losses make of them takes several times as much."""
 
 
-def make_feed(
+def make_adapter(
     dataset: Dataset,
     device: torch.device | str = "cpu",
     model: torch.nn.Module | None = None,
@@ -36,8 +36,8 @@ def make_feed(
     gain: str = "exp2",
     windows: str = "last",
     evaluated: Sequence[str] = (),
-) -> DatasetFeed:
-    """The feed of a data set's task, and of what a model reads: histories where it has a ``history_length``.
+) -> DatasetAdapter:
+    """The adapter of a data set's task, and of what a model reads: histories where it has a ``history_length``.
 
     Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
     and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`). Of splits that
@@ -47,23 +47,23 @@ def make_feed(
     >>> from songrank import SlateSampler, models
     >>> from songrank.data import prepare
     >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
-    >>> feed = make_feed(dataset)
+    >>> adapter = make_adapter(dataset)
     >>> model = models.create("neumf", num_queries=30, num_items=40, dim=8)
-    >>> slate = next(iter(SlateSampler(feed.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
-    >>> feed.scores(model, slate).shape
+    >>> slate = next(iter(SlateSampler(adapter.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
+    >>> adapter.scores(model, slate).shape
     torch.Size([5, 6])
     """
     if dataset.form == "list":
-        return ListFeed(dataset, device)
+        return DocumentAdapter(dataset, device)
     if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
-        return CatalogueFeed(dataset, device, evaluated)
+        return CatalogueAdapter(dataset, device, evaluated)
     assert model.history_length is not None
     if model.capabilities.query == "sequence":
-        return SequenceFeed(dataset, device, model.history_length, following, gain, windows)
-    return HistoryFeed(dataset, device, model.history_length)
+        return SequenceAdapter(dataset, device, model.history_length, following, gain, windows)
+    return HistoryAdapter(dataset, device, model.history_length)
 
 
-class HistoryFeed(CatalogueFeed):
+class HistoryAdapter(CatalogueAdapter):
     """Recommendation by what users turned to before: a query is a history, of at most ``length`` items.
 
     In training that is all of training, what is asked for too: the model leaves a part of it out.
@@ -101,7 +101,7 @@ class HistoryFeed(CatalogueFeed):
         return dataset_histories(self.dataset, names).to(self.device)
 
 
-class SequenceFeed(HistoryFeed):
+class SequenceAdapter(HistoryAdapter):
     """Recommendation by what users turned to before, in order: every entry of a history is a query.
 
     ``relevance`` is that of the entries, whose numbers are those of queries, and ``users`` that of the users, for

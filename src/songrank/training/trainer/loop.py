@@ -17,7 +17,7 @@ from songrank.training.checkpoints import Checkpoints
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.optim.ema import WeightMean
 from songrank.training.state_tree import random_state, set_random_state
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.decisions import Decisions
 from songrank.training.trainer.determinism import same_bits
@@ -64,8 +64,8 @@ class Trainer:
     """Trains a model through stages; stopped at any step and started again, it ends with the same weights.
 
     Args:
-        model: what is trained, on the feed's device.
-        feed: what it is fed with.
+        model: what is trained, on the adapter's device.
+        adapter: what it is fed with.
         stages: one after the other.
         metric: what is watched on the validation split; the best state of the last stage by it is the result.
         evaluate_every: epochs between evaluations; 0 for none, then the last state is the result.
@@ -90,7 +90,7 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        feed: Feed,
+        adapter: BatchAdapter,
         stages: Sequence[Stage],
         *,
         metric: str = "ndcg@10",
@@ -109,7 +109,7 @@ class Trainer:
         tick: Callable[[], None] = lambda: None,
         warn: Callable[[str], None] = lambda message: None,
     ) -> None:
-        self.model, self.feed, self.stages = model, feed, list(stages)
+        self.model, self.adapter, self.stages = model, adapter, list(stages)
         self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
         self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
         self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
@@ -117,7 +117,7 @@ class Trainer:
         self.speed = check_choice("speed", speed, ("auto", "plain"))
         self.observe, self.tick, self.warn = observe, tick, warn
         self.at = Position()
-        self.device = feed.relevance.device
+        self.device = adapter.relevance.device
         self.deterministic, self.decisions = deterministic, decisions or Decisions()
         longest = max((len(stage.sampler) for stage in self.stages), default=0)
         self._values = Values(self.device, longest)
@@ -188,7 +188,7 @@ class Trainer:
             self._optimiser = stage.make_optimiser(self.model, self.speed)
             self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
             self._mean.begin()
-        parts = (self.model, self.feed, stage, self._optimiser, self._values, self.precision)
+        parts = (self.model, self.adapter, stage, self._optimiser, self._values, self.precision)
         step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)
@@ -269,7 +269,7 @@ class Trainer:
         self.model.eval()
         try:
             with self._surroundings():
-                return self.feed.evaluate(self.model, split, **{**self.policies, **options})
+                return self.adapter.evaluate(self.model, split, **{**self.policies, **options})
         except NotFiniteError:
             stage = self.stages[min(self.at.stage, len(self.stages) - 1)]
             raise self._diverged(stage, self.at.step - 1, "scores are") from None

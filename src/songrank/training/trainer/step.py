@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from songrank.core.slate import Slate
 from songrank.losses.base import row_weights
 from songrank.training.optim.base import TrainingOptimiser
-from songrank.training.trainer.batch_adapters import Feed
+from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.precision import mixed, products
 from songrank.training.trainer.stages import Stage
 
@@ -49,13 +49,13 @@ class PlainStep:
     def __init__(
         self,
         model: nn.Module,
-        feed: Feed,
+        adapter: BatchAdapter,
         stage: Stage,
         optimiser: TrainingOptimiser,
         values: Values,
         precision: str,
     ) -> None:
-        self.model, self.feed, self.stage, self.optimiser = model, feed, stage, optimiser
+        self.model, self.adapter, self.stage, self.optimiser = model, adapter, stage, optimiser
         self.values, self.precision = values, precision
         self.loss: Callable[..., Tensor] = stage.loss
         self.last: tuple[Tensor, Slate] | None = None
@@ -73,12 +73,12 @@ class PlainStep:
 
     def compute(self, slate: Slate) -> Tensor:
         """Scores, loss, gradient and update; the scores are returned."""
-        device = self.feed.relevance.device.type
+        device = self.adapter.relevance.device.type
         self.optimiser.prepare(slate)
         with products(self.precision):
             with mixed(self.precision, device):
                 scores, more = self.optimiser.scores(
-                    self.model, lambda m: self.feed.scores(m, slate), self.stage.loss.points
+                    self.model, lambda m: self.adapter.scores(m, slate), self.stage.loss.points
                 )
             value = self.loss(scores, slate, **more)
             value.backward()  # type: ignore[no-untyped-call]
@@ -128,7 +128,7 @@ class StepInParts(PlainStep):
         for slate in self.stage.sampler.parts(query, self.stage.at_once):
             with products(self.precision):
                 with mixed(self.precision, device.type):
-                    scores = self.feed.scores(self.model, slate)
+                    scores = self.adapter.scores(self.model, slate)
                 weight = row_weights(slate, torch.float32).sum()
                 value = self.loss(scores, slate) * weight  # a sum over rows, so that parts add up to the batch
                 value.backward()  # type: ignore[no-untyped-call]

@@ -1,6 +1,9 @@
 """Rows of svmlight text, all lines of a piece at once; gives up on whatever it does not fully understand."""
 
+from typing import Any
+
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from songrank.data.parsers.svmlight.decimals import Lengths, Words, decimals, whole_numbers
