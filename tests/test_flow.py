@@ -7,11 +7,13 @@ import torch
 
 from songrank import SONG, SlateSampler, models
 from songrank.data import open_dataset, prepare
+from songrank.losses.registry import LOSSES
+from songrank.models.registry import MODELS
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
 
 SOURCE = Path(__file__).parents[1] / "src" / "songrank"
-# What each room may know besides the two shared types and the helpers at the root; design.md section 2.
+# What each room may import; CONTRIBUTING.md says what each room holds.
 MAY_KNOW = {
     "core": set(),
     "io": {"core"},
@@ -82,6 +84,73 @@ def test_songrank_does_not_know_the_paper_plug_in():
     ]
     assert len(lines) == 1
     assert "pip install" in lines[0]
+
+
+def files(*rooms):
+    return [file for room in rooms or MAY_KNOW for file in (SOURCE / room).rglob("*.py")]
+
+
+def test_rooms_form_no_cycle():
+    left = {room: rooms_known(room) for room in MAY_KNOW}
+    while left:
+        ready = {room for room, known in left.items() if not known & left.keys()}
+        assert ready, left
+        left = {room: known for room, known in left.items() if room not in ready}
+
+
+def test_training_and_serving_do_not_know_each_other():
+    assert "serving" not in rooms_known("training")
+    assert "training" not in rooms_known("serving")
+
+
+def test_no_room_imports_a_private_name_of_another():
+    for file in files():
+        room = file.relative_to(SOURCE).parts[0]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("songrank."):
+                theirs = node.module.split(".")[1] != room
+                private = [alias.name for alias in node.names if alias.name.startswith("_")]
+                private += [part for part in node.module.split(".") if part.startswith("_")]
+                assert not (theirs and [name for name in private if name != "__version__"]), (file, node.lineno)
+
+
+def test_only_the_command_prints():
+    for file in files(*(room for room in MAY_KNOW if room != "cli")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                call = ast.unparse(node.func)
+                assert call not in ("print", "typer.echo", "sys.stdout.write", "sys.stderr.write"), (file, node.lineno)
+
+
+# What is asked of objects that are not ours: errors of libraries, and what a version of torch has.
+FOREIGN = {"error", "settings", "_aten"}
+
+
+def test_nothing_is_found_by_sniffing():
+    """No ``hasattr``, no ``getattr`` with a default and no ``isinstance`` against an optimiser decides anything."""
+    optimisers = {"RowAdam", "Storm", "Adam", "SGD"}
+    for file in files("training", "serving", "analysis"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            asked = ast.unparse(node.args[0]).split(".")[0]
+            sniffs = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) > 2)
+            assert not sniffs or asked in FOREIGN, (file, node.lineno)
+            if node.func.id == "isinstance":
+                kinds = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+                assert not kinds & optimisers, (file, node.lineno)
+
+
+def test_names_of_losses_and_models_stand_in_their_registries_alone():
+    """Defaults of recipes may name one; nothing else branches on a name."""
+    names = {*LOSSES, *MODELS} - {"history", "sequence"}  # which are kinds of queries, too
+    may = {"training/config/recipe.py", "cli/demo.py"}
+    for file in files("training", "serving", "analysis", "sampling", "metrics", "data", "io", "core"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                compared = {word for word in words if isinstance(word, str)} & names
+                assert not compared or file.relative_to(SOURCE).as_posix() in may, (file, node.lineno, compared)
 
 
 def test_a_rating_is_followed_from_its_line_to_the_weights_it_moves(tmp_path):

@@ -21,7 +21,7 @@ from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
 from songrank.training.trainer import history_adapters
 from songrank.training.trainer.history_adapters import make_adapter
-from songrank.training.warm_start import Past
+from songrank.training.warm_start import WarmStart
 
 MODEL = {"name": "sequence", "dim": 16, "blocks": 1, "heads": 1, "length": 6, "dropout": 0.1}
 ITEMS = 15
@@ -328,7 +328,7 @@ def test_memory_goes_with_the_entries_when_there_are_more(tmp_path, loss):
     first, data = entries({"user": user, "item": item}, "old")
     first.run()
     before = remembered(first, data)
-    past = Past.of(first, data)
+    past = WarmStart.of(first, data)
     table = {"user": [*user, "a", "a", "a", "u2", "u2"], "item": [*item, "a1", "i3", "a2", "a1", "i0"]}
     second, data = entries(table, "new")
     past.carry_over(second, data)

@@ -5,7 +5,7 @@ import torch
 from songrank.data import prepare
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
-from songrank.training.warm_start import Past
+from songrank.training.warm_start import WarmStart
 
 OLD = {
     "user": [f"u{q}" for q in range(6) for _ in range(5)],
@@ -41,7 +41,7 @@ def by_id(trainer, dataset):
 def check(tmp_path, loss, model="neumf"):
     first, data = trainer_for(tmp_path / "old", OLD, loss, model)
     first.run()
-    before, past = by_id(first, data), Past.of(first, data)
+    before, past = by_id(first, data), WarmStart.of(first, data)
 
     # New ids that come first in order, so that every number changes; and the held-out pairs are others.
     more = {
@@ -80,7 +80,7 @@ def test_biases_of_items(tmp_path):
 def test_another_loss_starts_without_memory(tmp_path):
     first, data = trainer_for(tmp_path / "old", OLD, "song")
     first.run()
-    past = Past.of(first, data)
+    past = WarmStart.of(first, data)
     second, data = trainer_for(tmp_path / "new", OLD, "listwise-ce")
     past.carry_over(second, data)
     assert torch.isnan(second.stages[-1].loss.table(second.stages[-1].loss.by_pair[0]).read()).all()

@@ -30,7 +30,7 @@ from songrank.serving.open import open_model
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run
-from songrank.training.warm_start import Past
+from songrank.training.warm_start import WarmStart
 
 try:
     from sklearn.base import BaseEstimator as _BaseEstimator
@@ -132,7 +132,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         source: Any,
         options: Mapping[str, Any],
         *more: str,
-        past: Past | None = None,
+        past: WarmStart | None = None,
         also: Callable[[Run], Mapping[str, Any]] = lambda run: {},
     ) -> Run:
         """Prepare, train, and take over what came out, all of it or nothing; with a past, from there.

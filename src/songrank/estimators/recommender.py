@@ -36,7 +36,7 @@ from songrank.serving.recommendations import (
 )
 from songrank.training.build import policies
 from songrank.training.run import Run
-from songrank.training.warm_start import Past
+from songrank.training.warm_start import WarmStart
 
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
 _RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
@@ -86,7 +86,7 @@ class Recommender(RankingEstimator):
     label: str | None = "auto"
     time: str | None = "auto"
     _interactions: InteractionTable = field(init=False)
-    _past: Past | None = field(init=False)
+    _past: WarmStart | None = field(init=False)
     _timed: bool = field(init=False, default=False)  # of what was fitted last
     _sizes: Sequence[str] = field(init=False, default=())
 
@@ -150,7 +150,7 @@ class Recommender(RankingEstimator):
         self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.average=null", past=self._past)
         return self
 
-    def _learn(self, interactions: InteractionTable, *changes: str, past: Past | None = None) -> None:
+    def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
         self._timed = "time" in interactions.names
         self._sizes = (
             self._choose_sizes(interactions.frame["item"].n_unique()) if past is None else self._fitted_sizes()
@@ -161,7 +161,7 @@ class Recommender(RankingEstimator):
         def kept(run: Run) -> dict[str, Any]:
             return {
                 "_interactions": interactions,
-                "_past": Past.of(run.trainer, run.dataset) if self.members == 1 else None,
+                "_past": WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None,
             }
 
         self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
@@ -318,7 +318,7 @@ class Recommender(RankingEstimator):
         self._interactions, self._past = _unpack(files, self._fitted())
 
 
-def _pack(interactions: InteractionTable, past: Past | None) -> dict[str, bytes]:
+def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, bytes]:
     """Files to save; without a past, names and types of columns alone."""
     told = {"names": dict(interactions.names), "kind": interactions.kind, "loss": None if past is None else past.loss}
     table = io.BytesIO()
@@ -329,7 +329,7 @@ def _pack(interactions: InteractionTable, past: Past | None) -> dict[str, bytes]
     return files
 
 
-def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, Past | None]:
+def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, WarmStart | None]:
     """The way back from :func:`_pack`, with the model that was saved beside."""
     told = json.loads(files[_TOLD])
     table = InteractionTable(pl.read_parquet(io.BytesIO(files[_TABLE])), dict(told["names"]), str(told["kind"]))
@@ -340,4 +340,4 @@ def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[Interactio
     arrays = load(files[_PAST])
     memory = {name.removeprefix("memory."): rows for name, rows in arrays.items() if name != "pairs"}
     weights = {name: tensor.cpu() for name, tensor in folder.model.state_dict().items()}
-    return table, Past(folder.query_ids, folder.item_ids, weights, arrays["pairs"], str(told["loss"]), memory)
+    return table, WarmStart(folder.query_ids, folder.item_ids, weights, arrays["pairs"], str(told["loss"]), memory)

@@ -17,7 +17,7 @@ from songrank.training.trainer.loop import Trainer
 
 
 @dataclass(frozen=True)
-class Past:
+class WarmStart:
     """What a training on interactions leaves for the next, by original ids, since numbers change when ids are added.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from songrank.training.optim.ema import WeightMean
+from songrank.training.optim.ema import WeightEMA
 from songrank.training.trainer.stages import Stage
 from tests.training.small_run import trainer
 from tests.training.trainer.small_loop import equal
@@ -61,7 +61,7 @@ def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset, tmp_pa
 def test_a_mean_that_was_saved_is_gone_on_with_and_not_written_to():
     model, saved = torch.nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
     torch.nn.init.ones_(model.weight)
-    mean = WeightMean(model)
+    mean = WeightEMA(model)
     mean.begin(saved)
     mean.follow(0.5, 2)
     assert (mean.weights["weight"].item(), saved["weight"].item()) == (pytest.approx(2 / 3), 0.0)

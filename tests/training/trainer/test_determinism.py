@@ -15,7 +15,7 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory
 from songrank.training.trainer import captured_step
-from songrank.training.trainer.determinism import same_bits
+from songrank.training.trainer.determinism import deterministic_algorithms
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -36,34 +36,34 @@ def test_it_holds_within_and_all_is_as_before_afterwards(workspace, monkeypatch)
     if workspace is not None:
         monkeypatch.setenv(WORKSPACE, workspace)
     before = settings()
-    with same_bits(wanted=False):
+    with deterministic_algorithms(wanted=False):
         assert settings() == before
-    with same_bits():
+    with deterministic_algorithms():
         assert settings() == (True, False, False, workspace or ":4096:8")
     assert settings() == before
-    with pytest.raises(KeyError), same_bits():
+    with pytest.raises(KeyError), deterministic_algorithms():
         raise KeyError
     assert settings() == before
 
 
 def test_an_operation_that_has_no_order_is_one_line():
     what = "torch has no deterministic put_ on this GPU: begin again with deterministic=false"
-    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), same_bits():
+    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), deterministic_algorithms():
         torch.zeros(3).put_(torch.tensor([1]), torch.ones(1))
 
 
 def test_cublas_that_was_used_before_is_one_line_and_other_errors_are_left_alone():
     what = f"this process has used cuBLAS before: set {WORKSPACE}=:4096:8 before Python starts"
-    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), same_bits():
+    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), deterministic_algorithms():
         raise RuntimeError(f"not deterministic because it uses CuBLAS\nset {WORKSPACE}=:4096:8 or {WORKSPACE}=:16:8")
-    with pytest.raises(RuntimeError, match="something else"), same_bits():
+    with pytest.raises(RuntimeError, match="something else"), deterministic_algorithms():
         raise RuntimeError("something else")
 
 
 def test_a_workspace_that_promises_no_order_is_one_line(monkeypatch):
     monkeypatch.setenv(WORKSPACE, ":4096:2:16:8")
     before, what = settings(), f"^deterministic is true, and {WORKSPACE} is ':4096:2:16:8'; expected :4096:8 or :16:8, "
-    with pytest.raises(UserError, match=what), same_bits():
+    with pytest.raises(UserError, match=what), deterministic_algorithms():
         pass
     assert settings() == before
 
@@ -191,5 +191,5 @@ def test_no_loss_is_compiled_then(sets, monkeypatch):
     stage = trainer.stages[0]
     parts = (trainer.model, trainer.adapter, stage, stage.make_optimiser(trainer.model), trainer._values, "float32")
     assert captured_step.CapturedStep(*parts, warn=print).loss == "compiled"
-    with same_bits():
+    with deterministic_algorithms():
         assert captured_step.CapturedStep(*parts, warn=print).loss is stage.loss

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 
-class WeightMean:
+class WeightEMA:
     """The mean w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage, s the share kept.
 
     That is a moving mean with Adam's correction for its beginning: over few epochs the plain mean of all of them, in
     the long run over the last 1 / (1 − s) or so.
 
     >>> model = nn.Linear(1, 1, bias=False)
-    >>> mean = WeightMean(model)
+    >>> mean = WeightEMA(model)
     >>> for epoch, value in enumerate((1.0, 2.0, 4.0), 1):
     ...     _ = nn.init.constant_(model.weight, value)
     ...     mean.follow(0.5, epoch)

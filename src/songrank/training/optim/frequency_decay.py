@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from songrank.core.relevance import Relevance
 
 
-class ItemDecay:
+class FrequencyScaledDecay:
     r"""Adds λ·s_x·w_x to the gradient of each item's row in some tables, just before an optimiser's step.
 
     With c_x the queries that item x is relevant to (at least 1) and p the power:
@@ -33,7 +33,7 @@ class ItemDecay:
     >>> table = nn.Embedding(2, 1)
     >>> _ = nn.init.ones_(table.weight)
     >>> optimiser = torch.optim.SGD(table.parameters(), lr=1.0)
-    >>> _ = optimiser.register_step_pre_hook(ItemDecay([table], relevance, decay=0.1, power=1.0))
+    >>> _ = optimiser.register_step_pre_hook(FrequencyScaledDecay([table], relevance, decay=0.1, power=1.0))
     >>> (0 * table.weight).sum().backward()
     >>> optimiser.step()
     >>> table.weight.detach().squeeze(1)                                       # 1 − 0.1 · 3/2, 1 − 0.1 · 1/2

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from songrank import kernels
 from songrank.models.base import RankingModel
 from songrank.training.optim.base import SGD, Adam, TrainingOptimiser
-from songrank.training.optim.frequency_decay import ItemDecay
+from songrank.training.optim.frequency_decay import FrequencyScaledDecay
 from songrank.training.optim.row_adam import RowAdam
 from songrank.training.optim.storm import Storm
 
@@ -91,7 +91,7 @@ def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> Train
     else:
         optimiser = OPTIMISERS[stage.optimiser].build(groups, stage, model, speed)
     if items:
-        decay = ItemDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
+        decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
         optimiser.register_step_pre_hook(decay)
     return optimiser
 

@@ -19,13 +19,13 @@ class NotDeterministicError(UserError):
 
 
 @contextmanager
-def same_bits(wanted: bool = True) -> Iterator[None]:
+def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     """Within it torch takes deterministic algorithms alone, and ours go the plain way where a kernel would not be one.
 
     What has no such algorithm is one line. Unless ``wanted`` nothing is touched, so that what the process has set for
     itself holds. These are settings of the process: threads share them, so it is for one trainer at a time.
 
-    >>> with same_bits():
+    >>> with deterministic_algorithms():
     ...     torch.are_deterministic_algorithms_enabled()
     True
     >>> torch.are_deterministic_algorithms_enabled()

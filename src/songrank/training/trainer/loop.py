@@ -15,12 +15,12 @@ from songrank.core.errors import NotFiniteError, UserError
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.optim.base import TrainingOptimiser
-from songrank.training.optim.ema import WeightMean
+from songrank.training.optim.ema import WeightEMA
 from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.decisions import Decisions
-from songrank.training.trainer.determinism import same_bits
+from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
@@ -125,7 +125,7 @@ class Trainer:
         self._restored = False
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
-        self._mean = WeightMean(model)
+        self._mean = WeightEMA(model)
         self._saved = time.monotonic()
 
     def stop(self) -> None:
@@ -165,7 +165,7 @@ class Trainer:
         if self.device.type == "cuda":  # a CPU has no kernels of ours, and its sums always have one order
             stack.enter_context(kernels.plain(self.speed == "plain"))
             stack.enter_context(kernels.on_device_of(self._values.kept))
-            stack.enter_context(same_bits(self.deterministic))
+            stack.enter_context(deterministic_algorithms(self.deterministic))
         return stack
 
     def better_before(self) -> str:

@@ -26,7 +26,7 @@ class Stage:
             recommendation.
         weight_decay: of weights; biases and norms are left alone.
         item_decay_power: weight decay of an item's row of a table grows with this power of its relevant pairs
-            (:class:`songrank.training.optim.frequency_decay.ItemDecay`); 0 for all rows alike.
+            (:class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`); 0 for all rows alike.
         optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
             algorithm, see :mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's momentum
             m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` take ``training.storm.Storm`` instead: its Adam form
