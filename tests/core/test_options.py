@@ -40,8 +40,8 @@ def test_the_constructor_and_the_check_reject_the_same_options(options, error, m
     before = Model.made
     with pytest.raises(error, match=message):
         Model(**options)
-    with pytest.raises(error, match=message):
-        check_options(Model, options)
+    with pytest.raises(ValueError, match=message.replace("^", r"^model\.", 1)):
+        check_options({"model": (Model, options)})
     assert Model.made == before
 
 
@@ -54,7 +54,7 @@ def test_values_reach_the_constructor_as_their_constraint_returns_them():
 
 def test_a_check_constructs_nothing():
     before = Model.made
-    check_options(Model, {"dim": 2, "rate": None})
+    check_options({"model": (Model, {"dim": 2, "rate": None})})
     assert Model.made == before
 
 

@@ -121,9 +121,7 @@ class NeuMF(RankingModel):
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel gives these scores. It adds up in any order, which some ask torch not to do."""
-        simple = (
-            len(self.widths) == 1 and factors.dtype == torch.float32 and factors.is_cuda and kernels.usable(factors)
-        )
+        simple = len(self.widths) == 1 and factors.dtype == torch.float32 and kernels.usable(factors)
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
         return simple and not ordered and not torch.is_autocast_enabled(factors.device.type)
 

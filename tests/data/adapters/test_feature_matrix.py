@@ -35,12 +35,12 @@ def test_every_kind_gives_the_same_blocks(kind, monkeypatch):
 
 
 def test_named_columns_are_put_into_the_fitted_order():
-    found = read_matrix(SAME["pandas"][["c", "a", "b"]]).like(3, NAMES, "Model")
-    np.testing.assert_array_equal(found.dense(0, 3), DENSE)
+    fitted = FittedColumns.of(read_matrix(SAME["pandas"]))
+    np.testing.assert_array_equal(fitted.find(read_matrix(SAME["pandas"][["c", "a", "b"]])).dense(0, 3), DENSE)
     with pytest.raises(DataError, match="^X has no column 'd'"):
-        read_matrix(SAME["pandas"]).like(2, ["a", "d"], "Model")
+        FittedColumns(("a", "d"), (), True).find(read_matrix(SAME["pandas"]))
     with pytest.raises(DataError, match="^X has 3 features, but Model is expecting 2 features"):
-        read_matrix(DENSE).like(2, None, "Model")
+        FittedColumns(("Column_0", "Column_1"), (), False).find(read_matrix(DENSE), "Model")
 
 
 def test_ignored_columns_are_left_out_with_and_without_names():
