@@ -25,7 +25,6 @@ def serves(sampler: SlateSampler) -> bool:
         columns
         and relevance.list_start is None
         and relevance.label.dtype == torch.float32
-        and relevance.item.is_cuda
         and kernels.usable(relevance.item)
     )
 
