@@ -82,8 +82,8 @@ class Checkpoints:
         return None
 
 
-def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
-    """The state in a checkpoint, or a ``DataError`` that says why it cannot be used."""
+def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
+    """The state in a checkpoint, or a ``DataError`` that says why it cannot be used; None stands for any owner."""
     for file in (place / "state.json", place / "tensors.safetensors"):
         if file.exists() and not os.access(file, os.R_OK):  # which is no damage
             raise UserError(f"{file}: cannot be read (permission denied); ask its owner for the right to")
@@ -98,7 +98,7 @@ def read_checkpoint(place: Path, owner: str = "") -> dict[str, Any]:
         raise DataError(f"cannot be read ({error.strerror})", _FIX, file=str(file)) from None
     if digest != sha256(json.dumps(info, sort_keys=True) + of_tensors):
         raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
-    if info["owner"] != owner:
+    if owner is not None and info["owner"] != owner:
         raise UserError(
             f"{place}: belongs to another recipe or data set; put config.yaml back as it was, or begin a new run"
         )

@@ -146,10 +146,12 @@ def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
     steps = kept.steps() if isinstance(kept, Checkpoints) else []
     if kept is None or not steps:
         raise UserError("there is no checkpoint any more, which holds the memory")
+    # A finished run may be of an earlier version, whose recipes had other keys; its weights and memory are read alike.
+    owner = None if run.directory.notes().get("status") == "finished" else kept.owner
     problem: DataError | None = None
     for step in reversed(steps):
         try:
-            return step, read_checkpoint(kept.folder / f"step-{step:09d}", kept.owner)
+            return step, read_checkpoint(kept.folder / f"step-{step:09d}", owner)
         except DataError as error:
             problem = problem or error
     raise UserError(f"no checkpoint can be read: {problem}")
