@@ -32,6 +32,7 @@ def chromium(profile):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     try:
+        driver.get("about:blank")
         yield driver
     finally:
         driver.quit()
@@ -47,6 +48,10 @@ def look(driver, page, *, width=1200, dark=False):
 
 
 def requests(driver):
-    """Addresses that were asked for since the last call, the page itself included."""
+    """Addresses that were asked for since the last call, the page itself included.
+
+    Not those of the browser's own start page, which may still be loading on a busy machine.
+    """
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    found = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    return [address for address in found if not address.startswith("chrome://")]
