@@ -75,7 +75,7 @@ def fit_estimators(golden: Golden) -> None:
 
 
 def ask_estimators(golden: Golden) -> None:
-    """What saved estimators answer, and what comes of going on with one."""
+    """What saved estimators answer, and what partial_fit makes of one."""
     clicks, (features, labels, group), (rows, sets, texts) = pl.read_csv("raw/clicks.csv"), documents(2), labelled()
     histories = pl.read_csv("raw/histories.csv")
     for folder in sorted(Path("estimators").iterdir()):
@@ -97,7 +97,7 @@ def ask_estimators(golden: Golden) -> None:
         else:
             recommender = library.Recommender.load(folder, device="cpu")
             put("recommend", digest(table(recommender.recommend(k=4))))
-            put("strangers", table(recommender.recommend(["u3", "nobody"], 2, exclude_seen=False, deny=["i1"])))
+            put("new-users", table(recommender.recommend(["u3", "nobody"], 2, exclude_seen=False, deny=["i1"])))
             put("predict", array_digest(recommender.predict(clicks)))
             put("evaluate", recommender.evaluate(clicks.head(100), metrics=["ndcg@5"]).values)
             if folder.name in ("recommender-sequence", "recommender-default"):

@@ -233,10 +233,10 @@ compare-bad-baseline compare runs/seeds --baseline nothing
 compare-bad-yardstick compare runs/seeds --yardstick svd
 compare-yardstick-search compare runs/model/mlp --yardstick ease
 ensemble-of-one ensemble runs/model/neumf -o OUT
-ensemble-of-strangers ensemble runs/model/neumf runs/model/two-tower -o OUT
+ensemble-of-different-models ensemble runs/model/neumf runs/model/two-tower -o OUT
 recommend-with-a-ranker recommend runs/model/mlp -o OUT.csv
 recommend-bad-output recommend runs/model/neumf -o OUT.xlsx
-recommend-strangers recommend runs/model/neumf raw/users.csv --fallback error -o OUT.csv
+recommend-new-users recommend runs/model/neumf raw/users.csv --fallback error -o OUT.csv
 recommend-histories-by-id recommend runs/model/neumf --histories raw/histories.csv -o OUT.csv
 rank-bad-input rank runs/model/mlp raw/clicks.csv -o OUT.csv
 label-bad-input label runs/model/label-mlp raw/clicks.csv -o OUT.csv

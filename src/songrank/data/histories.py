@@ -9,6 +9,7 @@ import torch
 from songrank.core.columns import Array
 from songrank.core.csr import CSR, segment_rows
 from songrank.core.ids import Ids
+from songrank.core.pairs import pack
 from songrank.data.dataset import CatalogueSplit, Dataset
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def table_histories(
     if log.label is not None:
         order = order[((log.label > 0) & (log.label >= (min_rating or 0.0)))[order]]
     if kept != "keep":
-        pair = (user * len(items) + number)[order]
+        pair = pack(user, number, len(items))[order]
         pair = pair if kept == "first" else pair[::-1]
         first = np.unique(pair, return_index=True)[1]
         order = order[np.sort(first if kept == "first" else pair.shape[0] - 1 - first)]

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.within_query import compare_within
@@ -40,9 +41,9 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
         what = f"lists have {int(lengths.sum()):,} documents in all, and there are {raw.shape[0]:,}"
         raise DataError(what, "expected one length a list, each at least 1, that sum to the documents")
     scores = np.empty(raw.shape[0], np.float32)
-    ends = np.cumsum(lengths)
+    starts = numpy_offsets(lengths)
     for first, last in list_groups(lengths.tolist(), transform.num_features):
-        begin, end = int(ends[first] - lengths[first]), int(ends[last - 1])
+        begin, end = int(starts[first]), int(starts[last])
         part, sizes = raw[begin:end], lengths[first:last]
         rows = torch.from_numpy(transform.apply(part if how == "none" else compare_within(part, sizes, how)))
         scores[begin:end] = score_lists(folder.model, rows, torch.from_numpy(sizes), folder.device).numpy()
@@ -66,11 +67,11 @@ def score_in_parts(
         report: told how many documents are scored.
 
     """
-    ends, at = np.concatenate([[0], np.cumsum(lengths)]), 0
-    scores = np.empty(int(ends[-1]), np.float32)
+    starts, at = numpy_offsets(lengths), 0
+    scores = np.empty(int(starts[-1]), np.float32)
     while at < lengths.shape[0]:
-        to = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
-        first, last = int(ends[at]), int(ends[to])
+        to = max(at + 1, int(np.searchsorted(starts, starts[at] + most, side="right")) - 1)
+        first, last = int(starts[at]), int(starts[to])
         scores[first:last] = score_documents(folder, dense(first, last), lengths[at:to])
         at = to
         report(last)

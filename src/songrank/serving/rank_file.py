@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.data.parsers.svmlight import parse_rows
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
@@ -150,7 +151,7 @@ class _Documents:
         )
         self._best_first = np.lexsort((-self._score, self._number))
         self._rank = np.empty(total, np.int64)
-        self._rank[self._best_first] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
+        self._rank[self._best_first] = np.arange(total) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
 
     def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
         """The output, in the order of the input or by query and rank; the latter holds carried columns in memory."""

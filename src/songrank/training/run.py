@@ -103,8 +103,7 @@ class Run:
             if self.directory.recipe() != self.recipe:
                 what = "was begun anew by another process, with another recipe"
                 raise DataError(what, "choose another place with -o", file=str(self.directory.path))
-            curves = Curves(self.directory.tensorboard) if self.curves else None
-            self._curves = curves
+            self._curves = Curves(self.directory.tensorboard) if self.curves else None
             try:
                 return self._finish()
             except (DivergedError, NotDeterministicError) as error:
@@ -118,8 +117,8 @@ class Run:
                 fix = "take a smaller model, or less of batch.queries and batch.irrelevant"
                 raise NoMemoryError(f"{self.directory.path}: {short}; {fix}") from None
             finally:
-                if curves is not None:
-                    curves.close()
+                if self._curves is not None:
+                    self._curves.close()
 
     def _finish(self) -> bool:
         begun = time.monotonic()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from songrank.core.errors import UserError
 from songrank.core.ids import Ids
+from songrank.core.pairs import pack, unpack
 from songrank.data import Dataset
 from songrank.losses.base import MemoryLoss
 from songrank.models.base import capabilities_of
@@ -72,8 +73,9 @@ class WarmStart:
         adapter = _catalogue(trainer)
         if not adapter.one_row_per_key:
             return
-        user, item = users[self.pairs // len(self.item_ids)], items[self.pairs % len(self.item_ids)]
-        key = torch.where((user >= 0) & (item >= 0), user * dataset.num_items + item, -1)
+        query, item = unpack(self.pairs, len(self.item_ids))
+        user, item = users[query], items[item]
+        key = torch.where((user >= 0) & (item >= 0), pack(user, item, dataset.num_items), -1)
         row = _places(key, adapter.memory_keys())
         by_query = row if adapter.entry_queries else users
         for names, rows in ((loss.by_pair, row), (loss.by_query, by_query)):
