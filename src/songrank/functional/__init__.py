@@ -1,7 +1,8 @@
-"""Pure functions of tensors: each formula of the paper, and of the losses it is compared with, has its one home here.
+"""Pure functions of tensors: the one home of each formula of the paper and of the losses it is compared with.
 
-The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)``, on the last axis, with any
-leading batch axes.
+The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)`` for tensors [..., L]. Those
+with ``column`` [..., P] accept the columns of all relevant items of a list, each once, −1 for entries to ignore: then
+only these items are compared with the list, which saves time and changes no value.
 
 >>> import torch
 >>> from songrank import functional as F

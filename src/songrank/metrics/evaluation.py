@@ -1,4 +1,4 @@
-"""Several metrics from one ranking, with the policies they were computed under and how many queries were empty."""
+"""Several metrics from one ranking, with their policies and the number of empty queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an evaluation found; ``str()`` is fit for people.
+    """The result of an evaluation; ``str()`` is a readable summary.
 
     >>> import torch
     >>> scores, labels = torch.tensor([[0.9, 0.5], [0.1, 0.2]]), torch.tensor([[0.0, 1.0], [0.0, 0.0]])
@@ -30,16 +30,16 @@ class Evaluation:
     values: dict[str, float]
     """Mean over queries of each metric; NaN if no query counts."""
     per_query: dict[str, Tensor]
-    """One float64 value a query, in the input's leading shape; NaN for queries that the mean leaves out."""
+    """One float64 value per query, in the input's leading shape; NaN for queries that the mean skips."""
     num_queries: int
-    """Queries that have items, empty ones included."""
+    """Queries with items, empty ones included."""
     num_empty: int
-    """Of these, queries without a relevant item."""
+    """Queries with items and none of them relevant."""
     ties: str
     empty: str
     gain: Gain
     candidates: int | None = None
-    """Irrelevant items that each query's targets were ranked among, where these were sampled; None for whole lists."""
+    """Sampled irrelevant items per query; None for whole lists."""
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.values)
@@ -56,7 +56,7 @@ class Evaluation:
     def from_tally(
         cls, tally: Tally, *, shape: Sequence[int], ties: str, empty: str, candidates: int | None = None
     ) -> Evaluation:
-        """Apply the policy for empty queries to what was collected, and take the means."""
+        """Apply the policy for empty queries and take the means."""
         per_query = {name: value.reshape(tuple(shape)) for name, value in tally.per_query(empty).items()}
         values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}
         return cls(values, per_query, tally.num_queries, tally.num_empty, ties, empty, tally.gain, candidates)
@@ -73,7 +73,7 @@ def evaluate_lists(
     empty: str = "skip",
     gain: Gain = "exp2",
 ) -> Evaluation:
-    """Several metrics of the same lists, ranked once; conventions are those of :mod:`songrank.metrics.lists`.
+    """Several metrics of the same lists, ranked once; conventions as in :mod:`songrank.metrics.lists`.
 
     Args:
         scores: [..., L], or 1-D with ``lengths``.
@@ -86,10 +86,8 @@ def evaluate_lists(
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
 
     >>> import torch
-    >>> result = evaluate_lists(
-    ...     torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0]), lengths=[3, 2],
-    ...     metrics=["mrr", "precision@2"],
-    ... )
+    >>> scores, labels = torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
+    >>> result = evaluate_lists(scores, labels, lengths=[3, 2], metrics=["mrr", "precision@2"])
     >>> result.values
     {'mrr': 0.75, 'precision@2': 0.5}
     >>> result.per_query["mrr"]

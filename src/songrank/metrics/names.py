@@ -23,7 +23,7 @@ FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
     "recall": formulas.recalls,
     "hit_rate": formulas.hits,
 }
-# These are sums over positions, so that their mean over all orders of a tied group follows from each item's positions.
+# Sums over positions: their mean over all orders of a tied group follows from the positions of each item.
 AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
 
 
@@ -78,9 +78,5 @@ def check_policies(metrics: Sequence[Metric], ties: str, empty: str, gain: Gain)
         check_choice("gain", gain, GAINS)
     for metric in metrics:
         if ties == "average" and metric.name not in AVERAGEABLE:
-            fail(
-                "ties",
-                ties,
-                f"'pessimistic' or 'stable' for {metric}: its mean over the orders of tied items is not a mean over "
-                f"positions, as that of {', '.join(AVERAGEABLE)} is",
-            )
+            reason = "its mean over the orders of tied items is not a mean over positions, as that of"
+            fail("ties", ties, f"'pessimistic' or 'stable' for {metric}: {reason} {', '.join(AVERAGEABLE)} is")

@@ -167,12 +167,10 @@ def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """
     if not states:
         fail("states", [], "at least one state")
-    merged = {}
     for name in states[0]:
         if any(name not in state for state in states):
             fail("states", f"one without {name!r}", "states of the same loss")
-        merged[name] = _joined(name, states)
-    return merged
+    return {name: _joined(name, states) for name in states[0]}
 
 
 def _joined(name: str, states: Sequence[dict[str, Tensor]]) -> Tensor:
