@@ -18,11 +18,10 @@ torch.Size([1, 3])
 
 from songrank.core.gains import Gain, dcg, discounts, gains, ideal_dcg
 from songrank.functional.approx_ndcg import approx_ndcg_loss, gumbel_approx_ndcg_loss
-from songrank.functional.listwise import listmle_loss, listnet_loss, softmax_loss
+from songrank.functional.listwise import bce_loss, listmle_loss, listnet_loss, softmax_loss
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.neural_sort import neural_ndcg_loss, neural_sort, pirank_loss
 from songrank.functional.pairwise import lambdarank_loss, ranknet_loss
-from songrank.functional.pointwise import bce_loss
 from songrank.functional.ranks import ranks, smooth_ranks
 from songrank.functional.selection import select, sigmoid_selector, smooth_step
 from songrank.functional.strata import list_weights, rival_weights

@@ -1,4 +1,4 @@
-"""Likelihoods of a list: ListNet, the softmax cross-entropy, ListMLE."""
+"""Likelihoods of a list: pointwise binary cross-entropy, ListNet, the softmax cross-entropy, ListMLE."""
 
 import torch
 from torch import Tensor
@@ -7,6 +7,19 @@ from songrank.core.checks import check_same_shape
 from songrank.core.gains import safe_divide
 from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, take_items
 from songrank.functional.ranks import group_starts
+
+
+def bce_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """Binary cross-entropy of σ(score) against 𝕀(y > 0), mean over a list's items; changes with a shift of all scores.
+
+    >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    scores, labels, mask = prepare(scores, labels, mask)
+    target = (labels > 0).to(scores.dtype)
+    terms = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
+    terms = torch.where(mask, terms, 0.0)
+    return reduce_lists(safe_divide(terms.sum(-1), mask.sum(-1).to(terms.dtype)), mask, reduction)
 
 
 def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:

@@ -92,10 +92,7 @@ def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
     count, order = targets.num_relevant.sort(stable=True)
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
     excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
-    for group, cell, widest in (
-        (order[none:few], COUNT_BYTES, MANY),
-        (order[few:], SORT_BYTES, targets.max_relevant),
-    ):
+    for group, cell, widest in ((order[none:few], COUNT_BYTES, MANY), (order[few:], SORT_BYTES, targets.max_relevant)):
         total = (excluded[group] + targets.num_items * cell + widest * _TARGET_BYTES).cumsum(0)
         begin, used = 0, 0
         while begin < group.shape[0]:
