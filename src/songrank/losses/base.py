@@ -179,8 +179,12 @@ class MemoryLoss(RankingLoss):
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
         """The loss; updates the memory in training mode."""
         self.check(scores, slate)
+        return self._visit(scores, slate)
+
+    def _visit(self, scores: Tensor, slate: Slate, *others: Tensor | None) -> Tensor:
+        """Gather, ``step``, which also takes ``others``, and in training mode scatter."""
         with torch.autocast(scores.device.type, enabled=False):
-            value, rows = self.step(scores, slate, self.gather(slate))
+            value, rows = self.step(scores, slate, self.gather(slate), *others)
         if self.training:
             self.scatter(slate, rows)
         return value

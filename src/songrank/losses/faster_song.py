@@ -89,11 +89,7 @@ class VarianceReduced(SONG):
         for name, other in (("before", before), ("change", change)):
             if other is not None:
                 check_same_shape(name, other, "scores", scores)
-        with torch.autocast(scores.device.type, enabled=False):
-            value, rows = self.step(scores, slate, self.gather(slate), before, change)
-        if self.training:
-            self.scatter(slate, rows)
-        return value
+        return self._visit(scores, slate, before, change)
 
     def step(
         self, scores: Tensor, slate: Slate, rows: Rows, before: Tensor | None = None, change: Tensor | None = None

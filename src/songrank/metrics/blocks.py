@@ -11,9 +11,9 @@ from songrank.core.csr import offsets
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.functional.ranks import rank_span
+from songrank.metrics.evaluation import Tally
 from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 
 CPU_CELLS, GPU_CELLS = 2**17, 2**22
 """Cells of a block, padding included, about 100 bytes each: twice as fast on a CPU if they stay in a core's cache."""

@@ -11,11 +11,10 @@ from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
-from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
 _TARGET_BYTES = 160  # per target: its column in the spans and what the formulas make of it

@@ -29,8 +29,8 @@ from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.blocks import read_lists
-from songrank.metrics.names import Metric, check_policies
-from songrank.metrics.tally import reduce_queries
+from songrank.metrics.evaluation import Evaluation, reduce_queries
+from songrank.metrics.names import Metric, check_policies, parse_metrics
 
 
 class ListOptions(TypedDict, total=False):
@@ -125,6 +125,45 @@ def hit_rate(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> 
     tensor(0.5000, dtype=torch.float64)
     """
     return _measure("hit_rate", scores, labels, "exp2", **options)
+
+
+def evaluate_lists(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    metrics: str | Sequence[str] = ("ndcg@10",),
+    mask: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    gain: Gain = "exp2",
+) -> Evaluation:
+    """Several metrics of the same lists, ranked once; conventions as for all metrics of lists.
+
+    Args:
+        scores: [..., L], or 1-D with ``lengths``.
+        labels: as scores; an item is relevant if its label is above 0.
+        metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
+        mask: [..., L], False for padding.
+        lengths: [Q], where the lists follow one another in 1-D tensors.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
+        empty: queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+
+    >>> import torch
+    >>> scores, labels = torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
+    >>> result = evaluate_lists(scores, labels, lengths=[3, 2], metrics=["mrr", "precision@2"])
+    >>> result.values
+    {'mrr': 0.75, 'precision@2': 0.5}
+    >>> result.per_query["mrr"]
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+
+    """
+    wanted = parse_metrics(metrics)
+    check_policies(wanted, ties, empty, gain)
+    lists = read_lists(scores, labels, mask, lengths)
+    tally = lists.tally(wanted, ties, gain)
+    return Evaluation.from_tally(tally, shape=lists.shape, ties=ties, empty=empty)
 
 
 def _measure(

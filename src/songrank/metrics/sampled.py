@@ -10,11 +10,10 @@ from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
-from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import positions
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 from songrank.sampling import SlateSampler
 
 _CELLS = {"cpu": 2**18, "cuda": 2**22}

@@ -51,9 +51,10 @@ class MemoryTable(nn.Module):
         check_int(f"num_{name}", num_rows, 0)
         if dtype not in (torch.float32, torch.float64):
             fail("dtype", dtype, "torch.float32 or torch.float64")
-        first, last = (0, num_rows) if rows is None else _ends(f"{name.removesuffix('s')}_range", rows)
+        argument = f"{name.removesuffix('s')}_range"
+        first, last = (0, num_rows) if rows is None else _ends(argument, rows)
         if not 0 <= first <= last <= num_rows:
-            fail(f"{name.removesuffix('s')}_range", (first, last), f"a range inside (0, {num_rows})")
+            fail(argument, (first, last), f"a range inside (0, {num_rows})")
         self.first, self.last, self.num_rows = int(first), int(last), int(num_rows)
         # One extra row takes what padding writes, so a step needs no branch and no read-back.
         self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
@@ -125,22 +126,13 @@ class MemoryTable(nn.Module):
         destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
         destination[prefix + "range"] = torch.tensor([self.first, self.last, self.num_rows])
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        names = (prefix + "values", prefix + "range")
-        missing = [name for name in names if name not in state_dict]
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
+        _, _, missing_keys, _, error_msgs = told
+        missing = [name for name in (prefix + "values", prefix + "range") if name not in state_dict]
         if missing:
             missing_keys.extend(missing)
             return
-        values, (first, last, total) = state_dict[names[0]], state_dict[names[1]].tolist()
+        values, (first, last, total) = state_dict[prefix + "values"], state_dict[prefix + "range"].tolist()
         covers = first <= self.first and self.last <= last and values.shape == (last - first,)
         if total != self.num_rows or not covers:
             error_msgs.append(
