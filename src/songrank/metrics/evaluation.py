@@ -11,7 +11,7 @@ from torch import Tensor
 from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
 from songrank.functional.lists import REDUCTIONS
-from songrank.metrics.names import Metric
+from songrank.metrics.names import FORMULAS, Metric
 from songrank.metrics.spans import Spans
 
 _EMPTY = {"skip": (float("nan"), "left out"), "zero": (0.0, "counted as 0"), "one": (1.0, "counted as 1")}
@@ -30,7 +30,7 @@ class Tally:
         """Add the queries of one block."""
         self.relevant[query] = spans.mask.any(-1)
         for metric, values in self.values.items():
-            values[query] = metric.measure(spans, self.gain)
+            values[query] = FORMULAS[metric.name](spans, metric.k, self.gain)
 
     @property
     def num_queries(self) -> int:

@@ -14,6 +14,7 @@ from songrank.metrics.spans import Spans
 
 GAINS = ("exp2", "linear")
 EMPTY = ("skip", "zero", "one")
+# Each gives the value of each query, [R] float64, 0 without relevant items.
 FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
     "dcg": formulas.dcgs,
     "ndcg": formulas.ndcgs,
@@ -45,10 +46,6 @@ class Metric:
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"
-
-    def measure(self, spans: Spans, gain: Gain) -> Tensor:
-        """Value of each query, [R] float64; 0 where nothing is relevant."""
-        return FORMULAS[self.name](spans, self.k, gain)
 
 
 def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
