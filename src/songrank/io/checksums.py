@@ -11,7 +11,7 @@ _BLOCK_BYTES = 1 << 22
 
 
 def sha256(content: str | bytes) -> str:
-    """Hexadecimal SHA-256 of a text, in UTF-8, or of bytes.
+    """Hexadecimal SHA-256 of bytes, or of a text in UTF-8.
 
     >>> sha256("song")[:12]
     '63f75c890b05'
@@ -20,7 +20,7 @@ def sha256(content: str | bytes) -> str:
 
 
 def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] | None = None) -> list[str]:
-    """Digests of a file, all in one pass; ``progress`` is called with the number of bytes that are done."""
+    """Digests of a file in one pass; ``progress`` receives the number of bytes read so far."""
     digests = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
     done = 0
     with file.open("rb") as stream:
@@ -34,7 +34,7 @@ def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] |
 
 
 def check_sha256(file: Path, expected: Any, damaged: str, fix: str) -> None:
-    """Raise unless the file has this SHA-256 checksum; ``damaged`` says what is wrong otherwise."""
+    """Raise a ``DataError`` that says ``damaged`` unless the file has this SHA-256."""
     try:
         (found,) = file_digests(file, "sha256")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A file that has not wholly arrived: ``NAME.part``, and ``NAME.part.json`` that says of which version it is a part."""
+"""A partial download: ``NAME.part``, and ``NAME.part.json`` with the version that it is a part of."""
 
 import contextlib
 import errno
@@ -16,13 +16,13 @@ from songrank.io.locks import lock
 
 @dataclass(frozen=True)
 class PartFile:
-    """What has arrived of ``target``, beside it."""
+    """The bytes of ``target`` that have arrived, beside it."""
 
     target: Path
 
     @property
     def path(self) -> Path:
-        """Where the bytes are."""
+        """File of the bytes."""
         return self.target.with_name(f"{self.target.name}.part")
 
     @property
@@ -31,7 +31,7 @@ class PartFile:
 
     @property
     def version(self) -> str | None:
-        """What the server called the version that the bytes are of; None if it is not known."""
+        """The server's name of the version of these bytes, if known."""
         try:
             version = json.loads(self._notes.read_text(encoding="utf-8"))["version"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -39,16 +39,16 @@ class PartFile:
         return version if isinstance(version, str) else None
 
     def begin(self, version: str | None) -> None:
-        """Say which version the bytes to come are of."""
+        """Record the version of the bytes to come."""
         self._notes.write_text(json.dumps({"version": version}), encoding="utf-8")
 
     def free_bytes(self) -> int:
-        """How much there is room for."""
+        """Free disk space."""
         return shutil.disk_usage(self.target.parent).free
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The bytes, to be read and written by this process alone."""
+        """The file, for reading and writing by this process alone."""
         with writing(self.target):
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -64,10 +64,10 @@ class PartFile:
                         arrived = file.seek(0, os.SEEK_END)
             finally:
                 if not arrived:
-                    self.forget()  # only now, since Windows removes no open file
+                    self.forget()  # only now: Windows removes no open file
 
     def finish(self) -> None:
-        """Give the file its name."""
+        """Rename the part to ``target``."""
         with writing(self.target):
             os.replace(self.path, self.target)
             self._notes.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ class PartFile:
 
 @contextlib.contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Whatever the disk refuses becomes a ``DataError`` with a remedy."""
+    """Turn an ``OSError`` into a ``DataError`` with a remedy."""
     try:
         yield
     except OSError as error:

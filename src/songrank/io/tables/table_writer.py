@@ -1,16 +1,16 @@
-"""Tables that are written while their rows come: there whole at the end, or as before."""
+"""Tables written row by row: complete at the end, or as before."""
 
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from songrank.core.errors import DataError, first_line, shown
-from songrank.io.files import NEW, WINDOWS, not_written
+from songrank.io.files import NEW, WINDOWS, new_parents, not_written
 from songrank.io.locks import LOCK, alone
 
 SUFFIXES = (".csv", ".parquet")
@@ -18,7 +18,7 @@ _PART_ROWS = 2**18
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Raise unless a file of this name can be made: a known suffix, and nothing there that was not given up.
+    """Raise unless a file of this name can be created: a known suffix, and no existing file unless ``overwrite``.
 
     >>> check_output(Path("best.xlsx"), overwrite=False)
     Traceback (most recent call last):
@@ -27,13 +27,11 @@ def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUF
     if path.suffix not in suffixes:
         fix = f"expected a name that ends in {' or '.join(suffixes)}"
         raise DataError(f"ends in {path.suffix!r}", fix, file=str(path))
-    try:
+    with writing(path):
         if path.is_dir():
             raise DataError("is a directory", "name a file", file=str(path))
         if path.exists() and not overwrite:
             raise DataError("exists already", "choose another name, or say --overwrite", file=str(path))
-    except OSError as error:
-        raise not_written(path, error) from None
 
 
 class TableWriter:
@@ -47,7 +45,7 @@ class TableWriter:
         self._waiting: list[pl.DataFrame] = []
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Add rows; the first call settles the columns, also if it has no row."""
+        """Add rows; the first call fixes the columns, even without rows."""
         self.check(rows.schema)
         with writing(self.path):
             self.rows += rows.height
@@ -61,14 +59,14 @@ class TableWriter:
                 self._write_part()
 
     def check(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Raise if a column is of a type that a file of this kind cannot hold."""
+        """Raise if a column is of a type that the file format cannot hold."""
         for name, kind in columns.items():
             if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
                 what = f"cannot be written: column {shown(name)} is of type {kind}, which CSV does not have"
                 raise DataError(what, "choose a name that ends in .parquet, or remove the column", file=str(self.path))
 
     def finish(self) -> Path:
-        """All rows in one file, on the disk."""
+        """Complete the file and flush it to disk."""
         with writing(self.path):
             if self._stream is None:
                 if self._waiting:
@@ -82,7 +80,7 @@ class TableWriter:
         return self._whole
 
     def close(self) -> None:
-        """Let go of the file, finished or not."""
+        """Close the file, finished or not."""
         if self._stream is not None:
             self._stream.close()
 
@@ -97,7 +95,7 @@ class TableWriter:
 
 @contextmanager
 def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file row by row; it gets its name when all went well, and else nothing is left.
+    """Write a CSV or Parquet file row by row; it gets its name on success, and a failure leaves nothing.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "best.csv"
@@ -108,20 +106,16 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
     """
     check_output(path, overwrite=overwrite)
     target = Path(os.path.realpath(path))
-    made = [parent for parent in target.parents if not parent.exists()]
     folder = target.parent / f"{NEW}{target.name}"
-    try:
-        with writing(path):
-            folder.mkdir(parents=True, exist_ok=True)
-        with alone(folder, "written"):
-            yield from _write(path, target, folder, overwrite)
-    finally:
-        if WINDOWS:  # which removes no lock file while it is open
-            shutil.rmtree(folder, ignore_errors=True)
-        if not target.exists():
-            for parent in made:
-                with suppress(OSError):
-                    parent.rmdir()
+    with new_parents(target):
+        try:
+            with writing(path):
+                folder.mkdir(parents=True, exist_ok=True)
+            with alone(folder, "written"):
+                yield from _write(path, target, folder, overwrite)
+        finally:
+            if WINDOWS:  # which removes no lock file while it is open
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[TableWriter]:
@@ -143,7 +137,7 @@ def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Whatever the disk or the format refuses while this file is made becomes one line about it."""
+    """Turn errors of the disk or the format into a ``DataError`` about the file."""
     try:
         yield
     except OSError as error:

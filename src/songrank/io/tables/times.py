@@ -8,22 +8,13 @@ import polars as pl
 from songrank.core.columns import Array
 
 TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
-_WHOLE_FLOATS = 2.0**53  # beyond, float64 takes neighbours for equal
-_FORMATS = (
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M:%S%.f%#z",
-    "%Y-%m-%dT%H:%M:%S%.f%#z",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%d",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d",
-    "%Y%m%d",
-)
+_WHOLE_FLOATS = 2.0**53  # float64 does not tell larger neighbours apart
+_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z")
+_FORMATS += ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%Y%m%d")
 
 
 def read_times(column: pl.Series) -> tuple[str, Array] | None:
-    """What kind of times these are, and the times, or None if one of them is none. Times of two kinds do not compare.
+    """The kind of these times, and their values, or None if one is not a time. Times of two kinds do not compare.
 
     >>> read_times(pl.Series(["7", "5"]))
     ('numbers', array([7, 5]))
@@ -53,7 +44,7 @@ def read_times(column: pl.Series) -> tuple[str, Array] | None:
 
 
 def _read_typed_dates(column: pl.Series) -> tuple[str, Array] | None:
-    """Microseconds; nanoseconds where the column has them, so that none are taken for equal that are not."""
+    """Microseconds; nanoseconds where the column has them, so that different times stay different."""
     unit: Literal["ns", "us"] = "ns" if getattr(column.dtype, "time_unit", None) == "ns" else "us"
     try:
         dates = column.cast(pl.Datetime(unit), strict=False)
@@ -65,13 +56,11 @@ def _read_typed_dates(column: pl.Series) -> tuple[str, Array] | None:
 def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
     column = column.str.strip_suffix("Z").str.strip_suffix(" UTC")
     for form in _FORMATS:
-        if column[:1].str.to_datetime(form, time_unit="us", strict=False, time_zone=_zone(form)).null_count():
-            continue
-        dates = column.str.to_datetime(form, time_unit="us", strict=False, time_zone=_zone(form))
-        if not dates.null_count():
+        zone = "UTC" if form.endswith("z") else None
+        for part in (column[:1], column):  # most formats fail on the first row
+            dates = part.str.to_datetime(form, time_unit="us", strict=False, time_zone=zone)
+            if dates.null_count():
+                break
+        else:
             return f"dates like {form}", dates.cast(pl.Int64).to_numpy()
     return None
-
-
-def _zone(form: str) -> str | None:
-    return "UTC" if form.endswith("z") else None

@@ -1,4 +1,4 @@
-"""A column of a table in the type that is needed, or a message that names the first row that is not of it."""
+"""A column in the type that is needed, or a message that names its first wrong row."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,16 +25,10 @@ def read_column(
     line: Where | None = None,
     first: int = 0,
 ) -> T:
-    """What ``read`` makes of a column, or where it fails.
+    """What ``read`` makes of a column, or an error that names the first row for which it gives None.
 
-    Args:
-        read: gives None for a column that holds anything wrong.
-        column: a block of it.
-        fix: what was expected.
-        file: name of the file or table.
-        line: from a row of the block to the line of the file, where there are lines.
-        first: number of the block's first row in the table, from 0, where there are none.
-
+    Rows are named by ``line``, from a row of the column to the line of the file, else by number: ``first`` is that of
+    the column's first row in the table, from 0.
     """
     found = read(column)
     if found is not None:
@@ -52,7 +46,7 @@ def read_column(
 
 
 def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
-    """The first row that ``read`` refuses, by bisection."""
+    """The first row that ``read`` rejects, by bisection."""
     low, high = 0, len(column) - 1
     while low < high:
         middle = (low + high) // 2
@@ -61,7 +55,7 @@ def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
 
 
 def read_features(column: pl.Series) -> Array | None:
-    """Numbers that fit float32, NaN where missing, as float64; None if one is not a number, or is infinite.
+    """Numbers in the range of float32 as float64, NaN where missing; None if one is not a number or infinite.
 
     >>> read_features(pl.Series(["1.5", "NA", None]))
     array([1.5, nan, nan])
@@ -83,7 +77,7 @@ def read_features(column: pl.Series) -> Array | None:
 
 
 def read_ids(column: pl.Series) -> pl.Series | None:
-    """Ids as whole numbers or texts, or None if one is missing or is not an id."""
+    """Ids as whole numbers or texts; None if one is missing or not an id."""
     if column.null_count():
         return None
     if column.dtype.is_integer():
@@ -107,6 +101,5 @@ def read_labels(column: pl.Series) -> Array | None:
     if column.null_count():
         return None
     values = column.cast(pl.Float64).to_numpy()
-    if not bool(((values >= 0) & (values <= np.finfo(np.float32).max)).all()):
-        return None
-    return values.astype(np.float32)
+    right = ((values >= 0) & (values <= np.finfo(np.float32).max)).all()
+    return values.astype(np.float32) if right else None
