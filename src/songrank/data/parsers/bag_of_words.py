@@ -5,7 +5,7 @@ gives the same rows or names the mistake. A row may have no label (its line begi
 feature, or neither.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -72,7 +72,13 @@ def parse_bags(block: Block, header: Header) -> Bags:
 
 def parse_all_at_once(block: Block, header: Header) -> Bags | None:
     """Parse all lines together, or return None if anything needs the line-by-line parser."""
-    heads, tails = zip(*(_parts(line) for _, line in block.lines()), strict=True)
+    heads, tails = [], []
+    for _, line in block.lines():
+        head, _, tail = line.partition(b" ")
+        if b":" in head:
+            head, tail = b"", line
+        heads.append(head)
+        tails.append(tail)
     item = _labels(b",".join(filter(None, heads)), header)
     text = b"0 " + b"\n0 ".join(tails)  # a label for svmlight on every line, so that none is skipped
     if item is None or text.translate(None, _FEATURE_CHARACTERS):
@@ -83,12 +89,6 @@ def parse_all_at_once(block: Block, header: Header) -> Bags | None:
         return None
     counts = np.array([head.count(b",") + 1 if head else 0 for head in heads], np.int64)
     return Bags(counts, item, np.diff(rows.offsets), rows.index, rows.value)
-
-
-def _parts(line: bytes) -> tuple[bytes, bytes]:
-    """The labels and the features of a line."""
-    head, _, tail = line.partition(b" ")
-    return (b"", line) if b":" in head else (head, tail)
 
 
 def _labels(text: bytes, header: Header) -> Array | None:
@@ -103,31 +103,43 @@ def _labels(text: bytes, header: Header) -> Array | None:
 
 def parse_line_by_line(block: Block, header: Header) -> Bags:
     """Parse one line at a time: the reference of what is accepted, and the source of all messages."""
-    rows = [_LineParser(block, line, header).read(text.replace(b"\t", b" ")) for line, text in block.lines()]
-    features = [feature for _, row in rows for feature in row]
+    reader = _Reader(block, header)
+    for reader.line, text in block.lines():
+        reader.read(text.replace(b"\t", b" "))
     return Bags(
-        np.array([len(labels) for labels, _ in rows], np.int64),
-        np.array([label for labels, _ in rows for label in labels], np.int32),
-        np.array([len(row) for _, row in rows], np.int64),
-        np.array([index for index, _ in features], np.int32),
-        np.array([value for _, value in features], np.float64).astype(np.float32),
+        np.array(reader.label_counts, np.int64),
+        np.array(reader.item, np.int32),
+        np.array(reader.feature_counts, np.int64),
+        np.array(reader.index, np.int32),
+        np.array(reader.value, np.float64).astype(np.float32),
     )
 
 
-@dataclass(frozen=True)
-class _LineParser:
+@dataclass
+class _Reader:
     block: Block
-    line: int
     header: Header
+    line: int = 0
+    label_counts: list[int] = field(default_factory=list)
+    item: list[int] = field(default_factory=list)
+    feature_counts: list[int] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
 
-    def read(self, text: bytes) -> tuple[list[int], list[tuple[int, float]]]:
-        head, tail = _parts(text)
+    def read(self, line: bytes) -> None:
+        head, _, tail = line.partition(b" ")
+        if b":" in head:
+            head, tail = b"", line
         labels = [self.number("label", text, self.header.labels) for text in head.split(b",")] if head else []
         features = sorted(self.feature(token) for token in tail.split(b" ") if token)
         for (index, _), (following, _) in pairwise(features):
             if index == following:
                 self.block.fail(f"feature {index} is repeated", "write each feature once a line", self.line)
-        return labels, features
+        self.label_counts.append(len(labels))
+        self.item.extend(labels)
+        self.feature_counts.append(len(features))
+        self.index.extend(index for index, _ in features)
+        self.value.extend(value for _, value in features)
 
     def feature(self, token: bytes) -> tuple[int, float]:
         left, colon, right = token.partition(b":")
