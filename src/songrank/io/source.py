@@ -303,11 +303,11 @@ def only_source(found: Sequence[Source], path: Path, files: str) -> Source:
     return found[0]
 
 
-def of_one_kind(found: Sequence[Source], path: Path) -> Sequence[Source]:
-    """These sources, if their names have the same suffix."""
-    if len(kinds := sorted({Path(source.file_name).suffix.lower() for source in found})) > 1:
+def check_one_kind(found: Sequence[Source], path: Path) -> None:
+    """Raise unless the names of these sources have the same suffix."""
+    kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
+    if len(kinds) > 1:
         raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
-    return found
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -114,7 +114,7 @@ def _histories(
     names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
     collector = Collector(names)
     for block in table.blocks(names.all):
-        collector.add(block.frame, block.file, block.line, block.first)
+        collector.add(block)
     log = collector.finish()
     _warn_of_unknown(file, list(log.item_ids), folder.item_ids, warn)
     read, met = table_histories(log, folder.item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
