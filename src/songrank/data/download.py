@@ -1,4 +1,4 @@
-"""Data sets from where they are published: resumed where it broke off, checked, and there whole or not at all."""
+"""Published data sets: resumed downloads, checked, and complete or absent."""
 
 import os
 import time
@@ -85,7 +85,7 @@ def _file_name(url: str) -> str:
 
 
 def _difference(file: Path, found: Download, size: int | None, progress: Progress | None) -> str:
-    """How a file differs from what was published; nothing if it does not, or nothing was."""
+    """How a file differs from what was published; empty if it does not."""
     with reading(str(file)):
         length = file.stat().st_size
         if size is not None and length != size:
@@ -93,8 +93,8 @@ def _difference(file: Path, found: Download, size: int | None, progress: Progres
         published = {name: value for name, value in (("md5", found.md5), ("sha256", found.sha256)) if value}
         name = f"checking {file.name.removesuffix('.part')}"
         report = None if progress is None else lambda done: progress(name, done, length)
-        digests = dict(zip(published, file_digests(file, *published, progress=report), strict=True))
-    for name, digest in digests.items():
-        if digest != published[name].lower():
-            return f"its {name} is {digest} and not {published[name]}"
+        digests = file_digests(file, *published, progress=report)
+    for (name, expected), digest in zip(published.items(), digests, strict=True):
+        if digest != expected.lower():
+            return f"its {name} is {digest} and not {expected}"
     return ""
