@@ -8,10 +8,9 @@ from pathlib import Path
 
 from songrank.core.errors import DataError
 from songrank.data.registry import Download, Kind, find_kind
-from songrank.io.checksums import file_digests
-from songrank.io.part_file import PartFile
+from songrank.io.files import file_digests
 from songrank.io.source import Progress, reading
-from songrank.io.transfer import Transfer
+from songrank.io.transfer import PartFile, Transfer
 
 
 def download(

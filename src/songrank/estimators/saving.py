@@ -11,8 +11,7 @@ import torch
 
 from songrank import __version__
 from songrank.core.errors import DataError, UserError, shown
-from songrank.io.checksums import check_sha256
-from songrank.io.files import write_whole
+from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import plain, read_json
 from songrank.io.staging import staged_directory
 from songrank.models.model_folder import ModelFolder, save_model

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
-from songrank.io.checksums import file_digests
-from songrank.io.files import not_written
+from songrank.io.files import file_digests, not_written
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}

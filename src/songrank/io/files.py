@@ -1,14 +1,17 @@
-"""Single files: each is there whole or as it was before."""
+"""Single files: atomic writes and SHA-256 checksums."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from songrank.core.errors import DataError, first_line
 
 WINDOWS = os.name == "nt"  # which neither removes nor replaces what is open, and does not open directories
 NEW = ".songrank-new-"  # prefix of a file's name while it is being written
+_BLOCK_BYTES = 1 << 22
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
@@ -62,3 +65,36 @@ def not_written(file: Path, error: Exception) -> DataError:
     reason = error.strerror if isinstance(error, OSError) else None
     what = f"cannot be written ({reason or first_line(error)})"
     return DataError(what, "free space or choose another place with -o", file=str(file))
+
+
+def sha256(content: str | bytes) -> str:
+    """Hexadecimal SHA-256 of bytes, or of a text in UTF-8.
+
+    >>> sha256("song")[:12]
+    '63f75c890b05'
+    """
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] | None = None) -> list[str]:
+    """Digests of a file in one pass; ``progress`` receives the number of bytes read so far."""
+    digests = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
+    done = 0
+    with file.open("rb") as stream:
+        while digests and (block := stream.read(_BLOCK_BYTES)):
+            for digest in digests:
+                digest.update(block)
+            done += len(block)
+            if progress is not None:
+                progress(done)
+    return [digest.hexdigest() for digest in digests]
+
+
+def check_sha256(file: Path, expected: Any, damaged: str, fix: str) -> None:
+    """Raise a ``DataError`` that says ``damaged`` unless the file has this SHA-256."""
+    try:
+        (found,) = file_digests(file, "sha256")
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
+    if found != expected:
+        raise DataError(damaged, fix, file=str(file))

@@ -28,8 +28,7 @@ from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.core.ids import Ids
 from songrank.io.arrays import read_arrays
-from songrank.io.checksums import check_sha256
-from songrank.io.files import write_whole
+from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json
 from songrank.models.base import RankingModel
 from songrank.models.ensemble import Ensemble

@@ -13,11 +13,10 @@ from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.io.source import Job, Source, check_one_kind, find_sources
+from songrank.io.tables import typed_columns
 from songrank.io.tables.id_columns import IdColumn
 from songrank.io.tables.input_table import Block, InputTable
 from songrank.io.tables.polars_frames import find_column, need_column
-from songrank.io.tables.times import TIME_EXPECTED, read_times
-from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, read_ids, read_labels
 
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
@@ -69,12 +68,12 @@ class Collector:
     def add(self, block: Block) -> None:
         """Append a block, or name the first row and column that are wrong."""
         names = self.names
-        query = block.read(read_ids, names.query, ID_EXPECTED)
-        item = block.read(read_ids, names.item, ID_EXPECTED)
+        query = block.read(typed_columns.read_ids, names.query, typed_columns.ID_EXPECTED)
+        item = block.read(typed_columns.read_ids, names.item, typed_columns.ID_EXPECTED)
         if names.label is not None:
-            self._label.append(block.read(read_labels, names.label, LABEL_EXPECTED))
+            self._label.append(block.read(typed_columns.read_labels, names.label, typed_columns.LABEL_EXPECTED))
         if names.time is not None:
-            kind, time = block.read(read_times, names.time, TIME_EXPECTED)
+            kind, time = block.read(typed_columns.read_times, names.time, typed_columns.TIME_EXPECTED)
             if self._kind not in (None, kind):
                 what = f"{names.time} holds {self._kind} and {kind}"
                 raise DataError(what, "expected times of one kind", file=block.file)
