@@ -52,11 +52,8 @@ class Kind:
         preset = preset or self.default_preset
         if preset not in self.presets:
             raise DataError(f"preset is {preset!r}", f"{self.name} has " + ", ".join(sorted(self.presets)))
-        checked: Options = self._options().read(self.name, {**self.presets[preset], **given})
+        checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
         return checked
-
-    def _options(self) -> Any:
-        return _load(self.option_class)
 
     def run(self, source: Any, options: "Options", job: "Job", scratch: Path) -> "Content":
         """Read the source; ``scratch`` is a folder for what does not fit in memory."""
@@ -65,7 +62,7 @@ class Kind:
 
     def flags(self) -> dict[str, bool]:
         """Each option by name, and whether it is yes or no."""
-        return {name: field.annotation is bool for name, field in self._options().model_fields.items()}
+        return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
     def check_names(self, given: Mapping[str, Any]) -> None:
         """Raise unless these are options of this kind."""
@@ -76,7 +73,7 @@ class Kind:
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""
         values = self.options(preset, {}).model_dump(mode="json")
-        fields = self._options().model_fields
+        fields = _load(self.option_class).model_fields
         return [(name, values[name], fields[name].description or "") for name in fields]
 
 
@@ -102,8 +99,8 @@ _MOVIELENS = {
 }
 
 _PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
-_PAPER_NETFLIX: dict[str, Any] = {"title": "Netflix Prize", "queries": 236_117, "items": 17_770, "pairs": 89_973_534}
-_PAPER_NETFLIX["sparsity"] = 0.9786
+_PAPER_NETFLIX = {"title": "Netflix Prize", "queries": 236_117, "items": 17_770, "pairs": 89_973_534}
+_PAPER_NETFLIX |= {"sparsity": 0.9786}
 _PAPER_MSLR = {"title": "MSLR-WEB30K", "queries": 30_000, "items": 3_771_125, "list_length": {"min": 1, "max": 1_245}}
 _PAPER_YAHOO = {"title": "Yahoo! LTR", "queries": 29_921, "items": 709_877, "list_length": {"min": 1, "max": 135}}
 _PAPER_YAHOO |= {"splits": {"train": 19_944, "validation": 2_994, "test": 6_983}}
@@ -122,14 +119,11 @@ def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingO
 
 def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind:
     name = f"ml-{size.lower()}"
-    return _log(
-        f"movielens-{size.lower()}",
-        f"MovieLens {size}: every rating is a pair, each user's last two are held out",
-        f"{name}.zip, its folder, or {file}",
-        f"movielens:{reader}",
-        published=(_PAPER_20M,) if size == "20M" else (),
-        download=Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length),
-    )
+    title = f"MovieLens {size}: every rating is a pair, each user's last two are held out"
+    wants, published = f"{name}.zip, its folder, or {file}", (_PAPER_20M,) if size == "20M" else ()
+    download = Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length)
+    kind = f"movielens-{size.lower()}"
+    return _log(kind, title, wants, f"movielens:{reader}", published=published, download=download)
 
 
 def _mslr(size: str, **more: Any) -> Kind:
@@ -140,10 +134,8 @@ def _mslr(size: str, **more: Any) -> Kind:
 
 def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
     presets = {**_LISTS, "paper": {**_LISTS["paper"], "truncate": list_size or 100}}
-    default = "paper" if list_size is not None else "raw"
-    return Kind(
-        name, "search", title, wants, ".readers.letor:letor", ".readers.letor:LetorOptions", presets, default, **more
-    )
+    default, options = "raw" if list_size is None else "paper", ".readers.letor:LetorOptions"
+    return Kind(name, "search", title, wants, ".readers.letor:letor", options, presets, default, **more)
 
 
 KINDS = {

@@ -148,21 +148,22 @@ class Source:
             ahead.shutdown(wait=False, cancel_futures=True)
 
     def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
-        digest, done, total, rest, line, first = hashlib.sha256(), 0, self.size(), b"", 1, True
+        digest, done, total, rest, line = hashlib.sha256(), 0, self.size(), b"", 1
         with self.open() as stream:
             while piece := stream.read(block_bytes):
                 digest.update(piece)
+                if not done and piece.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
+                text = piece if done else piece.removeprefix(b"\xef\xbb\xbf")
                 done += len(piece)
-                if first:
-                    piece, first = self._without_mark(piece), False
-                data, rest = _cut(rest + piece, quotes and len(rest) < block_bytes)
+                data, rest = _cut(rest + text, quotes and len(rest) < block_bytes)
                 if data:
                     block = self._clean(data, line)
                     yield block
                     line += block.data.count(b"\n")
                 elif len(rest) > MAX_LINE_BYTES:
-                    fix = "expected a text file with one record a line" + (" and quotes that close" if quotes else "")
                     what = f"has a line of more than {MAX_LINE_BYTES >> 20} MiB"
+                    fix = "expected a text file with one record a line" + (" and quotes that close" if quotes else "")
                     raise DataError(what, fix, file=self.name, line=line)
                 job.report(f"reading {self.file_name}", done, total)
         if rest:
@@ -170,11 +171,6 @@ class Source:
         elif line == 1:
             raise DataError("is empty", "expected at least one line of data", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
-
-    def _without_mark(self, piece: bytes) -> bytes:
-        if piece.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
-        return piece.removeprefix(b"\xef\xbb\xbf")
 
     def _clean(self, data: bytes, line: int) -> Block:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
@@ -244,7 +240,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    """An open archive, cached: each opening reads its directory anew."""
+    """An open archive, cached because each opening reads its directory anew."""
     status = path.stat()
     return _open_archive(path, status.st_mtime_ns, status.st_size)
 

@@ -85,23 +85,21 @@ def careful_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | Non
     rows: list[tuple[int, int, float, int]] = []
     for line, text in block.lines():
         text = text.strip()
+        if not text:
+            continue
         if begins := _MOVIE.fullmatch(text):
             movie = int(begins[1])
-        elif text:
-            rows.append(_rating(text, movie, block, line))
+            continue
+        found = _RATING.fullmatch(text)
+        if found is None:
+            fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
+            block.fail(f"the line is {shown(text)}", fix, line)
+        if movie is None:
+            block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
+        user, rating, year, month, day = map(int, found.groups())
+        try:
+            days = date(year, month, day).toordinal() - _EPOCH
+        except ValueError:
+            block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
+        rows.append((user, movie, float(rating), days * _DAY))
     return rating_rows(rows), movie
-
-
-def _rating(text: bytes, movie: int | None, block: Block, line: int) -> tuple[int, int, float, int]:
-    found = _RATING.fullmatch(text)
-    if found is None:
-        fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
-        block.fail(f"the line is {shown(text)}", fix, line)
-    if movie is None:
-        block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
-    user, rating, year, month, day = (int(part) for part in found.groups())
-    try:
-        days = date(year, month, day).toordinal() - _EPOCH
-    except ValueError:
-        block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
-    return user, movie, float(rating), days * _DAY

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -71,7 +71,7 @@ class TableWriter:
             if self._stream is None:
                 if self._waiting:
                     self._write_part()
-                parts = [self._part(number) for number in range(self._parts)]
+                parts = [self.folder / f"part-{number}.parquet" for number in range(self._parts)]
                 pl.scan_parquet(parts, glob=False).sink_parquet(self._whole, row_group_size=_PART_ROWS)
                 self._stream = self._whole.open("rb+")
             self._stream.flush()
@@ -85,12 +85,8 @@ class TableWriter:
             self._stream.close()
 
     def _write_part(self) -> None:
-        pl.concat(self._waiting).write_parquet(self._part(self._parts))
-        self._parts += 1
-        self._waiting = []
-
-    def _part(self, number: int) -> Path:
-        return self.folder / f"part-{number}.parquet"
+        pl.concat(self._waiting).write_parquet(self.folder / f"part-{self._parts}.parquet")
+        self._parts, self._waiting = self._parts + 1, []
 
 
 @contextmanager
@@ -107,32 +103,25 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
     check_output(path, overwrite=overwrite)
     target = Path(os.path.realpath(path))
     folder = target.parent / f"{NEW}{target.name}"
-    with new_parents(target):
-        try:
-            with writing(path):
-                folder.mkdir(parents=True, exist_ok=True)
-            with alone(folder, "written"):
-                yield from _write(path, target, folder, overwrite)
-        finally:
-            if WINDOWS:  # which removes no lock file while it is open
+    with new_parents(target), ExitStack() as last:
+        if WINDOWS:  # which removes no lock file while it is open
+            last.callback(shutil.rmtree, folder, ignore_errors=True)
+        with writing(path):
+            folder.mkdir(parents=True, exist_ok=True)
+        with alone(folder, "written"):
+            try:
+                with writing(path):
+                    for left in folder.iterdir():  # by a process that was killed
+                        if left.name != LOCK:
+                            left.unlink()
+                with closing(TableWriter(path, folder)) as writer:
+                    yield writer
+                    whole = writer.finish()
+                    check_output(path, overwrite=overwrite)
+                    with writing(path):
+                        whole.replace(target)
+            finally:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[TableWriter]:
-    writer = TableWriter(path, folder)
-    try:
-        with writing(path):
-            for left in folder.iterdir():  # by a process that was killed
-                if left.name != LOCK:
-                    left.unlink()
-        yield writer
-        whole = writer.finish()
-        check_output(path, overwrite=overwrite)
-        with writing(path):
-            whole.replace(target)
-    finally:
-        writer.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -109,11 +109,12 @@ class _Reader:
 
     def read_label(self, token: bytes) -> float:
         label = number(token)
+        fix = "expected a relevance of at least 0: map negative labels to 0"
         if label is None:
             fix = "start the line with it" if b":" in token else "write it as a plain decimal, e.g. 0 or 2"
-            self.fail(f"label is {shown(token)}", f"expected a finite number: {fix}")
-        if label < 0:
-            self.fail(f"label is {shown(token)}", "expected a relevance of at least 0: map negative labels to 0")
+            fix = f"expected a finite number: {fix}"
+        if label is None or label < 0:
+            self.fail(f"label is {shown(token)}", fix)
         return label
 
     def read_query(self, token: bytes | None) -> None:
