@@ -23,16 +23,16 @@ def download(
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 60.0,
 ) -> Path:
-    """Fetch a data set into a folder, unless it is there already, and return the file.
+    """Download a data set into a folder, unless it exists there, and return the file.
 
-    Until it is whole and its checksum is right it is called ``NAME.part``; a later call goes on from there.
+    Until it is complete and its checksum is right it is called ``NAME.part``; a later call resumes it.
 
     Args:
         what: the name of a kind of data set, the kind itself, an address, or an address with its checksums.
-        folder: where the file shall be; made if it does not exist.
-        size: how many bytes it must have, where that is known.
-        progress: called with what is being done, how many bytes are done, and how many there are (None if not known).
-        attempts: how often in a row a connection may break off without a byte more.
+        folder: created if it does not exist.
+        size: the expected number of bytes, if known.
+        progress: called with the current step, the bytes done, and the total (None if unknown).
+        attempts: failed connections in a row, without a byte more, before giving up.
         wait: called with the seconds to wait before the next attempt.
         timeout: seconds without a byte after which a connection counts as broken.
 

@@ -174,13 +174,21 @@ class Source:
 
     def _clean(self, data: bytes, line: int) -> Block:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-            data = _recode(data, self.encoding, self.name, line)
+            data = self._recode(data, line)
         if b"\0" in data:
             what, at = "holds a NUL byte, so it is a binary file or UTF-16 text", data.index(b"\0")
             Block(data, line, self.name).fail(what, "expected UTF-8 text", line + data.count(b"\n", 0, at))
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n")
-        return Block(data, line, self.name)
+        return Block(data.replace(b"\r\n", b"\n"), line, self.name)
+
+    def _recode(self, data: bytes, line: int) -> bytes:
+        try:
+            return data.decode(self.encoding).encode("utf-8")
+        except UnicodeDecodeError as error:
+            what, at = f"cannot be read as {self.encoding}", line + data.count(b"\n", 0, error.start)
+            raise DataError(what, "name the file's true encoding", file=self.name, line=at) from None
+        except (LookupError, ValueError):  # the encoding is unknown, or not one of text
+            what = f"encoding is {self.encoding!r}"
+            raise DataError(what, "expected a name that Python knows, e.g. latin-1") from None
 
 
 def check_utf8(block: Block) -> None:
@@ -191,16 +199,6 @@ def check_utf8(block: Block) -> None:
         line = block.line + block.data.count(b"\n", 0, error.start)
         found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
         block.fail(found, "save the file as UTF-8 or say --encoding latin-1", line)
-
-
-def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
-    try:
-        return data.decode(encoding).encode("utf-8")
-    except UnicodeDecodeError as error:
-        at = line + data.count(b"\n", 0, error.start)
-        raise DataError(f"cannot be read as {encoding}", "name the file's true encoding", file=file, line=at) from None
-    except (LookupError, ValueError):  # the encoding is unknown, or not one of text
-        raise DataError(f"encoding is {encoding!r}", "expected a name that Python knows, e.g. latin-1") from None
 
 
 def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:

@@ -16,8 +16,8 @@ ID_EXPECTED = "expected an id: a whole number or a text"
 LABEL_EXPECTED = "expected a finite number of at least 0"
 TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
 _WHOLE_FLOATS = 2.0**53  # float64 does not tell larger neighbours apart
-_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z")
-_FORMATS += ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%Y%m%d")
+_TIMES = (" %H:%M:%S%.f", "T%H:%M:%S%.f", " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z", " %H:%M", "")
+_FORMATS = (*(f"%Y-%m-%d{time}" for time in _TIMES), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%Y%m%d")
 _MISSING_WORDS = ["", "na", "n/a", "nan", "null", "none"]
 
 
@@ -134,13 +134,9 @@ def read_times(column: pl.Series) -> tuple[str, Array] | None:
     if column.dtype.is_float():
         values = column.cast(pl.Float64).to_numpy()
         return ("numbers", values) if bool((np.abs(values) < _WHOLE_FLOATS).all()) else None
-    if column.dtype in (pl.Date, pl.Datetime):
-        return _read_typed_dates(column)
-    return None
-
-
-def _read_typed_dates(column: pl.Series) -> tuple[str, Array] | None:
-    """Microseconds; nanoseconds where the column has them, so that different times stay different."""
+    if column.dtype not in (pl.Date, pl.Datetime):
+        return None
+    # nanoseconds only where the column has them, so that different times stay different
     unit: Literal["ns", "us"] = "ns" if getattr(column.dtype, "time_unit", None) == "ns" else "us"
     try:
         dates = column.cast(pl.Datetime(unit), strict=False)
