@@ -65,10 +65,9 @@ class _Reader:
     def read(self, file: LetorFile) -> None:
         code = UNNAMED if file.split is None else SPLITS.index(file.split)
         ends = None if file.groups is None else group_ends(file.groups, self.job)
-        done, with_query = 0, None
+        done, with_query, most = 0, None, self.options.max_index
         for block in file.source.blocks(self.job):
-            limits = {"first_index": self.first, "max_index": self.options.max_index}
-            part = parse_rows(block.data, file=block.file, line=block.line, **limits)
+            part = parse_rows(block.data, file=block.file, line=block.line, first_index=self.first, max_index=most)
             self.lowest = min(self.lowest, int(part.index.min(initial=self.lowest)))
             count = part.label.shape[0]
             if not count:
@@ -77,7 +76,7 @@ class _Reader:
                 what = "some lines before this one have qid: and some from here on do not, or the other way round"
                 block.fail(what, "write 'qid:ID' after the label of every line", block.line)
             with_query = part.query is not None
-            query = self.ids(part, file) if ends is None else self.groups(part, file, ends, done)
+            query = self.ids(part, file, ends, done)
             done += count
             self.rows.features.add_sparse(part.offsets, part.index - self.first, part.value)
             self.rows.add(query, part.label, np.broadcast_to(np.uint8(code), count))
@@ -91,24 +90,20 @@ class _Reader:
                 raise DataError(what, fix, file=file.source.name)
             self.num_groups += ends.shape[0]
 
-    @staticmethod
-    def ids(part: Rows, file: LetorFile) -> pl.Series:
+    def ids(self, part: Rows, file: LetorFile, ends: Array | None, done: int) -> pl.Series:
+        """The query of each row, or the number of its group."""
+        if ends is not None and file.groups is not None:
+            if part.query is not None:
+                what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
+                raise DataError(what, "remove one of the two", file=file.source.name)
+            at = np.arange(done, done + part.label.shape[0])
+            return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
         if part.query is None:
             what = f"its lines have no qid:, and there is no {file.source.file_name}.query beside it"
             fix = "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file"
             raise DataError(what, fix, file=file.source.name)
-        return (
-            pl.Series(part.query) if part.query.dtype.kind == "i" else pl.Series(part.query.tolist(), dtype=pl.String)
-        )
-
-    def groups(self, part: Rows, file: LetorFile, ends: Array, done: int) -> pl.Series:
-        """The number of each row's group, by where the groups end."""
-        assert file.groups is not None
-        if part.query is not None:
-            what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
-            raise DataError(what, "remove one of the two", file=file.source.name)
-        at = np.arange(done, done + part.label.shape[0])
-        return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
+        is_whole = part.query.dtype.kind == "i"
+        return pl.Series(part.query) if is_whole else pl.Series(part.query.tolist(), dtype=pl.String)
 
 
 def group_ends(source: Source, job: Job) -> Array:

@@ -147,16 +147,16 @@ class _Reader:
         return index
 
     def read_index(self, text: bytes, token: bytes) -> int:
-        what = f"feature index is {shown(text)} in {shown(token)}"
+        digits = text.lstrip(b"0") or b"0"
         if not _INDEX.fullmatch(text):
-            self.fail(what, f"expected a whole number from {self.first_index} on")
-        digits = text.lstrip(b"0")
-        if len(digits) > 18 or int(digits or b"0") > self.max_index:
-            self.fail(what, f"expected at most {self.max_index:,}: number the features densely, or raise max_index")
-        index = int(digits or b"0")
-        if index < self.first_index:
-            self.fail(what, f"expected {self.first_index} for the first feature: set first_index=0 if it counts from 0")
-        return index
+            fix = f"expected a whole number from {self.first_index} on"
+        elif len(digits) > 18 or int(digits) > self.max_index:
+            fix = f"expected at most {self.max_index:,}: number the features densely, or raise max_index"
+        elif int(digits) < self.first_index:
+            fix = f"expected {self.first_index} for the first feature: set first_index=0 if it counts from 0"
+        else:
+            return int(digits)
+        self.fail(f"feature index is {shown(text)} in {shown(token)}", fix)
 
     def read_value(self, text: bytes, index: int) -> float:
         value = number(text)
