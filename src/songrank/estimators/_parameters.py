@@ -1,11 +1,7 @@
-"""What the estimators need of scikit-learn, for environments without it."""
+"""The part of scikit-learn's ``BaseEstimator`` that the estimators need, for environments without it."""
 
 import inspect
 from typing import Any, Self
-
-
-class NotFittedError(ValueError, AttributeError):
-    """Asked before it was fitted."""
 
 
 class Parameters:

@@ -1,4 +1,4 @@
-"""Interactions that a model has not been fitted on, as what its ranking is measured by."""
+"""Held-out interactions as the relevance of an evaluation."""
 
 import torch
 from torch import Tensor
@@ -6,26 +6,18 @@ from torch import Tensor
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.recommendations import known_ids
 
 
 def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
-    """The users of these pairs, and for each the pairs among all items less what the user met otherwise.
+    """The known users of these pairs of numbers (−1: new), and their relevance without the users' other seen items.
 
-    Of repeated pairs the largest label counts.
-
-    Args:
-        folder: of a recommendation task.
-        user: numbers, −1 where one was never seen: such rows are left out.
-        item: numbers, −1 alike.
-        label: relevance, at least 0.
-
+    The largest label of a repeated pair counts.
     """
     assert folder.seen is not None
-    assert folder.item_counts is not None
-    known = (user >= 0) & (item >= 0)
+    known, items = (user >= 0) & (item >= 0), len(known_ids(folder)[1])
     if not bool(known.any()):
         raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
-    items = folder.item_counts.shape[0]
     users, row = torch.unique(user[known], return_inverse=True)
     target, place = torch.unique(row * items + item[known], return_inverse=True)
     best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")

@@ -16,33 +16,23 @@ from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
 from songrank.data.adapters.id_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.batches import queries_at_once
 
 FALLBACKS = ("popular", "none", "error")
+_SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
+_BYTES = {"cpu": 2**28, "cuda": 2**32}  # memory for what the model computes from queries
 
 
 @dataclass(frozen=True)
 class Recommendations:
-    """Rows of one batch of users.
+    """Rows of one batch of users."""
 
-    Args:
-        position: which of the users that were asked about each row is for, from 0.
-        item: number of the item.
-        score: the model's, or for the fallback the number of training users of the item.
-        rank: from 1.
-        known: False where the user is new and the rows are the fallback's.
-        num_users: how many users were asked about in this batch, with rows or without.
-        num_new: how many of them are new.
-
-    """
-
-    position: Tensor
-    item: Tensor
-    score: Tensor
-    rank: Tensor
-    known: Tensor
-    num_users: int
-    num_new: int
+    position: Tensor  # of the user among all requested users, from 0
+    item: Tensor  # number of the item
+    score: Tensor  # the model's; for the fallback the number of training users of the item
+    rank: Tensor  # from 1
+    known: Tensor  # False where the user is new and the row comes from the fallback
+    num_users: int  # users in this batch, with or without rows
+    num_new: int  # new users among them
 
 
 def recommend(
@@ -57,39 +47,31 @@ def recommend(
 ) -> Iterator[Recommendations]:
     """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
 
-    Arguments are checked at the call, before the first batch.
+    Arguments are checked at the call. Equal scores are ordered by the number of the item, on any device.
 
     Args:
         folder: of a recommendation task.
-        users: original ids, a sequence, an array or a column of pandas or polars, in any order; one may occur twice.
-            None for all known users, in the order of their numbers.
-        k: how many items per user.
-        exclude_seen: leave out the user's seen items, of any split of the data.
+        users: original ids as a sequence, an array or a column, repeated or not; None for all known users, by number.
+        k: items per user.
+        exclude_seen: leave out the user's seen items, of any split.
         allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not.
+        deny: original ids of items that may not be recommended.
         fallback: for new users: ``"popular"``, the items with most training users; ``"none"``, no rows; ``"error"``.
 
-    Equal scores are ordered by the number of the item, on any device and in any batch.
-
     """
-    k = check_k(k)
+    k = check_count("k", k)
     if fallback not in FALLBACKS:
         raise UserError(f"fallback is {shown(fallback)}; expected one of {', '.join(map(repr, FALLBACKS))}")
-    folder.need("recommendation")
-    assert folder.query_ids is not None
-    assert folder.item_ids is not None
-    assert folder.item_counts is not None
-    if users is None:
-        number = torch.arange(len(folder.query_ids))
-    else:
-        number = folder.query_ids.find(users := ids_in_order("users", users))
+    query_ids, item_ids = known_ids(folder)
+    users = None if users is None else ids_in_order("users", users)
+    number = torch.arange(len(query_ids)) if users is None else query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
         unknown = id_at(users, int((number < 0).nonzero()[0]))
-        raise UserError(
-            f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
-        )
-    barred, popular = _barred(folder.item_ids, allow, deny), None
+        fix = "expected known users only, or fallback popular or none"
+        raise UserError(f"user {shown(unknown)} was never seen in training; {fix}")
+    barred, popular = _barred(item_ids, allow, deny), None
     if fallback == "popular":
+        assert folder.item_counts is not None
         order = torch.argsort(folder.item_counts, descending=True, stable=True)
         order = order[~barred[order]][:k]
         popular = order, folder.item_counts[order].float()
@@ -106,26 +88,38 @@ def recommend_after(
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any | None = None,
 ) -> Iterator[Recommendations]:
-    """The k best items after each of these histories, of known or new users; batch by batch, as in :func:`recommend`.
-
-    The model answers an empty history too.
+    """Like :func:`recommend`, for these histories of known or new users; a history may be empty.
 
     Args:
         folder: of a model that reads histories.
         histories: item numbers, oldest first; see :func:`songrank.data.histories.table_histories`.
-        k: how many items per history.
+        k: items per history.
         exclude_seen: leave out seen items.
         met: the seen items of each history, if they are more than the history itself.
         allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not.
+        deny: original ids of items that may not be recommended.
 
     """
-    k = check_k(k)
+    k = check_count("k", k)
     need_histories(folder)
-    assert folder.item_ids is not None
-    number, barred = torch.arange(len(histories)), _barred(folder.item_ids, allow, deny)
+    number, barred = torch.arange(len(histories)), _barred(known_ids(folder)[1], allow, deny)
     seen = None if not exclude_seen else histories if met is None else met
     return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
+
+
+def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
+    """Original ids of the users and items of a model for recommendation."""
+    folder.need("recommendation")
+    assert folder.query_ids is not None
+    assert folder.item_ids is not None
+    return folder.query_ids, folder.item_ids
+
+
+def queries_at_once(folder: ModelFolder, scores: int) -> int:
+    """How many users are scored at once, with this many scores per user, in bounded memory."""
+    kind = folder.device.type
+    room = _BYTES.get(kind, 2**28) // max(1, folder.model.query_bytes)
+    return max(1, min(_SCORES.get(kind, 2**26) // scores, room))
 
 
 def need_histories(folder: ModelFolder) -> None:
@@ -139,8 +133,7 @@ def need_histories(folder: ModelFolder) -> None:
 
 def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
     """[B, N]: scores of all items for these known users, computed in bounded memory."""
-    assert folder.item_ids is not None
-    step = queries_at_once(folder, len(folder.item_ids))
+    step = queries_at_once(folder, len(known_ids(folder)[1]))
     with torch.no_grad():
         parts = [folder.model.score_all(folder.queries(part)).float() for part in torch.split(user, step)]  # type: ignore[operator]
         return torch.cat(parts)
@@ -155,15 +148,15 @@ def column_names(user: str, item: str) -> tuple[str, str]:
     return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
 
 
-def check_k(k: Any) -> int:
-    """How many are asked for.
+def check_count(name: str, value: Any) -> int:
+    """A user's argument that is a whole number of at least 1.
 
-    >>> check_k(0)
+    >>> check_count("k", 0)
     Traceback (most recent call last):
     songrank.core.errors.UserError: k is 0; expected a whole number of at least 1
     """
     try:
-        return check_int("k", k)
+        return check_int(name, value)
     except (TypeError, ValueError) as error:
         raise UserError(str(error)) from None
 
