@@ -79,7 +79,6 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     """
 
     task: ClassVar[str]
-    default_recipe: ClassVar[str]
     loss: str = "song"
     model: str | Mapping[str, Any] | None = None
     _: KW_ONLY
@@ -115,7 +114,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _default_recipe(self) -> str:
         """The shipped recipe for the parameter ``recipe`` None."""
-        return self.default_recipe
+        return self.task
 
     def _recipe(self, data: Path, *more: str) -> Recipe:
         """The recipe that a fit runs."""
@@ -254,21 +253,20 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """A saved estimator, ready to predict."""
         path = Path(directory)
         told, files = read_estimator(path, cls.__name__)
-        damaged = DataError("was changed by hand, or holds files that do not fit", "save it again", file=str(path))
         try:
             made = cls(**told["parameters"])
             made.set_params(device=device)
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
             made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
-        except (KeyError, TypeError, ValueError) as error:
-            raise error if isinstance(error, UserError) else damaged from None
-        made.folder_ = open_model(path, device)
-        if made.folder_.task != cls.task:
-            raise DataError(f"holds a model for {made.folder_.task}", f"expected one for {cls.task}", file=str(path))
-        try:
+            made.folder_ = folder = open_model(path, device)
+            if folder.task != cls.task:
+                raise DataError(f"holds a model for {folder.task}", f"expected one for {cls.task}", file=str(path))
             made._take_files(files)
-        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-            raise error if isinstance(error, UserError) else damaged from None
+        except UserError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OSError):
+            what = "was changed by hand, or holds files that do not fit"
+            raise DataError(what, "save it again", file=str(path)) from None
         return made
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:

@@ -52,7 +52,6 @@ class DocumentRanker(RankingEstimator):
     """
 
     task = "search"
-    default_recipe = "search"
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int
 
@@ -100,9 +99,8 @@ class DocumentRanker(RankingEstimator):
         found = [(columns.find(read_matrix(data)), *more) for data, *more in sets]
         evaluated = [read_documents(*given, gain=gain, prefix="eval_") for given in found]
         called = read_eval_names(eval_names, len(sets))
-        weight = group_weight
-        if weight is not None:
-            weight = read_weights("group_weight", weight, train.lists.count, "list")
+        lists = train.lists.count
+        weight = None if group_weight is None else read_weights("group_weight", group_weight, lists, "list")
         table = DocumentTable(columns.used, weight, columns.ignored)
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
         self.best_score_, self.evals_result_ = {}, {}
@@ -111,7 +109,7 @@ class DocumentRanker(RankingEstimator):
         if "validation" in run.dataset:
             self._note_validation(called[0] if called else "validation")
         for name, documents in zip(called[1:], evaluated[1:], strict=True):
-            self._note(name, self._measure(documents, None))
+            self._note(name, self._measure(documents, self._metrics(None)))
         return self
 
     def _note_validation(self, name: str) -> None:
@@ -139,7 +137,6 @@ class DocumentRanker(RankingEstimator):
             qid: instead of ``group``, the query of each row.
 
         """
-        self._fitted()
         features = self._features(X)
         return self._score(features, read_lists(features.rows, group, qid))
 
@@ -173,6 +170,7 @@ class DocumentRanker(RankingEstimator):
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
     def _features(self, X: Any) -> Features:
+        self._fitted()
         return self._fitted_columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
@@ -184,15 +182,10 @@ class DocumentRanker(RankingEstimator):
         scores[lists.order] = score_in_parts(folder, lists.lengths, features.take(lists.order).dense, _ROWS)
         return scores
 
-    def _measure(self, documents: Documents, metrics: str | Sequence[str] | None) -> Evaluation:
+    def _measure(self, documents: Documents, metrics: Sequence[str]) -> Evaluation:
         scores, order = self._score(documents.features, documents.lists), documents.lists.order
-        return evaluate_lists(
-            torch.from_numpy(scores[order]),
-            torch.from_numpy(documents.label[order]),
-            metrics=metrics or list(self.recipe_.evaluation.metrics),
-            lengths=torch.from_numpy(documents.lists.lengths),
-            **policies(self.recipe_),
-        )
+        told = {"lengths": torch.from_numpy(documents.lists.lengths), "metrics": metrics, **policies(self.recipe_)}
+        return evaluate_lists(torch.from_numpy(scores[order]), torch.from_numpy(documents.label[order]), **told)
 
     def _more(self) -> dict[str, Any]:
         columns = asdict(self._fitted_columns)
@@ -205,7 +198,5 @@ class DocumentRanker(RankingEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.target_tags.required = True
         return tags

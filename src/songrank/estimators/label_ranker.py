@@ -55,7 +55,6 @@ class LabelRanker(RankingEstimator):
     """
 
     task = "labelling"
-    default_recipe = "labelling"
     _reads_texts = False
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -81,7 +80,7 @@ class LabelRanker(RankingEstimator):
         return self
 
     def _default_recipe(self) -> str:
-        return "labelling-text" if self._reads_texts else "labelling"
+        return "labelling-text" if self._reads_texts else self.task
 
     @property
     def classes_(self) -> Array:
@@ -135,7 +134,7 @@ class LabelRanker(RankingEstimator):
 
     def _best(self, X: Any, k: int) -> Labels:
         found = [best for part in self._parts(self._read(X)) for best in label(self._fitted(), part, k)]
-        return Labels(torch.cat([best.item for best in found]), torch.cat([best.score for best in found]))
+        return Labels(*(torch.cat(column) for column in zip(*found, strict=True)))
 
     def _read(self, X: Any) -> list[str] | Features:
         """Texts, or features in the fitted order."""
@@ -167,11 +166,8 @@ class LabelRanker(RankingEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
-        tags.target_tags.required = True
-        tags.target_tags.two_d_labels = True
-        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = tags.input_tags.string = True
+        tags.target_tags.required = tags.target_tags.two_d_labels = tags.target_tags.multi_output = True
         return tags
 
 

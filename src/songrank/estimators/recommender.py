@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import polars as pl
 import torch
 from safetensors.torch import load, save
@@ -21,18 +20,19 @@ from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, 
 from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
-from songrank.estimators.held_out import held_out_relevance
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import recommendation_frame
+from songrank.serving.recommend_file import history_columns
 from songrank.serving.recommendations import (
     Recommendations,
     column_names,
+    held_out_relevance,
     known_ids,
     need_histories,
-    queries_at_once,
     recommend,
     recommend_after,
+    score_pairs,
     score_users,
 )
 from songrank.training.build import policies
@@ -79,7 +79,6 @@ class Recommender(RankingEstimator):
     """
 
     task = "recommendation"
-    default_recipe = "recommendation"
     _: KW_ONLY
     user: str = "auto"
     item: str = "auto"
@@ -91,7 +90,7 @@ class Recommender(RankingEstimator):
 
     def _default_recipe(self) -> str:
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
-        return _RECIPES.get("sequence" if self._in_order() else str(name), self.default_recipe)
+        return _RECIPES.get("sequence" if self._in_order() else str(name), self.task)
 
     def _in_order(self) -> bool:
         """Whether a sequence model is the default: no model or recipe is named, and the data has times."""
@@ -207,12 +206,8 @@ class Recommender(RankingEstimator):
         """
         folder = self._fitted()
         need_histories(folder)
-        frame, names = read_table(histories, HISTORY), self._interactions.names
-        user, item, time = (names[word] if names.get(word) in frame.columns else "auto" for word in HISTORY)
-        when = time if "time" in names else None  # without times in fitting
-        label = names["label"] if names.get("label") in frame.columns else None
-        columns = ColumnOptions(query_column=user, item_column=item, label_column=label, time_column=when)
-        table = read_interactions(frame, None, columns)
+        frame = read_table(histories, HISTORY)
+        table = read_interactions(frame, None, history_columns(folder, frame.columns))
         log, told = table.log(), folder.info
         read, met = table_histories(log, known_ids(folder)[1], told["duplicates"], told.get("min_rating"))
         parts = recommend_after(folder, read, k, exclude_seen=exclude_seen, met=met, **self._limits(allow, deny))
@@ -232,15 +227,8 @@ class Recommender(RankingEstimator):
 
     def predict(self, interactions: Any) -> Array:
         """The model's score of each pair of user and item; NaN where one of them is new."""
-        folder, frame = self._fitted(), self._interactions.pairs(interactions)
-        user, item = self._numbers(frame)
-        known = (user >= 0) & (item >= 0)
-        scores = np.full(frame.height, np.nan, np.float32)
-        with torch.no_grad():
-            for rows in torch.split(known.nonzero().squeeze(-1), queries_at_once(folder, 2**8)):
-                found = folder.model(folder.queries(user[rows]), item[rows].unsqueeze(1).to(folder.device))
-                scores[rows.numpy()] = found.squeeze(1).float().cpu().numpy()
-        return scores
+        folder = self._fitted()
+        return score_pairs(folder, *self._numbers(self._interactions.pairs(interactions))).numpy()
 
     def evaluate(
         self, interactions: Any, y: Any = None, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")
@@ -260,9 +248,8 @@ class Recommender(RankingEstimator):
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)
         label = torch.from_numpy(label_column(frame, self.data_options or {}))
         users, relevance = held_out_relevance(folder, *self._numbers(frame), label)
-        with torch.no_grad():
-            told = {"metrics": metrics, **policies(self.recipe_)}
-            return evaluate_catalogue(lambda query: score_users(folder, users[query]), relevance, **told)
+        told = {"metrics": metrics, **policies(self.recipe_)}
+        return evaluate_catalogue(lambda query: score_users(folder, users[query]), relevance, **told)
 
     def score(self, interactions: Any, y: Any = None) -> float:
         """NDCG@10 of :meth:`evaluate`. Folds of scikit-learn must hold out rows, not users: ``KFold(shuffle=True)``."""

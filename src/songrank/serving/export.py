@@ -136,15 +136,13 @@ def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
     return _KINDS[inputs].takes.format(**sizes), _KINDS[inputs].gives.format(**sizes)
 
 
-class _Recorded(nn.Module):
+class _Catalogue(nn.Module):
     """``forward`` is recorded; ``scores`` is what the model itself says."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-
-class _Catalogue(_Recorded):
     def forward(self, query: Tensor) -> Tensor:
         if not capabilities_of(self.model).tiled:
             return self.scores(query)
@@ -165,7 +163,7 @@ class _Histories(_Catalogue):
         return self.scores(filled.gather(1, (count - length).clamp_min(0) + torch.arange(length)))
 
 
-class _Lists(_Recorded):
+class _Lists(_Catalogue):
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         scores: Tensor = self.model(features, torch.ones_like(features[..., 0]).bool() if mask is None else mask)
         return scores
@@ -192,7 +190,7 @@ def _check_format(format: str, path: Path) -> None:
         raise UserError(f"format onnx needs {', '.join(missing)}; install with `pip install 'songrank[export]'`")
 
 
-def _examples(recorded: _Catalogue | _Lists, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
+def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
     """Inputs of all shapes with the model's scores, or a ``UserError`` where it has none for them."""
     if kind.size not in sizes:
         raise UserError(f"sizes has no {kind.size}; expected it for {title}")

@@ -1,8 +1,7 @@
 """Labels for new texts: words or features as they come, treated as those of training were."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +19,7 @@ _TEXT_VALUES = 2**24  # scores, features or token vectors of texts that are held
 _TOKEN_VALUES = 1024
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(NamedTuple):
     """The k best labels of texts: numbers and scores [texts, k], best first."""
 
     item: Tensor

@@ -1,6 +1,6 @@
 """Recommendations for the users of a file, or for all known users, written to a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +87,8 @@ def _histories(
     """The name of the column of users, their ids, histories and seen items."""
     need_histories(folder)
     item_ids = known_ids(folder)[1]
-    table, told = InputTable(file, job), folder.info.get("called", {})
-    usual = [name if (name := told.get(word)) in table.columns else "auto" for word in ("query", "item", "time")]
-    if told.get("time", "auto") is None:  # without times in training
-        usual[2] = None
-    query, item, time = (own or other for own, other in zip(given, usual, strict=True))
-    rated = folder.info.get("min_rating") is not None
-    label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
-    label = label if label == "auto" or label in table.columns else None
-    options = ColumnOptions(query_column=query, item_column=item, label_column=label, time_column=time)
+    table = InputTable(file, job)
+    options = history_columns(folder, table.columns, given)
     names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
     collector = Collector(names)
     for block in table.blocks(names.all):
@@ -104,6 +97,19 @@ def _histories(
     _warn_of_unknown(file, list(log.item_ids), item_ids, warn)
     read, met = table_histories(log, item_ids, folder.info["duplicates"], folder.info.get("min_rating"))
     return names.query, id_column(log.query_ids), read, met
+
+
+def history_columns(
+    folder: ModelFolder, columns: Sequence[str], given: Sequence[str | None] = (None, None, None)
+) -> ColumnOptions:
+    """Columns of users, items and times: the ``given`` ones, else those of training, else found by usual names."""
+    told, rated = folder.info.get("called", {}), folder.info.get("min_rating") is not None
+    label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
+    names = {"label_column": label if label == "auto" or label in columns else None}
+    for word, own in zip(("query", "item", "time"), given, strict=True):
+        usual = told.get(word, "auto")
+        names[f"{word}_column"] = own or (usual if usual is None or usual in columns else "auto")
+    return ColumnOptions(**names)
 
 
 def _warn_of_unknown(

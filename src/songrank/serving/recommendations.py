@@ -14,6 +14,7 @@ from songrank.core.checks import check_int
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
+from songrank.core.relevance import Relevance
 from songrank.data.adapters.id_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
 
@@ -137,6 +138,39 @@ def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
     with torch.no_grad():
         parts = [folder.model.score_all(folder.queries(part)).float() for part in torch.split(user, step)]  # type: ignore[operator]
         return torch.cat(parts)
+
+
+def score_pairs(folder: ModelFolder, user: Tensor, item: Tensor) -> Tensor:
+    """The score of each pair of numbers, NaN where one of them is −1, computed in bounded memory."""
+    scores = torch.full(user.shape, torch.nan)
+    known = ((user >= 0) & (item >= 0)).nonzero().squeeze(-1)
+    with torch.no_grad():
+        for rows in torch.split(known, queries_at_once(folder, 2**8)):
+            found = folder.model(folder.queries(user[rows]), item[rows].unsqueeze(1).to(folder.device))
+            scores[rows] = found.squeeze(1).float().cpu()
+    return scores
+
+
+def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
+    """The known users of these pairs of numbers (−1: new), and their relevance without the users' other seen items.
+
+    The largest label of a repeated pair counts.
+    """
+    assert folder.seen is not None
+    known, items = (user >= 0) & (item >= 0), len(known_ids(folder)[1])
+    if not bool(known.any()):
+        raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
+    users, row = torch.unique(user[known], return_inverse=True)
+    target, place = torch.unique(row * items + item[known], return_inverse=True)
+    best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
+    owner, at = folder.seen.entries(users)
+    met = owner * items + folder.seen["item"][at].long()
+    met = met[~torch.isin(met, target)]
+    target, best = target[best > 0], best[best > 0]
+    relevance = Relevance.from_pairs(
+        target // items, target % items, best, users.shape[0], items, exclude=(met // items, met % items)
+    )
+    return users.to(folder.device), relevance.to(folder.device)
 
 
 def column_names(user: str, item: str) -> tuple[str, str]:
