@@ -141,8 +141,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             dataset = prepare(kind, source, work / "data", **told)
             if "validation" not in dataset:
                 more = (*more, "validation.every=0")
-            recipe = self._recipe(work / "data", *more)
-            run = self._begin(recipe, work / "run")
+            run = self._begin(self._recipe(work / "data", *more), work / "run")
             if past is not None:
                 past.carry_over(run.trainer, dataset)
             run.finish()
@@ -251,11 +250,9 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
         """A saved estimator, ready to predict."""
-        path = Path(directory)
-        told, files = read_estimator(path, cls.__name__)
+        told, files = read_estimator(path := Path(directory), cls.__name__)
         try:
-            made = cls(**told["parameters"])
-            made.set_params(device=device)
+            made = cls(**{**told["parameters"], "device": device})
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
             made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
             made.folder_ = folder = open_model(path, device)

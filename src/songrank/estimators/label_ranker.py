@@ -73,8 +73,7 @@ class LabelRanker(RankingEstimator):
             self._fit("xmc-text", LabelledRows(labels, ids, texts=given), _DIVIDED)
         else:
             labels, ids = read_label_sets(y, given.rows)
-            blocks = (sparse_block(_known(dense, first)) for first, _, dense in given.blocks())
-            rows = LabelledRows(labels, ids, features=blocks, num_features=given.count)
+            rows = LabelledRows(labels, ids, features=map(sparse_block, self._parts(given)), num_features=given.count)
             self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
         self._take_columns(None if isinstance(given, list) else FittedColumns.of(given))
         return self

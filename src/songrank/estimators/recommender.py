@@ -28,8 +28,8 @@ from songrank.serving.recommendations import (
     Recommendations,
     column_names,
     held_out_relevance,
+    history_item_ids,
     known_ids,
-    need_histories,
     recommend,
     recommend_after,
     score_pairs,
@@ -205,11 +205,10 @@ class Recommender(RankingEstimator):
 
         """
         folder = self._fitted()
-        need_histories(folder)
-        frame = read_table(histories, HISTORY)
+        item_ids, frame = history_item_ids(folder), read_table(histories, HISTORY)
         table = read_interactions(frame, None, history_columns(folder, frame.columns))
         log, told = table.log(), folder.info
-        read, met = table_histories(log, known_ids(folder)[1], told["duplicates"], told.get("min_rating"))
+        read, met = table_histories(log, item_ids, told["duplicates"], told.get("min_rating"))
         parts = recommend_after(folder, read, k, exclude_seen=exclude_seen, met=met, **self._limits(allow, deny))
         return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
 

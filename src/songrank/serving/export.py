@@ -80,8 +80,7 @@ def export_model(
 
     """
     path = Path(path)
-    kind = _kind(inputs, mask)
-    _check_format(format, path)
+    kind = _checked(inputs, format, path, mask=mask)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
     recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
@@ -171,15 +170,11 @@ class _Lists(_Catalogue):
     scores = forward
 
 
-def _kind(inputs: str, mask: bool) -> _Kind:
+def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
     if inputs not in _KINDS:
         raise UserError(f"inputs is {inputs!r}; expected one of {', '.join(_KINDS)}")
     if not mask and inputs != "documents":
         raise UserError(f"mask is False, and {inputs} have no mask; leave it out")
-    return _KINDS[inputs] if mask else _KINDS[inputs]._replace(axes={"features": "BL"})
-
-
-def _check_format(format: str, path: Path) -> None:
     if format not in SUFFIXES:
         raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")
     if path.suffix != SUFFIXES[format]:
@@ -188,6 +183,7 @@ def _check_format(format: str, path: Path) -> None:
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         raise UserError(f"format onnx needs {', '.join(missing)}; install with `pip install 'songrank[export]'`")
+    return _KINDS[inputs] if mask else _KINDS[inputs]._replace(axes={"features": "BL"})
 
 
 def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:

@@ -16,7 +16,7 @@ from songrank.io.tables.input_table import InputTable, id_column, read_id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, recommendation_frame
-from songrank.serving.recommendations import column_names, known_ids, need_histories, recommend, recommend_after
+from songrank.serving.recommendations import column_names, history_item_ids, known_ids, recommend, recommend_after
 
 Warn = Callable[[str], None]
 
@@ -85,9 +85,7 @@ def _histories(
     file: Path, given: tuple[str | None, str | None, str | None], folder: ModelFolder, job: Job, warn: Warn
 ) -> tuple[str, pl.Series, CSR, CSR]:
     """The name of the column of users, their ids, histories and seen items."""
-    need_histories(folder)
-    item_ids = known_ids(folder)[1]
-    table = InputTable(file, job)
+    item_ids, table = history_item_ids(folder), InputTable(file, job)
     options = history_columns(folder, table.columns, given)
     names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
     collector = Collector(names)

@@ -102,8 +102,7 @@ def recommend_after(
 
     """
     k = check_count("k", k)
-    need_histories(folder)
-    number, barred = torch.arange(len(histories)), _barred(known_ids(folder)[1], allow, deny)
+    number, barred = torch.arange(len(histories)), _barred(history_item_ids(folder), allow, deny)
     seen = None if not exclude_seen else histories if met is None else met
     return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
 
@@ -123,13 +122,14 @@ def queries_at_once(folder: ModelFolder, scores: int) -> int:
     return max(1, min(_SCORES.get(kind, 2**26) // scores, room))
 
 
-def need_histories(folder: ModelFolder) -> None:
-    """Raise unless the model reads histories."""
-    folder.need("recommendation")
+def history_item_ids(folder: ModelFolder) -> Ids:
+    """Original ids of the items of a model that reads histories."""
+    item_ids = known_ids(folder)[1]
     if folder.histories is None:
         name = folder.info["model"]["name"]
         fix = "train with model=sequence or model=history, or ask for users that it knows"
         raise DataError(f"holds {name}, which knows users by their ids alone", fix, file=str(folder.path))
+    return item_ids
 
 
 def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
@@ -225,9 +225,8 @@ def _batches(
     step = queries_at_once(folder, barred.shape[0])
     for first in range(0, number.shape[0], step):
         part = number[first : first + step]
-        known = (part >= 0).nonzero().squeeze(-1)
-        nothing = torch.zeros(0, dtype=torch.int64)
-        parts = [(nothing, nothing, torch.zeros(0), nothing > 0)]
+        known, new = (part >= 0).nonzero().squeeze(-1), (part < 0).nonzero().squeeze(-1)
+        parts = [(known[:0], known[:0], torch.zeros(0))]
         if known.numel():
             with torch.no_grad():
                 scores: Tensor = folder.model.score_all(inputs(part[known])).float()  # type: ignore[operator]
@@ -237,19 +236,14 @@ def _batches(
                 scores[owner.to(scores.device), seen["item"][at].long().to(scores.device)] = -torch.inf
             value, item = top(scores, min(scores.shape[1], k))
             left = value > -torch.inf
-            row = known.unsqueeze(1).expand(-1, value.shape[1])[left]
-            parts.append((row, item[left], value[left], torch.ones_like(row) > 0))
-        new = (part < 0).nonzero().squeeze(-1)
+            parts.append((known.unsqueeze(1).expand(-1, value.shape[1])[left], item[left], value[left]))
         if popular is not None and new.numel():
             item, score = popular
-            row = new.repeat_interleave(item.shape[0])
-            parts.append((row, item.repeat(new.numel()), score.repeat(new.numel()), torch.zeros_like(row) > 0))
-        row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
+            parts.append((new.repeat_interleave(len(item)), item.repeat(len(new)), score.repeat(len(new))))
+        row, item, score = (torch.cat(columns) for columns in zip(*parts, strict=True))
         row, order = torch.sort(row, stable=True)
         rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each user's rows begin
-        yield Recommendations(
-            row + first, item[order], score[order], rank, by_model[order], part.shape[0], new.shape[0]
-        )
+        yield Recommendations(row + first, item[order], score[order], rank, part[row] >= 0, len(part), len(new))
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
