@@ -33,15 +33,6 @@ for _name, _kind in MODELS.items():
     INPUTS[_kind.capabilities.inputs] = (*INPUTS.get(_kind.capabilities.inputs, ()), _name)
 
 
-def inputs_of(name: str) -> str:
-    """What the model of this name reads, a key of ``INPUTS``.
-
-    >>> inputs_of("neumf"), inputs_of("sequence")
-    ('ids', 'histories')
-    """
-    return MODELS[check_choice("name", name, tuple(MODELS))].capabilities.inputs
-
-
 def create(name: str, **sizes: Any) -> RankingModel:
     """The model of this name, such as neumf, sequence, context-aware or label-mlp: a key of ``MODELS``.
 

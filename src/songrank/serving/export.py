@@ -164,10 +164,11 @@ class _Histories(_Catalogue):
 
 class _Lists(_Catalogue):
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.scores(features, mask)
+
+    def scores(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         scores: Tensor = self.model(features, torch.ones_like(features[..., 0]).bool() if mask is None else mask)
         return scores
-
-    scores = forward
 
 
 def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:

@@ -102,7 +102,7 @@ def recommend_after(
 
     """
     k = check_count("k", k)
-    number, barred = torch.arange(len(histories)), _barred(history_item_ids(folder), allow, deny)
+    barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))
     seen = None if not exclude_seen else histories if met is None else met
     return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
 
