@@ -1,7 +1,4 @@
-"""A trained model as one file for other programs: ONNX, or the format of torch.export.
-
-A file gets its name only after it was loaded back and gave the model's scores.
-"""
+"""A trained model as one ONNX or torch.export file, renamed into place once it was loaded back and gave the scores."""
 
 import copy
 import importlib

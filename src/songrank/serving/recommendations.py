@@ -1,7 +1,4 @@
-"""Recommendations: the k best items of the catalogue that a user has not seen; new users get a stated fallback.
-
-A model that reads histories also answers for new histories.
-"""
+"""Recommendations: the k best unseen items of users or after new histories; new users get a fallback."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
