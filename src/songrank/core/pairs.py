@@ -1,4 +1,4 @@
-"""Pairs of a query and an item as one whole number, the key query · num_items + item, and tensors of sorted keys."""
+"""Pairs of a query and an item as integer keys query · num_items + item, and operations on sorted keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_size(num_queries: int, num_items: int) -> None:
 
 
 def check_keys(argument: str, keys: Tensor | None, most: int) -> None:
-    """Raise unless these are keys below ``most``, ascending, each once."""
+    """Raise unless these are distinct ascending keys below ``most``."""
     if keys is None or keys.numel() == 0:
         return
     if keys.dtype != torch.int64 or not bool((keys[1:] > keys[:-1]).all()):
@@ -50,7 +50,7 @@ def check_keys(argument: str, keys: Tensor | None, most: int) -> None:
 
 
 def check_distinct(keys: Tensor, num_items: int, problem: str, order: Tensor | None = None) -> None:
-    """Raise if a key occurs twice among sorted ones; ``order`` is where they stood before they were sorted."""
+    """Raise if a sorted key occurs twice; ``order`` holds positions before sorting, for the message."""
     twice = keys[1:] == keys[:-1]
     if bool(twice.any()):
         at = int(twice.nonzero()[0])
@@ -60,7 +60,7 @@ def check_distinct(keys: Tensor, num_items: int, problem: str, order: Tensor | N
 
 
 def sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor | None]:
-    """Distinct keys in ascending order, and where they stood; None where they stood like that."""
+    """Distinct keys in ascending order, and their positions before sorting; None if they were sorted."""
     keys = pack(query, item, num_items)
     if bool((keys[1:] > keys[:-1]).all()):
         return keys, None
@@ -70,7 +70,7 @@ def sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple
 
 
 def last_of_equal(keys: Tensor) -> Tensor:
-    """Which of sorted keys are followed by another one, or by none.
+    """Whether each sorted key is the last of its value.
 
     >>> last_of_equal(torch.tensor([3, 3, 8])).tolist()
     [False, True, True]
@@ -81,7 +81,7 @@ def last_of_equal(keys: Tensor) -> Tensor:
 
 
 def table_keys(pairs: CSR, num_items: int) -> Tensor:
-    """The key of each entry of a table of items by query, as they stand: repeated pairs as often as they occur."""
+    """The key of each entry of a table of items by query, in the table's order and with its repetitions."""
     item = pairs["item"]
     if item.numel() and not 0 <= int(item.min()) <= int(item.max()) < num_items:
         fail("item", "outside the catalogue", f"numbers from 0 to {num_items - 1}")
@@ -89,7 +89,7 @@ def table_keys(pairs: CSR, num_items: int) -> Tensor:
 
 
 def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
-    """The key of each pair once, in order, and its label; of repeated pairs the last.
+    """The distinct keys in ascending order and their labels; of repeated pairs the last counts.
 
     >>> latest_pairs(CSR.from_lengths([2, 1], item=[3, 3, 0], label=[1.0, 2.0, 5.0]), num_items=4)
     (tensor([3, 4]), tensor([2., 5.]))
@@ -100,7 +100,7 @@ def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
 
 
 def merge(few: Tensor, many: Tensor) -> Tensor:
-    """Two sorted tensors as one.
+    """Two sorted tensors as one, by searching the places of the ``few``.
 
     >>> merge(torch.tensor([2, 9]), torch.tensor([1, 5])).tolist()
     [1, 2, 5, 9]

@@ -1,6 +1,7 @@
-"""What several models are built from: hidden layers, dropout, and a first layer for sparse features."""
+"""Layers of several models: hidden layers, dropout, and a linear layer for sparse features."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -12,19 +13,17 @@ from songrank.core.options import Annotated, Choice, Number
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
 
 Features = Tensor | tuple[Tensor, Tensor, Tensor]
-"""B rows of features: dense [B, F], a sparse CSR tensor [B, F], or its parts, (indices, offsets [B + 1], values): row b
-holds ``values[offsets[b]:offsets[b + 1]]`` at the columns ``indices[…]``."""
-
+"""B rows of features: dense [B, F], sparse CSR [B, F], or its parts (indices, offsets [B + 1], values)."""
 
 Dropped = Annotated[float, Number(0.0, 1.0, high_open=True)]
-"""The share of cells that are dropped in training."""
+"""The share of cells dropped in training."""
 Activation = Annotated[str, Choice(tuple(ACTIVATIONS))]
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout`` that draws a CPU's random numbers four at a time, in a quarter of the time.
+    """``nn.Dropout`` that on a CPU draws four random numbers at a time, in a quarter of the time.
 
-    Cells are kept with a probability that is a multiple of 2⁻¹⁶, and those that are kept are divided by it.
+    The keep probability is rounded to a multiple of 2⁻¹⁶, and kept cells are divided by it.
 
     >>> layer = Dropout(0.25)
     >>> sorted(set(layer(torch.ones(1000)).tolist()))
@@ -44,27 +43,24 @@ class Dropout(nn.Dropout):
 
 
 def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
-    """What follows a linear layer: the activation, then dropout."""
-    made = nn.ReLU(inplace) if inplace else ACTIVATIONS[activation]()
-    return nn.Sequential(made, Dropout(dropout))
+    """The activation and dropout after a linear layer."""
+    return nn.Sequential(nn.ReLU(inplace) if inplace else ACTIVATIONS[activation](), Dropout(dropout))
 
 
 def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: str = "relu") -> nn.Sequential:
-    """Linear, activation and dropout for each size; nothing for no size.
+    """Linear, activation and dropout for each size.
 
     >>> [layer for block in hidden_layers(5, (3,), dropout=0.1) for layer in block]
     [Linear(in_features=5, out_features=3, bias=True), ReLU(), Dropout(p=0.1, inplace=False)]
     """
-    widths = (width, *sizes)
-    return nn.Sequential(
-        *(nn.Sequential(nn.Linear(a, b), *bend(dropout, activation)) for a, b in zip(widths, sizes, strict=False))
-    )
+    pairs = pairwise((width, *sizes))
+    return nn.Sequential(*(nn.Sequential(nn.Linear(a, b), *bend(dropout, activation)) for a, b in pairs))
 
 
 class FeatureLinear(nn.Module):
-    """x W + b, for rows x that are dense or sparse; sparse ones are never made dense.
+    """x W + b, for dense or sparse rows x; sparse rows are never made dense.
 
-    The weight is [F, width], not its transpose as in ``nn.Linear``: then a sparse row is a weighted sum of rows of it.
+    The weight is [F, width], transposed compared to ``nn.Linear``, so that a sparse row is a weighted sum of its rows.
 
     >>> layer = FeatureLinear(4, 2)
     >>> dense = torch.tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
