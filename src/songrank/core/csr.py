@@ -122,7 +122,7 @@ class CSR:
         return CSR(offsets(count.clamp(max=length)), {name: column[kept] for name, column in self.columns.items()})
 
     def last(self, rows: Any, length: int, width: int | None = None, column: str = "item") -> Tensor:
-        """[R, T]: the last ``length`` entries of these rows, padded with −1 at the end; for ``width`` see :meth:`span`."""
+        """[R, T]: the last ``length`` entries of these rows, padded with −1; for ``width`` see :meth:`span`."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         end = self.offsets[rows + 1]
         begin = torch.maximum(self.offsets[rows], end - length)

@@ -1,13 +1,14 @@
-"""Errors that are a user's to mend: one line that says what is wrong, where, and what to do."""
+"""Errors that users can fix: one line that says what is wrong, where, and what to do."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in what torch and CUDA say
+_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in errors of torch and CUDA
 
 
 class UserError(ValueError):
-    """A mistake in what was given, not in the program; the command line prints it on one line and exits with code 2.
+    """A mistake in the input, not in the program; the command prints it on one line and exits with ``exit_code``.
 
     >>> raise UserError("learning_rate is -1; expected a number above 0")
     Traceback (most recent call last):
@@ -15,14 +16,13 @@ class UserError(ValueError):
     """
 
     exit_code = 2
-    """Of the command line."""
 
 
 class DataError(UserError):
     """A file, a table or a prepared data set that cannot be used as it is.
 
     Args:
-        what: what is wrong, naming what was found.
+        what: what is wrong, with the value found.
         fix: what to do, or what was expected.
         file: name of the file, as the user knows it.
         line: number of the line in that file, from 1.
@@ -40,24 +40,16 @@ class DataError(UserError):
         self.what, self.fix, self.file, self.line = what, fix, file, line
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way from one process to another."""
-        return (_rebuild, (self.what, self.fix, self.file, self.line))
-
-
-def _rebuild(what: str, fix: str, file: str | None, line: int | None) -> DataError:
-    return DataError(what, fix, file=file, line=line)
+        """Errors are pickled between processes."""
+        return (partial(DataError, file=self.file, line=self.line), (self.what, self.fix))
 
 
 class NotFiniteError(ValueError):
-    """A score is NaN where a number is needed, so that nothing can be ranked by it.
-
-    >>> issubclass(NotFiniteError, ValueError)
-    True
-    """
+    """A score is NaN, so that nothing can be ranked by it."""
 
 
 def memory_shortage(error: BaseException) -> str | None:
-    r"""One line if memory was not enough, a machine's or a GPU's; None for any other error.
+    r"""One line if the host or a GPU is out of memory; None for any other error.
 
     >>> memory_shortage(RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"))
     'memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)'
@@ -69,7 +61,7 @@ def memory_shortage(error: BaseException) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    r"""What an exception says, on one line; its type where it says nothing.
+    r"""The first line of an exception's message; its type if the message is empty.
 
     >>> first_line(OSError("disk full\nmore about it")), first_line(KeyError())
     ('disk full', 'KeyError')
@@ -78,7 +70,7 @@ def first_line(error: BaseException) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    r"""Quote what was found, on one line and no longer than a reader wants.
+    r"""A value quoted on one line, cut to ``limit`` characters.
 
     >>> shown("abc"), shown(b"caf\xe9"), shown("x" * 99, limit=8)
     ("'abc'", "'caf\\xe9'", "'xxxxxxxx…'")
@@ -94,7 +86,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def expected(complaint: Mapping[str, Any]) -> str:
-    """What pydantic expected, in our words: from one entry of ``ValidationError.errors()``.
+    """What pydantic expected, from one entry of ``ValidationError.errors()``.
 
     >>> expected({"type": "greater_than", "msg": "Input should be greater than 0"})
     'expected greater than 0'
