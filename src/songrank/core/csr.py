@@ -103,11 +103,7 @@ class CSR:
             first = last
 
     def dense(self, rows: Any, width: int, index: str = "index", value: str = "value") -> Tensor:
-        """[R, width] float32: these rows as a matrix, with column ``value`` at the positions in column ``index``.
-
-        >>> CSR.from_lengths([1, 0], index=[2], value=[0.5]).dense([1, 0], width=3).tolist()
-        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
-        """
+        """[R, width] float32: these rows as a matrix, with column ``value`` at the positions in column ``index``."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         owner, at = self.entries(rows)
         matrix = torch.zeros(rows.shape[0], width, device=self.offsets.device)
@@ -153,11 +149,7 @@ def offsets(lengths: Tensor) -> Tensor:
 
 
 def numpy_offsets(lengths: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """:func:`offsets` of an array, as an array.
-
-    >>> numpy_offsets([2, 0, 1])
-    array([0, 2, 2, 3])
-    """
+    """:func:`offsets` of an array, as an array."""
     return np.concatenate(([0], np.cumsum(np.asarray(lengths), dtype=np.int64)))
 
 

@@ -8,12 +8,7 @@ _NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_fa
 
 
 class UserError(ValueError):
-    """A mistake in the input, not in the program; the command prints it on one line and exits with ``exit_code``.
-
-    >>> raise UserError("learning_rate is -1; expected a number above 0")
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: learning_rate is -1; expected a number above 0
-    """
+    """A mistake in the input, not in the program; the command prints it on one line and exits with ``exit_code``."""
 
     exit_code = 2
 
@@ -49,11 +44,7 @@ class NotFiniteError(ValueError):
 
 
 def memory_shortage(error: BaseException) -> str | None:
-    r"""One line if the host or a GPU is out of memory; None for any other error.
-
-    >>> memory_shortage(RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"))
-    'memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)'
-    """
+    """One line if the host or a GPU is out of memory; None for any other error."""
     text = str(error).partition("\n")[0]
     if not isinstance(error, MemoryError) and not any(sign in text.lower() for sign in _NO_MEMORY):
         return None
@@ -61,20 +52,12 @@ def memory_shortage(error: BaseException) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    r"""The first line of an exception's message; its type if the message is empty.
-
-    >>> first_line(OSError("disk full\nmore about it")), first_line(KeyError())
-    ('disk full', 'KeyError')
-    """
+    """The first line of an exception's message; its type if the message is empty."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def shown(value: object, limit: int = 60) -> str:
-    r"""A value quoted on one line, cut to ``limit`` characters.
-
-    >>> shown("abc"), shown(b"caf\xe9"), shown("x" * 99, limit=8)
-    ("'abc'", "'caf\\xe9'", "'xxxxxxxx…'")
-    """
+    """A value quoted on one line, cut to ``limit`` characters."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
         text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
@@ -86,13 +69,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def expected(complaint: Mapping[str, Any]) -> str:
-    """What pydantic expected, from one entry of ``ValidationError.errors()``.
-
-    >>> expected({"type": "greater_than", "msg": "Input should be greater than 0"})
-    'expected greater than 0'
-    >>> expected({"type": "value_error", "msg": "Value error, a split that leaves something"})
-    'expected a split that leaves something'
-    """
+    """What pydantic expected, from one entry of ``ValidationError.errors()``."""
     if complaint["type"] == "missing":
         return "expected a value"
     message = str(complaint["msg"]).removeprefix("Value error, ").replace("Input should be ", "")

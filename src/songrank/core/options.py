@@ -87,10 +87,7 @@ class WithOptions:
 
 
 def check_options(components: Mapping[str, tuple[type[WithOptions], Mapping[str, Any]]]) -> None:
-    """Raise for the first option that a constructor would reject; keys of ``components`` prefix the message.
-
-    >>> check_options({"model": (WithOptions, {})})
-    """
+    """Raise for the first option that a constructor would reject; keys of ``components`` prefix the message."""
 
     def named(key: str, check: Callable[..., Any], *arguments: Any) -> Any:
         try:

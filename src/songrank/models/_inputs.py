@@ -43,12 +43,7 @@ def check_history(history: Tensor) -> None:
 
 
 def last_items(history: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """At most the last ``length`` items of each row, [B, T] padded with −1 at the end, and their number [B].
-
-    >>> last_items(torch.tensor([[4, 5, 6], [7, -1, -1]]), 2)
-    (tensor([[ 5,  6],
-            [ 7, -1]]), tensor([2, 1]))
-    """
+    """At most the last ``length`` items of each row, [B, T] padded with −1 at the end, and their number [B]."""
     check_history(history)
     count = (history >= 0).sum(1)
     if history.shape[1] <= length:
@@ -61,10 +56,6 @@ def read_lists(features: Tensor, mask: Tensor, num_features: int, dtype: torch.d
     """Features [B, L, F] of type ``dtype`` with 0 for padding, and the mask [B, L].
 
     Padding is zeroed before any computation: a NaN there would reach the gradient of the weights, even times 0.
-
-    >>> features, mask = torch.tensor([[[1.0], [torch.nan]]]), torch.tensor([[True, False]])
-    >>> read_lists(features, mask, 1, torch.float32)[0].tolist()
-    [[[1.0], [0.0]]]
     """
     check_tensor("features", features, "[B, L, F]")
     if features.dim() != 3 or features.shape[2] != num_features:

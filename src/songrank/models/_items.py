@@ -12,16 +12,7 @@ Forward and backward, one core breaks even at 60 to 130, an H200 at 64 to 256; w
 
 
 def table_scores(query: Tensor, table: Tensor, item: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Products of vectors [B, D] with rows of a table [N, D], plus biases [N], for the items [B, L] or [1, L].
-
-    >>> query, table = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
-    >>> table_scores(query, table, torch.tensor([[2, 0]]))
-    tensor([[9., 1.],
-            [3., 0.]])
-    >>> table_scores(query, table, torch.tensor([[2, 0], [1, 0]]))
-    tensor([[9., 1.],
-            [1., 0.]])
-    """
+    """Products of vectors [B, D] with rows of a table [N, D], plus biases [N], for the items [B, L] or [1, L]."""
     check_item(item, query.shape[0])
     if item.shape[0] == 1:
         wanted = item[0]

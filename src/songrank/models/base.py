@@ -69,10 +69,26 @@ class DotProductModel(RankingModel):
         return F.linear(self.query_vectors(query), self.item_layer.weight, self.item_bias)
 
 
-def capabilities_of(model: nn.Module | None) -> Capabilities:
-    """The capabilities a model declares; other modules read ids and declare no tables.
+class LabelModel(DotProductModel):
+    """score_label = w_label · z(text) + b_label, with w and b the weight and bias of ``head``."""
 
-    >>> capabilities_of(nn.Linear(2, 1)).query
-    'ids'
-    """
+    head: Any
+
+    @property
+    def item_layer(self) -> nn.Linear:
+        """The last layer: its weight has one row per label."""
+        return self.head  # type: ignore[no-any-return]
+
+    @property
+    def item_bias(self) -> Tensor:
+        """B."""
+        return self.head.bias  # type: ignore[no-any-return]
+
+    def reset_head(self) -> None:
+        """Initialise w and b of all labels again; the layers below stay."""
+        self.head.reset_parameters()
+
+
+def capabilities_of(model: nn.Module | None) -> Capabilities:
+    """The capabilities a model declares; other modules read ids and declare no tables."""
     return model.capabilities if isinstance(model, RankingModel) else Capabilities("ids")

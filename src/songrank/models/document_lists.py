@@ -13,11 +13,7 @@ _PAIRS = 2**24  # pairs of documents of a list per batch, for attention
 
 
 def list_groups(lengths: list[int], num_features: int) -> Iterator[tuple[int, int]]:
-    """Batches [first, last) of neighbouring lists that fit into memory when padded to the longest.
-
-    >>> list(list_groups([3000, 3000, 10], num_features=5))
-    [(0, 1), (1, 2), (2, 3)]
-    """
+    """Batches [first, last) of neighbouring lists that fit into memory when padded to the longest."""
     first, longest = 0, 1
     for at, length in enumerate(lengths):
         rows, longest = at + 1 - first, max(longest, length)

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from songrank.core.options import Annotated, Count, Sizes, checked
 from songrank.models._inputs import read_lists
 from songrank.models._items import column_scores
-from songrank.models._labels import LabelModel
 from songrank.models._layers import Activation, Dropped, FeatureLinear, Features, bend, hidden_layers
-from songrank.models.base import RankingModel
+from songrank.models.base import LabelModel, RankingModel
 from songrank.models.capabilities import Capabilities
 
 

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.options import Annotated, Count, Whole, checked
-from songrank.models._attention import AttentionBlock
 from songrank.models._inputs import check_words
-from songrank.models._labels import LabelModel, word_table
-from songrank.models._layers import Dropout, Dropped
+from songrank.models._layers import AttentionBlock, Dropout, Dropped, word_table
+from songrank.models.base import LabelModel
 from songrank.models.capabilities import Capabilities
 
 _draw = partial(nn.init.normal_, std=0.02)

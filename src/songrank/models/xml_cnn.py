@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from songrank.core.options import Annotated, Count, Sizes, Whole, checked
 from songrank.models._inputs import check_words
-from songrank.models._labels import LabelModel, word_table
-from songrank.models._layers import Dropout, Dropped
+from songrank.models._layers import Dropout, Dropped, word_table
+from songrank.models.base import LabelModel
 from songrank.models.capabilities import Capabilities
 
 _draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # about the size of entries of pretrained word vectors
