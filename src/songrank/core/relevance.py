@@ -134,7 +134,7 @@ class Relevance:
             expected = f"a total equal to the number of labels, {values.shape[0]}"
             fail("lengths", f"a total of {int(sizes.sum())}", expected)
         start = offsets(sizes)
-        relevant = torch.nonzero(values > 0).squeeze(-1)
+        relevant = (values > 0).nonzero().squeeze(-1)
         pairs = torch.searchsorted(relevant, start), relevant.to(torch.int32)
         return cls._build(values.shape[0], pairs, values[relevant], start[:-1], sizes, pairs)
 

@@ -10,11 +10,7 @@ from songrank.models.capabilities import Capabilities
 
 
 class Ensemble(RankingModel):
-    """The mean of its members' scores, with the calls that its members have; for inference, not for training.
-
-    With s_m the scores of member m of M,
-
-        score = (1 / M) Σ_m s_m
+    """score = (1 / M) Σ_m s_m, the mean of its members' scores, with the calls of its members; for inference only.
 
     Members must score on one scale: the same model, trained alike, from different seeds.
 

