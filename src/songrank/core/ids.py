@@ -124,7 +124,7 @@ class Ids:
 
 def _plain(values: Any) -> Sequence[Any]:
     as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for polars columns
-    return list(values) if as_list is None else as_list()  # type: ignore[no-any-return]
+    return list(values) if as_list is None else as_list()
 
 
 def _whole_numbers(values: Any) -> tuple[Tensor, Tensor]:

@@ -123,9 +123,9 @@ def checked(init: Callable[P, R]) -> Callable[P, R]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         bound.arguments.update(_checked(constraints(init), bound.arguments))
-        kind = type(args[0])
-        if inspect.unwrap(kind.__init__) is init and isinstance(args[0], WithOptions):  # not for a base class
-            kind.check_together(bound.arguments)
+        made = args[0]
+        if isinstance(made, WithOptions) and inspect.unwrap(type(made).__init__) is init:  # not for a base class
+            type(made).check_together(bound.arguments)
         return init(*bound.args, **bound.kwargs)
 
     return wrapper

@@ -153,9 +153,8 @@ class AttentionBlock(nn.Module):
 
     def _attention(self, x: Tensor, attend: Tensor | None) -> Tensor:
         parts = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
+        query, key, value = parts.unbind(0)
         dropout = self.dropout.p if self.training else 0.0
-        found = F.scaled_dot_product_attention(
-            *parts.unbind(0), attn_mask=attend, dropout_p=dropout, is_causal=self.causal
-        )
+        found = F.scaled_dot_product_attention(query, key, value, attend, dropout, is_causal=self.causal)
         joined: Tensor = self.join(found.transpose(1, 2).flatten(2))
         return joined
