@@ -24,25 +24,22 @@ from songrank.training.run import Run
 
 @dataclass(frozen=True)
 class Sizes:
-    """A metric by the size of queries."""
+    """A metric by the size of queries: what that is in words, and the bins of each method by its label."""
 
     metric: str
     what: str
-    """The size, in words."""
     bins: dict[str, list[Bin]]
-    """By label of the method."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a loss remembers, beside the truth."""
+    """What a loss remembers, beside the truth; with ``moving`` (random) windows that truth is of another window."""
 
     loss: str
     step: int
     seed: int
     tables: list[Remembered]
-    moving: bool = False
-    """Whether entries were read in random windows, so that the truth is that of another one."""
+    moving: bool
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything that the page shows."""
+    """Everything that the page shows; for one run there is no comparison."""
 
     split: str
     groups: tuple[Group, ...]
     comparison: MethodComparison | None
-    """None for one run."""
     curves: list[Panel] | Missing
     sizes: Sizes | Missing
 
@@ -124,13 +120,13 @@ def _group(label: str, runs: tuple[ReportedRun, ...], data: Dataset | Missing, s
     run = data if isinstance(data, Missing) else attempt(partial(rebuild, first, data, device))
     if isinstance(run, Missing):
         return Group(label, runs, data, memory=run, extremes=run)
-    extremes: Extremes | Missing = attempt(partial(_extremes, run, first, split))
-    return Group(label, runs, data, attempt(partial(_memory, run, first.seed)), extremes)
+    memory, extremes = attempt(partial(_memory, run, first.seed)), attempt(partial(_extremes, run, first, split))
+    return Group(label, runs, data, memory, extremes)
 
 
 def _memory(run: Run, seed: int) -> Memory:
     loss, step, tables = read_memory(run)
-    return Memory(loss, step, seed, tables, run.recipe.batch.windows == "random")
+    return Memory(loss, step, seed, tables, moving=run.recipe.batch.windows == "random")
 
 
 def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
@@ -141,10 +137,8 @@ def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
     values = measured.per_query[metric]
     model = open_model(reported.path, run.trainer.device).model
     ranker = QueryRanker(model, run.trainer.adapter, run.dataset, split, measured.policies["ties"])
-    best, worst = (
-        [ranker.rank(query, float(values[query])) for query in numbers]
-        for numbers in best_and_worst(values, run.dataset.relevance(split).num_relevant)
-    )
+    both = best_and_worst(values, run.dataset.relevance(split).num_relevant)
+    best, worst = ([ranker.rank(query, float(values[query])) for query in numbers] for numbers in both)
     return Extremes(metric, reported.seed, best, worst)
 
 
@@ -161,11 +155,8 @@ def _curves(groups: Sequence[Group]) -> list[Panel]:
 
 def _sizes(groups: Sequence[Group], split: str) -> Sizes:
     unread = [next((run.unread.why for run in group.runs if run.unread is not None), "") for group in groups]
-    measured = {
-        group.label: [run.evaluations[split] for run in group.runs]
-        for group, why in zip(groups, unread, strict=True)
-        if not why
-    }
+    known = [group for group, why in zip(groups, unread, strict=True) if not why]
+    measured = {group.label: [run.evaluations[split] for run in group.runs] for group in known}
     if not measured:
         raise UserError(unread[0])
     everything = [run for runs in measured.values() for run in runs]
@@ -178,8 +169,5 @@ def _sizes(groups: Sequence[Group], split: str) -> Sizes:
     common = common_metrics(everything)
     metric = next((name for name in common if name.startswith("ndcg")), common[0])
     what, sizes = query_sizes(dataset, split)
-    bins = {
-        label: bin_values(torch.stack([run.per_query[metric] for run in runs]), sizes)
-        for label, runs in measured.items()
-    }
-    return Sizes(metric, what, bins)
+    values = {label: torch.stack([run.per_query[metric] for run in runs]) for label, runs in measured.items()}
+    return Sizes(metric, what, {label: bin_values(own, sizes) for label, own in values.items()})

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from songrank.analysis.finished_runs import FinishedRun, check_lists, read_run
-from songrank.analysis.report.curves import read_history
+from songrank.analysis.report.curves import History, read_history
 from songrank.core.errors import DataError, UserError
 from songrank.data import Dataset, open_dataset
 from songrank.io.json_files import read_json
@@ -35,18 +35,17 @@ def attempt(make: Callable[[], T]) -> T | Missing:
 
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
-    """One run's folder, read as far as possible."""
+    """One run's folder, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
+
+    ``evaluations`` are those that can be read, by split; ``unread`` says why the report's split is not among them.
+    """
 
     path: Path
     config: dict[str, Any]
     notes: dict[str, Any]
-    """``run.json``; empty if it cannot be read."""
-    history: list[dict[str, Any]] | Missing
-    """``metrics.jsonl``"""
+    history: History | Missing
     evaluations: dict[str, FinishedRun]
-    """By split, those that can be read."""
     unread: Missing | None
-    """Why the split that the report is about is not among them."""
 
     @property
     def task(self) -> str | None:
