@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from songrank.analysis.finished_runs import FinishedRun, Method, check_lists
-from songrank.baselines.evaluate import Measured, check_baseline, measure
+from songrank.baselines.evaluate import Measured, measure
 from songrank.core.errors import DataError
 from songrank.data import Dataset, open_dataset
 from songrank.io.source import Progress
@@ -23,19 +23,8 @@ def baseline_methods(
     """Measure these baselines on every data set of the methods.
 
     Options are chosen by the validation metric of the first run on a data set if its recipe names one, else by the
-    first of ``metrics``.
-
-    Args:
-        names: of baselines; duplicates count once.
-        methods: from :func:`~songrank.analysis.finished_runs.group_runs`.
-        split: that the runs were evaluated on.
-        metrics: to measure.
-        data: where the data set is now, if it was moved.
-        progress: called with what is being done, how far it is, and how far it goes.
-
+    first of ``metrics``. ``data`` is where the data set is now, if it was moved.
     """
-    for name in names:
-        check_baseline(name)
     first: dict[str, FinishedRun] = {}
     for run in (run for method in methods for run in method.runs):
         first.setdefault(run.lists_sha256, run)

@@ -68,13 +68,11 @@ class Method:
 
     def folds(self, metric: str) -> list[Fold]:
         """Values of one metric on each data set, in the order of their checksums; seeds in order."""
-        by_data: dict[str, list[FinishedRun]] = {}
-        for run in sorted(self.runs, key=lambda run: (run.lists_sha256, run.seed)):
-            by_data.setdefault(run.lists_sha256, []).append(run)
-        return [
-            Fold(torch.stack([run.per_query[metric] for run in runs]), tuple(run.seed for run in runs))
-            for runs in by_data.values()
-        ]
+        folds = []
+        for data in sorted({run.lists_sha256 for run in self.runs}):
+            runs = sorted((run for run in self.runs if run.lists_sha256 == data), key=lambda run: run.seed)
+            folds.append(Fold(torch.stack([run.per_query[metric] for run in runs]), tuple(run.seed for run in runs)))
+        return folds
 
 
 def find_runs(places: Iterable[Path]) -> list[Path]:
@@ -87,9 +85,9 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
         inside = [place]
         if not os.path.exists(place / "config.yaml"):
             inside = sorted(file.parent for file in place.glob("*/config.yaml"))
-            if not inside:
-                fix = "expected a folder that `songrank train` wrote, or a folder of such folders"
-                raise DataError("has no config.yaml", fix, file=str(place))
+        if not inside:
+            fix = "expected a folder that `songrank train` wrote, or a folder of such folders"
+            raise DataError("has no config.yaml", fix, file=str(place))
         for run in inside:
             found.setdefault(run.resolve(), run)
     return list(found.values())
@@ -199,20 +197,15 @@ def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) 
 
 def _method(run: FinishedRun) -> dict[str, str]:
     """The configuration by dotted keys, values as JSON, without what says nothing about the method."""
-    kept = {key: value for key, value in _resolved(run.config).items() if key not in _NOT_THE_METHOD}
+    from songrank.training.config.recipe import Recipe
+
+    config = run.config
+    with suppress(UserError):  # of another tool; those of earlier songrank versions are the same method
+        config = Recipe.read(config).model_dump(mode="json")
+    kept = {key: value for key, value in config.items() if key not in _NOT_THE_METHOD}
     told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
     whole = {key: int(value) for key, value in told.items() if isinstance(value, float) and value.is_integer()}
     return {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in {**told, **whole}.items()}
-
-
-def _resolved(config: dict[str, Any]) -> dict[str, Any]:
-    """A recipe as this version writes it, so that runs of earlier versions are the same method; else as it is."""
-    from songrank.training.config.recipe import Recipe
-
-    try:
-        return Recipe.read(config).model_dump(mode="json")
-    except UserError:  # of another tool
-        return config
 
 
 def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:

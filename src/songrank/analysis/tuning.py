@@ -50,15 +50,10 @@ class Trial:
 
 
 class Study:
-    """A search that can be stopped and resumed at any time.
+    """A search in the folder ``place`` that can be stopped and resumed at any time.
 
-    Args:
-        source: the recipe: a file, or a shipped one by name.
-        changes: to the recipe, as on the command line.
-        search: what is searched, such as ``loss.gamma=0.1..1.0``; if empty, the default search of the loss.
-        place: folder of the study.
-        more: of every :class:`~songrank.training.run.Run`: ``observe``, ``tick``, ``warn``, ``save_every``.
-
+    The recipe ``source``, its ``changes`` and the ``search`` are given as on the command line; without ``search`` it is
+    the usual one for the loss. ``more`` are options of every :class:`~songrank.training.run.Run`, such as ``observe``.
     """
 
     def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:
@@ -110,7 +105,7 @@ class Study:
         with torch.device("meta"):
             make_model(start.model, dataset)
         searched = {one.key: one.words for one in self.space}
-        description = {"search": searched, "first": self.own, "resolved": self._start}
+        description: dict[str, Any] = {"search": searched, "first": self.own, "resolved": self._start}
         description["data_sha256"] = fingerprint(dataset)
         file = self.place / "study.json"
         if file.exists():

@@ -62,12 +62,7 @@ class Measured:
 
 
 def check_baseline(name: str) -> None:
-    """Raise unless there is a baseline of this name and what it needs is installed.
-
-    >>> check_baseline("easy")
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: yardstick is 'easy'; expected one of ease, ials, popularity
-    """
+    """Raise unless there is a baseline of this name and what it needs is installed."""
     if name not in BASELINES:
         raise UserError(f"yardstick is {shown(name)}; expected one of {', '.join(BASELINES)}")
     if name == "ials":

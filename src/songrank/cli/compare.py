@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from songrank.analysis.baseline_methods import baseline_methods
-from songrank.analysis.finished_runs import Method, group_runs, read_run
+from songrank.analysis.finished_runs import Method, find_runs, group_runs, how_to_finish, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 from songrank.baselines.evaluate import BASELINES, check_baseline
 from songrank.cli.progress import progress_bar
-from songrank.cli.run_folders import runs_to_compare
 from songrank.core.errors import DataError
 from songrank.io.json_files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
@@ -76,6 +75,18 @@ def compare(
         typer.echo(_markdown(result, split))
     else:
         _print(result, split)
+
+
+def runs_to_compare(places: list[Path]) -> list[Path]:
+    """All runs of these folders but unfinished ones, of which a warning tells; one named itself is never left out."""
+    found, named = find_runs(places), {place.resolve() for place in places}
+    finished = [run for run in found if run.resolve() in named or any((run / "evaluation").glob("*.json"))]
+    if not finished:
+        return found
+    for run in found:
+        if run not in finished:
+            typer.echo(f"warning: {run}: is left out, since it was not evaluated; {how_to_finish(run)}", err=True)
+    return finished
 
 
 def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:

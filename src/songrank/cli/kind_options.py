@@ -1,8 +1,4 @@
-"""Options that depend on the kind of data set: ``--min-interactions 5``, ``--standardise``, ``--no-standardise``.
-
-They are defined once, with their checks, where they are used (``songrank.data.preparation_options`` and the readers);
-here their words are only told from those of the command itself.
-"""
+"""Options that depend on the kind of data set, such as ``--no-standardise``, told from those of the command itself."""
 
 from typing import Any
 

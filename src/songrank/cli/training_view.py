@@ -69,16 +69,10 @@ class TrainingView(View):
         self._validation = ""
         self._epochs: dict[str, int] = {}
 
-    @contextmanager
-    def shown(self, run: "Run") -> Iterator[None]:
-        """Show a run while it lasts."""
-        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
-        with self._shown("starting", total_steps(run), _Rate()):
-            yield
-
     def finish(self, run: "Run", go_on: str) -> None:
         """Bring a run to its end; a signal saves its state, says how to go on, and ends the command."""
-        with stoppable(run.trainer.stop) as received, self.shown(run):
+        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
+        with stoppable(run.trainer.stop) as received, self._shown("starting", total_steps(run), _Rate()):
             finished = run.finish()
         if not finished:
             typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)

@@ -1,25 +1,71 @@
 """All that a report shows, gathered before anything is drawn; a part that cannot be made says why instead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from songrank.analysis.finished_runs import find_runs, group_runs
+from songrank.analysis.finished_runs import FinishedRun, check_lists, find_runs, group_runs, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods
 from songrank.analysis.report.bins import Bin, bin_values, query_sizes
-from songrank.analysis.report.curves import Panel, make_panels
+from songrank.analysis.report.curves import History, Panel, make_panels, read_history
 from songrank.analysis.report.queries import QueryRanker, RankedQuery, best_and_worst
 from songrank.analysis.report.remembered import Remembered, read_memory
-from songrank.analysis.report.runs import Missing, ReportedRun, attempt, open_data, read_folder, rebuild
 from songrank.core.devices import choose_device
-from songrank.core.errors import UserError
-from songrank.data import Dataset
+from songrank.core.errors import DataError, UserError
+from songrank.data import Dataset, open_dataset
 from songrank.data.dataset import SPLITS
+from songrank.io.json_files import read_json
 from songrank.serving.open import open_model
 from songrank.training.run import Run
+from songrank.training.run_directory import RunDirectory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why a part of the report is not there, in one line."""
+
+    why: str
+
+
+def attempt(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | Missing:
+    """What is made, or why it cannot be."""
+    try:
+        return make(*args, **options)
+    except UserError as error:
+        return Missing(str(error))
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedRun:
+    """One run's folder, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
+
+    ``evaluations`` are those that can be read, by split; ``unread`` says why the report's split is not among them.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    notes: dict[str, Any]
+    history: History | Missing
+    evaluations: dict[str, FinishedRun]
+    unread: Missing | None
+
+    @property
+    def task(self) -> str | None:
+        """The task as ``model.json`` has it; None if that is missing."""
+        found = attempt(read_json, self.path / "model.json")
+        task = None if isinstance(found, Missing) else found.get("task")
+        return task if isinstance(task, str) else None
+
+    @property
+    def seed(self) -> int:
+        """The seed it was trained with."""
+        return int(self.config["seed"])
 
 
 @dataclass(frozen=True)
@@ -99,7 +145,7 @@ def gather(
     paths = find_runs(places)
     if baseline is not None and len(paths) == 1:
         raise UserError(f"baseline is {baseline!r}, and there is one run; give those to compare it with")
-    runs = {path: read_folder(path, split, finished=len(paths) > 1) for path in paths}
+    runs = {path: _read_folder(path, split, finished=len(paths) > 1) for path in paths}
     measured = [run.evaluations[split] for run in runs.values() if split in run.evaluations]
     comparison, named = None, {paths[0].resolve().name: tuple(runs.values())}
     if measured:
@@ -107,20 +153,59 @@ def gather(
         comparison = compare_methods(methods, baseline=baseline) if len(measured) > 1 else None
         ordered = {method.label: sorted(method.runs, key=lambda run: run.seed) for method in methods}
         named = {label: tuple(runs[run.path] for run in own) for label, own in ordered.items()}
-    opened = {label: attempt(partial(open_data, own[0], split, data)) for label, own in named.items()}
+    opened = {label: attempt(_open_data, own[0], split, data) for label, own in named.items()}
     if data is not None and all(isinstance(found, Missing) for found in opened.values()):
-        open_data(next(iter(named.values()))[0], split, data)
+        _open_data(next(iter(named.values()))[0], split, data)
     groups = tuple(_group(label, own, opened[label], split, device) for label, own in named.items())
-    curves, sizes = attempt(partial(_curves, groups)), attempt(partial(_sizes, groups, split))
+    curves, sizes = attempt(_curves, groups), attempt(_sizes, groups, split)
     return Contents(split, groups, comparison, curves, sizes)
+
+
+def _read_folder(path: Path, split: str, *, finished: bool) -> ReportedRun:
+    """Read a run's folder; one that is not evaluated on ``split`` is an error only if it has to be ``finished``."""
+    evaluations, unread = {}, None
+    for name in dict.fromkeys((split, "test", "validation")):
+        try:
+            evaluations[name] = read_run(path, name)
+        except DataError as error:
+            if name == split and finished:
+                raise
+            unread = Missing(str(error)) if name == split else unread
+    directory = RunDirectory(path)
+    notes = attempt(directory.notes)
+    first = next(iter(evaluations.values()), None)
+    config = first.config if first is not None else directory.recipe().model_dump(mode="json")
+    history = attempt(read_history, path)
+    return ReportedRun(path, config, {} if isinstance(notes, Missing) else notes, history, evaluations, unread)
+
+
+def _open_data(run: ReportedRun, split: str, data: Path | None) -> Dataset:
+    """The data set of a run, where it was or where it is now; a ``UserError`` where it is not the same any more."""
+    dataset = open_dataset(data if data is not None else Path(str(run.config.get("data", ""))))
+    RunDirectory(run.path).check_data(dataset)
+    if split not in dataset:
+        raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
+    if split in run.evaluations:
+        check_lists(run.evaluations[split], dataset, split)
+    return dataset
+
+
+def _rebuild(run: ReportedRun, dataset: Dataset, device: str) -> Run:
+    """The run with model, losses and data adapter on a device, as before its first step; its folder is not changed."""
+    if not (run.path / "run.json").exists():
+        raise UserError("the folder was not written by `songrank train`, so its model cannot be built again")
+    directory = RunDirectory(run.path)
+    recipe = directory.recipe().model_copy(update={"device": device, "members": None})
+    with torch.random.fork_rng(devices=[]):
+        return Run(directory, recipe, dataset)
 
 
 def _group(label: str, runs: tuple[ReportedRun, ...], data: Dataset | Missing, split: str, device: str) -> Group:
     first = runs[0]
-    run = data if isinstance(data, Missing) else attempt(partial(rebuild, first, data, device))
+    run = data if isinstance(data, Missing) else attempt(_rebuild, first, data, device)
     if isinstance(run, Missing):
         return Group(label, runs, data, memory=run, extremes=run)
-    memory, extremes = attempt(partial(_memory, run, first.seed)), attempt(partial(_extremes, run, first, split))
+    memory, extremes = attempt(_memory, run, first.seed), attempt(_extremes, run, first, split)
     return Group(label, runs, data, memory, extremes)
 
 

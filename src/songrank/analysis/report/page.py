@@ -8,11 +8,10 @@ from typing import Any
 
 from songrank import __version__
 from songrank.analysis.finished_runs import find_runs
-from songrank.analysis.report.contents import Contents, Group, gather
+from songrank.analysis.report.contents import Contents, Group, Missing, ReportedRun, gather
 from songrank.analysis.report.formatting import duration, figure
 from songrank.analysis.report.html import Html, document, facts, is_replaceable, tag
 from songrank.analysis.report.result_sections import memory_section, metrics_section, queries_section, sizes_section
-from songrank.analysis.report.runs import Missing, ReportedRun
 from songrank.analysis.report.training_section import curves_section, training_section
 from songrank.core.errors import DataError
 from songrank.data import Dataset
@@ -66,7 +65,8 @@ def write_report(
 
 def render(contents: Contents) -> str:
     """The whole page; equal contents give equal bytes."""
-    title = _title(contents)
+    *others, last = contents.labels
+    title = f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
     links = [tag("a", words, href=f"#{place}") for place, (words, _) in _SECTIONS.items()]
     nav = tag("nav", *links, aria_label="Contents")
     body = [
@@ -76,11 +76,6 @@ def render(contents: Contents) -> str:
         tag("div", id="tip", role="status", hidden=True),
     ]
     return document(title, _GENERATOR, body, data=_json(contents))
-
-
-def _title(contents: Contents) -> str:
-    *others, last = contents.labels
-    return f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
 
 
 def _lead(contents: Contents) -> str:

@@ -1,13 +1,12 @@
 """The sections about what came out: metrics, differences, sizes of queries, memory, and single queries."""
 
 from songrank.analysis.method_comparison import MethodComparison
-from songrank.analysis.report.contents import Contents, Extremes, Memory
+from songrank.analysis.report.contents import Contents, Extremes, Memory, Missing
 from songrank.analysis.report.formatting import figure, mean_sd, policy_sentences, short, signed
 from songrank.analysis.report.html import Html, captioned, folded, table, tag, with_data
 from songrank.analysis.report.plots import Mark, Series, interval_plot, scatter_plot
 from songrank.analysis.report.queries import RankedItem, RankedQuery
 from songrank.analysis.report.remembered import Remembered
-from songrank.analysis.report.runs import Missing
 from songrank.analysis.report.training_section import missing, panels_parts
 from songrank.metrics.comparison import Difference
 
@@ -35,10 +34,8 @@ def metrics_section(contents: Contents) -> list[Html]:
 
 
 def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
-    rows: list[list[object]] = []
-    for group in contents.groups:
-        cells = [mean_sd(one.mean, one.sd) for one in found.summaries[group.label].values()]
-        rows.append([group.label, len(group.runs), *cells])
+    means = {label: [mean_sd(one.mean, one.sd) for one in own.values()] for label, own in found.summaries.items()}
+    rows: list[list[object]] = [[group.label, len(group.runs), *means[group.label]] for group in contents.groups]
     parts = [
         tag("p", f"On the {contents.split} split: means, ± the standard deviation over seeds.", class_="about"),
         table(f"Means on the {contents.split} split", ["Method", "Runs", *found.metrics], rows),

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from songrank.analysis.report.contents import Contents
+from songrank.analysis.report.contents import Contents, Missing, ReportedRun
 from songrank.analysis.report.curves import Panel
 from songrank.analysis.report.formatting import duration, figure, short
 from songrank.analysis.report.html import Html, facts, folded, table, tag, with_data
 from songrank.analysis.report.plots import Mark, Series, curve_plot, key
-from songrank.analysis.report.runs import Missing, ReportedRun
 from songrank.data import Dataset
 
 _STAGE_WORDS = {
@@ -34,7 +33,10 @@ def training_section(contents: Contents) -> list[Html]:
     parts, several = [tag("h2", "What was trained on what")], len(contents.runs) > 1
     for group in contents.groups:
         parts += [tag("h3", group.label)] if len(contents.groups) > 1 else []
-        parts.append(_method(group.runs[0].config))
+        config = group.runs[0].config
+        components = [(title, _component(config.get(title.lower()))) for title in ("Model", "Loss")]
+        stages = [("Warm-up", _stage(config.get("warm_up"))), ("Fine-tuning", _stage(config.get("fine_tuning")))]
+        parts.append(facts([*components, *stages]))
     parts += _data(contents)
     if several:
         rows = [[group.label, *_run_row(run).values()] for group in contents.groups for run in group.runs]
@@ -47,12 +49,6 @@ def training_section(contents: Contents) -> list[Html]:
         which = f" of {run.path.resolve().name}" if several else ""
         parts.append(folded(f"Whole configuration{which}", tag("pre", _yaml(run.config), tabindex=0)))
     return parts
-
-
-def _method(config: Mapping[str, Any]) -> Html:
-    components = [(title, _component(config.get(title.lower()))) for title in ("Model", "Loss")]
-    stages = [("Warm-up", _stage(config.get("warm_up"))), ("Fine-tuning", _stage(config.get("fine_tuning")))]
-    return facts([*components, *stages])
 
 
 def _run_row(run: ReportedRun) -> dict[str, str]:
