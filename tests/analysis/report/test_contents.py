@@ -1,8 +1,8 @@
-"""Runs of a report, read as far as possible."""
+"""Contents of a report, gathered as far as possible."""
 
 import pytest
 
-from songrank.analysis.report.runs import Missing, attempt
+from songrank.analysis.report.contents import Missing, attempt
 from songrank.core.errors import UserError
 
 
