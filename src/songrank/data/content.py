@@ -15,6 +15,8 @@ from songrank.io.checksums import sha256
 from songrank.io.json_files import write_json
 from songrank.io.source import Job
 
+Arrays = dict[str, Array | Pieces]
+
 _MAX_SOURCES = 64
 COLUMNS = {
     "offsets": "row q of the split holds the entries offsets[q] to offsets[q + 1] of the columns below",
@@ -51,7 +53,7 @@ class Content:
     """
 
     task: str
-    splits: dict[str, dict[str, Array | Pieces]]
+    splits: dict[str, Arrays]
     query_ids: Ids | dict[str, Ids]
     item_ids: Ids | None = None
     extra: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +85,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         described[split]["arrays"] = {key: [a.dtype.name, list(a.shape)] for key, a in sorted(arrays.items())}
         described[split]["sha256"] = digest
     ids = content.query_ids if isinstance(content.query_ids, dict) else {"": content.query_ids}
-    arrays_of_ids: dict[str, Array | Pieces] = {}
+    arrays_of_ids: Arrays = {}
     for split, known in ids.items():
         arrays_of_ids |= known.arrays(f"query.{split}" if split else "query")
     if content.item_ids is not None:

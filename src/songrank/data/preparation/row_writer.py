@@ -9,6 +9,7 @@ import torch
 
 from songrank.core.columns import Array
 from songrank.core.csr import CSR, numpy_offsets
+from songrank.data.content import Arrays
 from songrank.io.arrays import Pieces, ScratchArray
 
 
@@ -32,13 +33,18 @@ class RowWriter:
 
     def finish(self) -> CSR:
         """All rows, memory-mapped; nothing can be added afterwards."""
-        return CSR.from_lengths(
-            self._lengths.mapped(), **{name: column.mapped() for name, column in self._columns.items()}
-        )
+        columns = {name: column.mapped() for name, column in self._columns.items()}
+        return CSR.from_lengths(self._lengths.mapped(), **columns)
 
 
-def stored_rows(table: CSR, rows: Array, prefix: str) -> dict[str, Array | Pieces]:
-    """These rows as a split stores them, under ``prefix.offsets`` and ``prefix.`` with the name of each column."""
+def csr_arrays(table: CSR, prefix: str = "") -> Arrays:
+    """A table in memory as a split stores it."""
+    columns = {f"{prefix}{name}": column.numpy() for name, column in table.columns.items()}
+    return {f"{prefix}offsets": table.offsets.numpy(), **columns}
+
+
+def stored_rows(table: CSR, rows: Array, prefix: str) -> Arrays:
+    """These rows as a split stores them, read piece by piece: ``prefix.offsets`` and ``prefix.NAME`` of each column."""
     offsets = numpy_offsets(table.lengths[torch.from_numpy(rows)])
 
     def column(name: str) -> Pieces:

@@ -55,12 +55,7 @@ class Catalogue:
         return cls(popularity, group, vector, order, cumulative, start)
 
     @property
-    def num_items(self) -> int:
-        """How many items there are."""
-        return int(self.group.shape[0])
-
-    @property
-    def mass(self) -> Array:
+    def _mass(self) -> Array:
         """[groups]: popularity of each group's items together."""
         return np.diff(self.cumulative[self.start])
 
@@ -72,13 +67,13 @@ class Catalogue:
     def chances(self, taste: Array, noise: float) -> Array:
         """[rows, groups]: how likely a pick is of each group; a part ``noise`` of all picks goes by popularity."""
         affinity = self.affinity(taste)
-        weight = self.mass * np.exp(affinity - affinity.max(1, keepdims=True))
-        chances: Array = (1 - noise) * weight / weight.sum(1, keepdims=True) + noise * self.mass
+        weight = self._mass * np.exp(affinity - affinity.max(1, keepdims=True))
+        chances: Array = (1 - noise) * weight / weight.sum(1, keepdims=True) + noise * self._mass
         return chances
 
     def weights(self, chances: Array) -> Array:
         """[…, items]: how likely a pick is of each item, for ``chances`` […, groups]."""
-        weights: Array = (chances / self.mass)[..., self.group] * self.popularity
+        weights: Array = (chances / self._mass)[..., self.group] * self.popularity
         return weights
 
     def picks(self, chances: Array, row: Array, rng: np.random.Generator) -> Array:

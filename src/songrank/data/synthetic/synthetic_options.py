@@ -6,6 +6,9 @@ from pydantic import Field
 
 from songrank.data.preparation_options import Options
 
+_Logs = Literal["demo", "movielens-100k", "movielens-1m", "movielens-20m", "netflix"]
+_Shape = Literal[_Logs, "mslr-web10k", "mslr-web30k", "yahoo-ltr", "eurlex-4k", "wiki10-31k"]
+
 
 class SyntheticOptions(Options):
     """What to make: a named shape, and numbers that differ from it. ``make_plan`` checks that they fit together."""
@@ -13,21 +16,9 @@ class SyntheticOptions(Options):
     task: Literal["recommendation", "search", "labelling"] | None = Field(
         None, description="the shape's task, or recommendation, if not given"
     )
-    shape: (
-        Literal[
-            "demo",
-            "movielens-100k",
-            "movielens-1m",
-            "movielens-20m",
-            "netflix",
-            "mslr-web10k",
-            "mslr-web30k",
-            "yahoo-ltr",
-            "eurlex-4k",
-            "wiki10-31k",
-        ]
-        | None
-    ) = Field(None, description="counts of a published data set, or of a small demonstration; demo if not given")
+    shape: _Shape | None = Field(
+        None, description="counts of a published data set, or of a small demonstration; demo if not given"
+    )
     queries: int | None = Field(None, ge=6, description="users, search queries or texts")
     items: int | None = Field(None, ge=2, description="items, documents of all lists together, or labels")
     pairs: int | None = Field(None, ge=1, lt=1 << 31, description="recommendation, labelling: relevant pairs")

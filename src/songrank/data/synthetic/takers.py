@@ -7,7 +7,8 @@ import numpy as np
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.data.synthetic.numbers import BLOCK, num_blocks, stream
-from songrank.data.synthetic.planted_catalogue import Catalogue
+from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
+from songrank.data.synthetic.shapes import Plan
 
 ITEM_BITS = 26
 _PLACE_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
@@ -29,15 +30,17 @@ class Takers:
     purpose: str
 
     @classmethod
-    def draw(cls, catalogue: Catalogue, taste: Array, counts: Array, noise: float, seed: int, purpose: str) -> "Takers":
-        """What is decided about all queries together; ``counts`` must sum to at least the number of items."""
+    def draw(cls, plan: Plan, purpose: str, items: int, strength: float, counts: Array) -> "Takers":
+        """Takers of a new catalogue of ``items`` items; ``counts`` must sum to at least that."""
+        seed = plan.seed
+        catalogue, taste = Catalogue.draw(items, strength, seed, purpose), draw_tastes(plan.queries, seed)
         taker = _sure_takers(catalogue, taste, counts, stream(seed, f"{purpose}, sure"))
         start = numpy_offsets(np.bincount(taker, minlength=counts.shape[0]))
-        return cls(catalogue, taste, counts, np.argsort(taker, kind="stable"), start, noise, seed, purpose)
+        return cls(catalogue, taste, counts, np.argsort(taker, kind="stable"), start, plan.noise, seed, purpose)
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks there are."""
+        """Blocks of queries."""
         return num_blocks(self.counts.shape[0])
 
     def rows(self, block: int) -> slice:
@@ -47,33 +50,27 @@ class Takers:
     def block(self, block: int) -> Array:
         """Items of the block's queries, one query after another, each query's in random order."""
         rows = self.rows(block)
-        start = self.sure_start[rows.start : rows.stop + 1]
+        counts, start = self.counts[rows], self.sure_start[rows.start : rows.stop + 1]
         sure_row = np.repeat(np.arange(start.shape[0] - 1), np.diff(start))
         sure_item = self.sure_item[start[0] : start[-1]]
         chances = self.catalogue.chances(self.taste[rows], self.noise)
         rng = stream(self.seed, f"{self.purpose}, taken", block)
-        return take(self.catalogue, chances, self.counts[rows], sure_row, sure_item, rng)
+        row, item = _by_draws(self.catalogue, chances, counts, sure_row, sure_item, rng)
+        short = np.flatnonzero(np.bincount(row, minlength=counts.shape[0]) < counts)
+        weights = (self.catalogue.weights(chances[r]) for r in short)
+        weighed = [
+            _by_keys(w, int(counts[r]), sure_item[sure_row == r], rng) for r, w in zip(short, weights, strict=True)
+        ]
+        row, item = np.concatenate([row, np.repeat(short, counts[short])]), np.concatenate([item, *weighed])
+        # Row, random bits and item in one number: a single sort shuffles within all rows.
+        shuffled = rng.integers(0, 1 << _PLACE_BITS, row.shape[0])
+        key: Array = (row << (_PLACE_BITS + ITEM_BITS)) | (shuffled << ITEM_BITS) | item
+        key.sort()
+        return key & ((1 << ITEM_BITS) - 1)
 
     def scores(self, query: Array) -> Array:
         """[len(query), items]: log of each item's weight, the best score that there is for these queries."""
         return np.log(self.catalogue.weights(self.catalogue.chances(self.taste[query], self.noise)))
-
-
-def take(
-    catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
-) -> Array:
-    """``counts[r]`` different items for each row r, row after row, each row's in random order."""
-    row, item = _by_draws(catalogue, chances, counts, sure_row, sure_item, rng)
-    short = np.flatnonzero(np.bincount(row, minlength=counts.shape[0]) < counts)
-    weighed = [_by_keys(catalogue.weights(chances[r]), int(counts[r]), sure_item[sure_row == r], rng) for r in short]
-    row = np.concatenate([row, np.repeat(short, counts[short])])
-    item = np.concatenate([item, *weighed])
-    # Row, random bits and item in one number: a single sort shuffles within all rows.
-    shuffled: Array = rng.integers(0, 1 << _PLACE_BITS, (row.shape[0],))
-    key: Array = (row << (_PLACE_BITS + ITEM_BITS)) | (shuffled << ITEM_BITS) | item
-    key.sort()
-    key &= (1 << ITEM_BITS) - 1
-    return key
 
 
 def _by_draws(
@@ -83,7 +80,7 @@ def _by_draws(
 
     Rows that take many, or have not enough after that, are left out.
     """
-    few = counts <= min(_FEW_PART * catalogue.num_items, _FEW_MOST)
+    few = counts <= min(_FEW_PART * catalogue.group.shape[0], _FEW_MOST)
     draws = np.repeat(np.arange(counts.shape[0]), np.where(few, 2 * counts + 16, 0))
     row = np.concatenate([sure_row[few[sure_row]], draws])
     item = np.concatenate([sure_item[few[sure_row]], catalogue.picks(chances, draws, rng)])
@@ -115,8 +112,10 @@ def _sure_takers(catalogue: Catalogue, taste: Array, counts: Array, rng: np.rand
     The pairs to come are dealt out to the items in equal hands, from all over the queries; an item's taker is one of
     its hand, by affinity. So no query gets more than it takes, and none gets an item twice.
     """
-    items, pairs, ends = catalogue.num_items, int(counts.sum()), np.cumsum(counts)
-    stride = _coprime(int(pairs * 0.6180339887), pairs)
+    items, pairs, ends = catalogue.group.shape[0], int(counts.sum()), np.cumsum(counts)
+    stride = max(1, int(pairs * 0.6180339887))
+    while np.gcd(stride, pairs) != 1:
+        stride += 1
     taker = np.empty(items, np.int64)
     for begin in range(0, items, 1 << 15):
         item = np.arange(begin, min(begin + (1 << 15), items))
@@ -127,10 +126,3 @@ def _sure_takers(catalogue: Catalogue, taste: Array, counts: Array, rng: np.rand
         chosen = np.argmax(liking + rng.gumbel(size=liking.shape), 1)
         taker[item] = query[np.arange(item.shape[0]), chosen]
     return taker
-
-
-def _coprime(near: int, number: int) -> int:
-    near = max(1, near)
-    while np.gcd(near, number) != 1:
-        near += 1
-    return near
