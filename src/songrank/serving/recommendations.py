@@ -14,7 +14,7 @@ from songrank.core.checks import check_int
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
-from songrank.data.adapters.id_lists import id_at, ids_in_order
+from songrank.data.adapters.value_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.batches import queries_at_once
 

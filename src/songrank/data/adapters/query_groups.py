@@ -19,7 +19,7 @@ class Lists:
 
     @property
     def lengths(self) -> Array:
-        """How many rows each list has."""
+        """Rows of each list."""
         return np.bincount(self.number, minlength=self.count)
 
     @property
@@ -44,25 +44,22 @@ def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
     if group is None:
         return Lists(np.zeros(rows, np.int64), 1)
     lengths = _read_lengths(group)
-    if lengths is None:
-        raise DataError("group does not hold lengths of lists", "expected whole numbers of at least 1, one a list")
     if lengths.sum() != rows:
         what = f"group sums to {int(lengths.sum()):,}, and X has {rows:,} rows"
         raise DataError(what, "expected the lengths of all lists, in order")
     return Lists(np.repeat(np.arange(lengths.shape[0]), lengths), int(lengths.shape[0]))
 
 
-def _read_lengths(group: Any) -> Array | None:
-    """Whole numbers of at least 1, or None if something else is there."""
+def _read_lengths(group: Any) -> Array:
     try:
         given = np.asarray(unmasked(group))
         given = given.astype(np.float64) if given.dtype.kind == "O" else given
     except (TypeError, ValueError):
-        return None
-    if given.dtype.kind not in "iuf" or given.ndim != 1 or not given.shape[0]:
-        return None
-    whole = bool(((given >= 1) & (given < 2**53) & (given == np.floor(given))).all())
-    return given.astype(np.int64) if whole else None
+        given = np.zeros(0)
+    sound = given.dtype.kind in "iuf" and given.ndim == 1 and given.shape[0] > 0
+    if not sound or not ((given >= 1) & (given < 2**53) & (given == np.floor(given))).all():
+        raise DataError("group does not hold lengths of lists", "expected whole numbers of at least 1, one a list")
+    return given.astype(np.int64)
 
 
 def _from_ids(rows: int, qid: Any) -> Lists:
