@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from songrank.core.errors import DataError, expected, shown
 
-RANDOM_VALIDATION = 0.1  # the part for validation where rows are divided at random and nothing is said
+Scale = Literal["none", "l2", "log-l2"]
 
 
 class Options(BaseModel):
@@ -48,3 +48,16 @@ class QuerySplitOptions(Options):
     )
     test: float = Field(0.1, ge=0, lt=1, description="random: part for test")
     seed: int = Field(0, ge=0, lt=2**63, description="of what is random")
+
+    @property
+    def random_validation(self) -> float:
+        """Part for validation of a random split."""
+        return 0.1 if self.validation is None else self.validation
+
+
+class FeatureRowOptions(QuerySplitOptions):
+    """How rows are divided, and how their features are scaled."""
+
+    scale: Scale = Field(
+        "none", description="of a row: as it is, of length 1, or of length 1 after the logarithm of 1 + each value"
+    )

@@ -209,7 +209,7 @@ KINDS = {
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
             ".readers.xmc:xmc",
-            ".preparation.sparse_features:FeatureRowOptions",
+            ".preparation_options:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),

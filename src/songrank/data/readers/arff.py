@@ -21,8 +21,8 @@ from songrank.data.preparation.labelled_queries import (
     names_one_file,
     split_rows,
 )
-from songrank.data.preparation.row_writer import RowWriter, stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation.row_writer import FeatureWriter, RowWriter, stored_rows
+from songrank.data.preparation_options import FeatureRowOptions
 from songrank.io.source import Job, Source, find_sources
 
 

@@ -16,8 +16,8 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.preparation.labelled_queries import label_table, labelling_content, split_rows
-from songrank.data.preparation.row_writer import stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation.row_writer import FeatureWriter, stored_rows
+from songrank.data.preparation_options import FeatureRowOptions
 from songrank.io.source import Job, Source
 from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
 from songrank.io.tables.typed_columns import read_column, read_features

@@ -21,9 +21,8 @@ from songrank.data.preparation.labelled_queries import (
     names_one_file,
     split_rows,
 )
-from songrank.data.preparation.row_writer import RowWriter, stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
-from songrank.data.preparation_options import QuerySplitOptions
+from songrank.data.preparation.row_writer import FeatureWriter, RowWriter, stored_rows
+from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptions
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
 

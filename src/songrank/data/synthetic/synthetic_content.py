@@ -15,8 +15,8 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.pair_splits import leave_last_out
 from songrank.data.preparation.row_writer import RowWriter, csr_arrays
+from songrank.data.preparation.splits import leave_last_out
 from songrank.data.synthetic.labelling import draw_labels, draw_texts
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
