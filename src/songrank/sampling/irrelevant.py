@@ -1,7 +1,6 @@
 """Drawing irrelevant items: spread over what a query has not taken, each equally likely, none twice.
 
-Whole numbers are kept in float64 here, which holds them exactly below 2⁵³: its divisions run several times faster than
-those of int64, and in place.
+Whole numbers are kept in float64, exact below 2⁵³: its divisions are several times faster than int64's, and in place.
 """
 
 from __future__ import annotations

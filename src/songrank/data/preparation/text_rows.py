@@ -102,7 +102,7 @@ class TextRows:
 
 
 class LabelNames:
-    """Gives each label a code when it is first met, remembers where that was, and numbers them all in the end.
+    """Gives each label a code when it first occurs, remembers where that was, and numbers them all in the end.
 
     >>> names = LabelNames()
     >>> [names.code(label, "train.json", line) for line, label in enumerate(["tax", "law", "tax"], 1)]
@@ -126,11 +126,9 @@ class LabelNames:
     def finish(self, catalogue: Sequence[str] | None, *, numbers_are_texts: bool = False) -> tuple[Ids, Array]:
         """The ids of the catalogue, and the number of each code in it.
 
-        Args:
-            catalogue: names of all labels in the order of their numbers, where the source has them. Otherwise whole
-                numbers make a catalogue of as many labels as the largest says, and names one of those that occur.
-            numbers_are_texts: texts that are all whole numbers count as such, since their format has only texts.
-
+        ``catalogue`` has the names of all labels in the order of their numbers. Without it, whole numbers make a
+        catalogue up to the largest, and names one of those that occur. With ``numbers_are_texts``, texts that are all
+        whole numbers count as such, for formats that have only texts.
         """
         labels = list(self._codes)
         numbers = self._as_numbers(labels, numbers_are_texts)
