@@ -117,7 +117,7 @@ _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingOptions", **more: Any) -> Kind:
     """Recommendation from an interaction log."""
     settings: dict[str, Any] = {"presets": _LOG, "default_preset": "paper", **more}
-    options = f".preparation.interaction_options:{options}"
+    options = f".preparation_options:{options}"
     return Kind(name, "recommendation", title, wants, f".readers.{reader}", options, **settings)
 
 

@@ -15,8 +15,7 @@ from songrank.core.hashing import derive_key, random_bits
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling import drawing
-from songrank.sampling.irrelevant import Spread, irrelevant_items
-from songrank.sampling.relevant import draw_distinct
+from songrank.sampling.item_draws import Spread, draw_distinct, irrelevant_items
 
 _ORDER, _RELEVANT, _IRRELEVANT = range(3)
 _CELLS_AT_ONCE = 2**21

@@ -12,7 +12,7 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.adapters.frames import is_table, kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, InteractionColumns
 from songrank.io.tables.polars_frames import TABLE, to_polars
 from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_ids, read_labels

@@ -14,8 +14,8 @@ from songrank.core.ids import Ids
 from songrank.core.pairs import pack
 from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.interaction_options import RatingOptions
 from songrank.data.preparation.splits import split_pairs
+from songrank.data.preparation_options import RatingOptions
 from songrank.io.source import Job
 from songrank.io.tables.id_columns import number_integers
 

@@ -14,8 +14,7 @@ from songrank.data.dataset import SPLITS
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
-    from songrank.data.preparation.interaction_options import RatingOptions
-    from songrank.data.preparation_options import QuerySplitOptions
+    from songrank.data.preparation_options import QuerySplitOptions, RatingOptions
 
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 UNNAMED = 255  # the split of a row about which the source says nothing

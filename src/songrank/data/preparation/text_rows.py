@@ -17,6 +17,7 @@ from songrank.data.preparation.vocabulary import Codes
 from songrank.io.source import Job, Source
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+_Labels = tuple[int, Sequence[str | int], Sequence[float] | None]  # of a text: its line, labels, and their relevance
 
 
 class TextRows:
@@ -49,8 +50,9 @@ class TextRows:
             for line, example in zip(lines, examples, strict=True):
                 self._add_id(example.id, line)
             self.add_texts(example.text for example in examples)
-            relevance = [[1.0] * len(e.labels) if e.relevance is None else e.relevance for e in examples]
-            self._add_labels([example.labels for example in examples], [line.line for line in lines], source, relevance)
+            self._add_labels(
+                [(line.line, e.labels, e.relevance) for line, e in zip(lines, examples, strict=True)], source
+            )
         return self.texts.rows - before
 
     def read_lines(self, texts: Source, labels: Source, job: Job) -> int:
@@ -60,9 +62,7 @@ class TextRows:
             self.add_texts(text for _, text in block.texts())
         rows, before = self.texts.rows - before, self.labels.rows
         for block in labels.blocks(job):
-            names = [text.split() for _, text in block.texts()]
-            relevance = [[1.0] * len(row) for row in names]
-            self._add_labels(names, range(block.line, block.line + len(names)), labels, relevance)
+            self._add_labels([(line, text.split(), None) for line, text in block.texts()], labels)
         if (found := self.labels.rows - before) != rows:
             what = f"has {found:,} lines, but {texts.file_name} has {rows:,}"
             raise DataError(what, "expected one line of labels a text, blank where it has none", file=labels.name)
@@ -78,16 +78,11 @@ class TextRows:
             codes.extend(map(self.words.__getitem__, words))
         self.texts.append(lengths, word=codes)
 
-    def _add_labels(
-        self,
-        rows: Sequence[Sequence[str | int]],
-        lines: Sequence[int],
-        source: Source,
-        relevance: Sequence[Sequence[float]],
-    ) -> None:
-        file, code = source.name, self.label_names.code
-        codes = [code(label, file, line) for line, labels in zip(lines, rows, strict=True) for label in labels]
-        self.labels.append([len(labels) for labels in rows], code=codes, label=[y for row in relevance for y in row])
+    def _add_labels(self, rows: Sequence[_Labels], source: Source) -> None:
+        code = self.label_names.code
+        codes = [code(label, source.name, line) for line, labels, _ in rows for label in labels]
+        relevance = [y for _, labels, known in rows for y in ([1.0] * len(labels) if known is None else known)]
+        self.labels.append([len(labels) for _, labels, _ in rows], code=codes, label=relevance)
 
     def _add_id(self, name: str | int | None, line: JsonLine) -> None:
         if self._ids and type(name) is not type(self._ids[0]):

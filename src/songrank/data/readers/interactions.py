@@ -12,7 +12,7 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.io.source import Job, Source, find_sources
 from songrank.io.tables.id_columns import IdColumn
 from songrank.io.tables.input_table import InputTable

@@ -10,7 +10,7 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
-from songrank.data.preparation.interaction_options import SequenceOptions
+from songrank.data.preparation_options import SequenceOptions
 from songrank.io.source import Block, Job, find_sources
 from songrank.io.tables.id_columns import IdColumn
 

@@ -37,8 +37,9 @@ def synthetic(source: None, options: "SyntheticOptions", job: Job, scratch: Path
 
 def synthetic_content(plan: Plan, job: Job, scratch: Path) -> Content:
     """Synthetic data after ``plan``; what does not fit in memory goes to ``scratch`` or comes in pieces."""
-    make = {"recommendation": _recommendation, "search": _search, "labelling": _labelling}[plan.task]
-    return make(plan, job, scratch)
+    return {"recommendation": _recommendation, "search": _search, "labelling": _labelling}[plan.task](
+        plan, job, scratch
+    )
 
 
 def planted_scores(plan: Plan, split: str = "train") -> Callable[[Tensor], Tensor]:
@@ -76,16 +77,15 @@ def split_bounds(plan: Plan) -> list[int]:
 
 def _recommendation(plan: Plan, job: Job, scratch: Path) -> Content:
     columns = {"item": np.int32, "label": np.float32, "time": np.int64}
-    files = {name: RowWriter(scratch, name, columns) for name in SPLITS}
-    held, done = {"validation": plan.holdout, "test": plan.holdout}, 0
+    files, done = [RowWriter(scratch, name, columns) for name in SPLITS], 0
     for pairs in draw_pairs(plan):
-        numbers, _ = leave_last_out(pairs.counts, plan.holdout)
-        for number, name in enumerate(SPLITS):
-            counts = np.full_like(pairs.counts, held[name]) if number else pairs.counts - 2 * plan.holdout
-            files[name].append(counts, **{column: getattr(pairs, column)[numbers == number] for column in columns})
-        done += numbers.shape[0]
+        codes, _ = leave_last_out(pairs.counts, plan.holdout)
+        for code, file in enumerate(files):
+            counts = np.full_like(pairs.counts, plan.holdout) if code else pairs.counts - 2 * plan.holdout
+            file.append(counts, **{column: getattr(pairs, column)[codes == code] for column in columns})
+        done += codes.shape[0]
         job.report(_WHAT, done, plan.pairs)
-    splits = {name: csr_arrays(file.finish()) for name, file in files.items()}
+    splits = {name: csr_arrays(file.finish()) for name, file in zip(SPLITS, files, strict=True)}
     return Content(plan.task, splits, Ids.count(plan.queries), Ids.count(plan.items), _extra(plan))
 
 

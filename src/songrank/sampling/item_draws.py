@@ -1,4 +1,4 @@
-"""Drawing irrelevant items: spread over what a query has not taken, each equally likely, none twice.
+"""Drawing items: any subset of the relevant ones, and irrelevant ones spread over what a query has not taken.
 
 Whole numbers are kept in float64, exact below 2⁵³: its divisions are several times faster than int64's, and in place.
 """
@@ -13,6 +13,22 @@ from torch import Tensor
 from songrank.core.csr import partition_point, search_depth, segment_rows
 from songrank.core.hashing import random_fractions
 from songrank.core.relevance import Relevance
+
+
+def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
+    """[B, width]: in its first ``drawn`` entries each row has distinct numbers below its ``population``.
+
+    Floyd's algorithm, a column per step for all rows at once: exactly uniform over subsets, so that next to a drawn
+    item every other item is equally likely; ĝ is unbiased for that reason. ``key`` [B] int64 seeds each row.
+    """
+    column = torch.arange(width, device=key.device)
+    last = population.unsqueeze(1) - drawn.unsqueeze(1) + column
+    guess = (random_fractions(key, width) * (last + 1)).floor_().long()
+    picked = torch.full_like(guess, -1)
+    for step in range(width):
+        repeated = (picked[:, :step] == guess[:, step : step + 1]).any(-1)
+        picked[:, step] = torch.where(repeated, last[:, step], guess[:, step])
+    return picked
 
 
 @dataclass(frozen=True)
