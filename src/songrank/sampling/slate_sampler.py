@@ -198,7 +198,7 @@ class SlateSampler:
         """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
         epoch = self.epoch if epoch is None else epoch
         query = torch.as_tensor(query, device=self.relevance.device)
-        first, last = self.relevance.query_range
+        relevance, (first, last) = self.relevance, self.relevance.query_range
         # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
         if query.device.type == "cpu" and query.numel():
             least, most = (int(end) for end in query.aminmax())
@@ -209,24 +209,21 @@ class SlateSampler:
             return self._whole_lists(query, local, epoch)
         if drawing.serves(self):
             return drawing.draw(self, query, epoch)
-        relevance = self.relevance
         total, size = self.num_relevant[local], self.list_size[local]
         width, columns = self.pair_columns, self.columns
         kept, others = self._allocate(total, size - total)
-        chosen = self._choose(query, total, kept, epoch)
-        row, active = _entries(relevance.indptr[local], kept, chosen, relevance.item)
+        row, active = _entries(relevance.indptr[local], kept, self._choose(query, total, kept, epoch), relevance.item)
         key = random_bits(self.keys(epoch)[1], query)
         spread = Spread.draw(key, kept, others, size - total, columns)
         item = irrelevant_items(relevance, local, spread)
         if relevance.list_start is not None:
             item = item + relevance.list_start[local].unsqueeze(1)
-
         mask = torch.arange(columns, device=query.device) < (kept + others).unsqueeze(1)
         item.mul_(mask)
         item[:, :width] = torch.where(active, relevance.item[row].long(), item[:, :width])
         label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
         label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
-        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        pair = torch.where(active, row + relevance.pair_range[0], -1)
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
@@ -253,13 +250,12 @@ class SlateSampler:
         return draw_distinct(random_bits(self.keys(epoch)[0], query), total, kept, width)
 
     def _whole_lists(self, query: Tensor, local: Tensor, epoch: int) -> Slate:
-        relevance = self.relevance
-        rows, columns = query.shape[0], relevance.max_span
+        relevance, columns = self.relevance, self.relevance.max_span
         first = 0 if relevance.list_start is None else relevance.list_start[local].unsqueeze(1)
         place = torch.arange(columns, device=query.device).unsqueeze(0)
         mask = place < relevance.list_span[local].unsqueeze(1)
-        item = place if relevance.is_catalogue else torch.where(mask, place + first, torch.zeros_like(place))
-        label = torch.zeros(rows, columns + 1, dtype=relevance.label.dtype, device=query.device)
+        item = place if relevance.is_catalogue else torch.where(mask, place + first, 0)
+        label = torch.zeros(query.shape[0], columns + 1, dtype=relevance.label.dtype, device=query.device)
         everything = torch.arange(relevance.max_relevant, device=query.device)
         start, total = relevance.indptr[local], self.num_relevant[local]
         at, there = _entries(start, total, everything, relevance.item)
@@ -269,7 +265,7 @@ class SlateSampler:
         kept = total.clamp(max=self.pair_columns)
         row, active = _entries(start, kept, self._choose(query, total, kept, epoch), relevance.item)
         column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
-        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        pair = torch.where(active, row + relevance.pair_range[0], -1)
         parts = {"item": item, "label": label[:, :columns], "mask": mask, "pair": pair, "column": column}
         return self._slate(query, local, complete=self.pair_columns >= relevance.max_relevant, **parts)
 
@@ -308,7 +304,7 @@ class SlateSampler:
         return replace(
             slate,
             mask=slate.mask & real,
-            pair=torch.where(real, slate.pair, torch.full_like(slate.pair, -1)),
+            pair=torch.where(real, slate.pair, -1),
             row_weight=weight if slate.row_weight is None else weight * slate.row_weight,
         )
 

@@ -29,13 +29,10 @@ class Lists:
 
 
 def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
-    """Lists of so many rows from LightGBM's ``group`` or XGBoost's ``qid``; one list if both are None.
+    """Lists of ``rows`` rows from LightGBM's ``group`` or XGBoost's ``qid``; one list if both are None.
 
     >>> read_lists(3, group=[2, 1]).number.tolist(), read_lists(3, qid=["b", "a", "b"]).number.tolist()
     ([0, 0, 1], [0, 1, 0])
-    >>> read_lists(3, group=[2, 2])
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: group sums to 4, and X has 3 rows; expected the lengths of all lists, in order
     """
     if group is not None and qid is not None:
         raise DataError("group and qid are both given", "expected one of them")
@@ -66,10 +63,10 @@ def _from_ids(rows: int, qid: Any) -> Lists:
     ids = np.asarray(qid)
     if ids.shape != (rows,):
         raise DataError(f"qid has shape {list(ids.shape)}, and X has {rows:,} rows", "expected one id a row")
-    listed = ids.tolist()
-    missing = next((at for at, name in enumerate(listed) if name is None or name != name), None)
-    if missing is not None:
-        raise DataError(f"qid is missing in row {missing} (from 0)", "expected one id a row")
     numbers: dict[Any, int] = {}
-    number = np.array([numbers.setdefault(name, len(numbers)) for name in listed], np.int64)
+    number = np.zeros(rows, np.int64)
+    for row, name in enumerate(ids.tolist()):
+        if name is None or name != name:
+            raise DataError(f"qid is missing in row {row} (from 0)", "expected one id a row")
+        number[row] = numbers.setdefault(name, len(numbers))
     return Lists(number, len(numbers))

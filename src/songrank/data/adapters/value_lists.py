@@ -29,12 +29,7 @@ def as_texts(X: Any) -> list[str] | None:
 
 
 def ids_in_order(name: str, ids: Any) -> Any:
-    """Ids with positions: a list or a column. A set has no order, and a single id is a mistake.
-
-    >>> ids_in_order("users", 7)
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: users is 7; expected a list or a column of ids, in order
-    """
+    """Ids with positions: a list or a column. A set has no order, and a single id is a mistake."""
     alone = isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") or getattr(ids, "ndim", 1) == 0
     if alone or isinstance(ids, Set | Mapping):
         found = shown(ids) if alone else f"a {type(ids).__name__}"

@@ -22,7 +22,7 @@ from songrank.io.tables.id_columns import number_integers
 
 @dataclass
 class Interactions:
-    """Rows of a log: who, what, how much, when. Without ``label`` all are 1, without ``time`` rows are in order."""
+    """Rows of an interaction log. Without ``label`` all labels are 1, without ``time`` rows are in order."""
 
     query: Array
     query_ids: Ids

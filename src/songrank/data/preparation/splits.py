@@ -47,9 +47,6 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
     """The last ``holdout`` pairs of each query for test, as many before them for validation.
 
     Queries with fewer than 2·holdout + 1 pairs are left whole for training; their number is returned too.
-
-    >>> leave_last_out(np.array([4, 2]), 1)
-    (array([0, 0, 1, 2, 0, 0], dtype=uint8), 1)
     """
     ends = numpy_offsets(counts)[1:]
     codes = np.zeros(int(counts.sum()), np.uint8)
@@ -60,11 +57,7 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
 
 
 def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
-    """Random rows for validation and test, as many as the fractions say.
-
-    >>> np.bincount(random_codes(10, 0.1, 0.2, seed=0)).tolist()
-    [7, 1, 2]
-    """
+    """Random rows for validation and test, as many as the fractions say."""
     bits = random_bits(derive_key(seed, _PURPOSE), torch.arange(rows))  # numpy may change what its seeds mean
     order = bits.sort(stable=True).indices.numpy()
     codes = np.zeros(rows, np.uint8)
@@ -91,11 +84,7 @@ def divide(count: int, one: str, many: str, validation: float, test: float, seed
 
 
 def time_codes(time: Array, validation: float, test: float) -> Array:
-    """The latest pairs for test, those before for validation; pairs of one moment stay together, in the later split.
-
-    >>> time_codes(np.array([1, 2, 3, 4, 4]), validation=0.2, test=0.2).tolist()
-    [0, 0, 1, 2, 2]
-    """
+    """The latest pairs for test, those before for validation; pairs of one moment stay together, in the later split."""
     left, codes = np.sort(time), np.zeros(time.shape[0], np.uint8)
     for code, part in ((TEST, test), (VALIDATION, validation)):
         if rows := min(round(time.shape[0] * part), left.shape[0]):
@@ -110,11 +99,6 @@ def split_queries(query: Array, split: Array, ids: Ids, options: "QuerySplitOpti
 
     ``query`` is the number of each row's query, ``split`` what the source says of the row: 0, 1, 2 or ``UNNAMED``.
     Random splits go by the order of the ids' texts, so that how other ids are written moves no query.
-
-    >>> from songrank.data.preparation_options import QuerySplitOptions
-    >>> query, split = np.array([0, 0, 1]), np.array([0, 0, 2], np.uint8)
-    >>> split_queries(query, split, Ids.of(["a", "b"]), QuerySplitOptions()).tolist()
-    [0, 2]
     """
     named = np.unique(split).tolist()
     order = np.array(sorted(range(len(ids)), key=[str(known).encode() for known in ids].__getitem__), np.int64)
@@ -158,8 +142,7 @@ def _given(query: Array, split: Array, ids: Ids) -> Array:
     if leaks.shape[0]:
         at = int(leaks[0])
         more = f", and so have {leaks.shape[0] - 1:,} more" if leaks.shape[0] > 1 else ""
-        raise DataError(
-            f"query {shown(ids[at])} has rows in {SPLITS[low[at]]} and in {SPLITS[high[at]]}{more}",
-            "a query belongs to one split: move its rows, or give different queries different ids",
-        )
+        what = f"query {shown(ids[at])} has rows in {SPLITS[low[at]]} and in {SPLITS[high[at]]}{more}"
+        fix = "a query belongs to one split: move its rows, or give different queries different ids"
+        raise DataError(what, fix)
     return low

@@ -97,15 +97,7 @@ class TextRows:
 
 
 class LabelNames:
-    """Gives each label a code when it first occurs, remembers where that was, and numbers them all in the end.
-
-    >>> names = LabelNames()
-    >>> [names.code(label, "train.json", line) for line, label in enumerate(["tax", "law", "tax"], 1)]
-    [0, 1, 0]
-    >>> ids, number = names.finish(None)
-    >>> list(ids), number.tolist()
-    (['law', 'tax'], [1, 0])
-    """
+    """Gives each label a code when it first occurs, remembers where that was, and numbers them all in the end."""
 
     def __init__(self) -> None:
         self._codes: dict[str | int, int] = {}

@@ -19,8 +19,8 @@ from songrank.data.synthetic.numbers import BLOCK, num_blocks, stream
 from songrank.data.synthetic.shapes import Plan
 
 ITEM_BITS = 26
-_PLACE_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
-_FEW_PART, _FEW_MOST = 0.03, 1 << 17  # up to here drawing is faster than weighing every item, and places fit
+_RANDOM_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
+_FEW_PART, _FEW_MOST = 0.03, 1 << 17  # up to here drawing is faster than weighing every item
 _CANDIDATES = 16
 _RANK = 8
 _GROUPS = 32
@@ -140,8 +140,8 @@ class Takers:
             weight, sure = self.catalogue.weights(chances[number]), sure_item[sure_row == number]
             parts.append(_by_keys(weight, int(counts[number]), sure, rng))
         # Row, random bits and item in one number: a single sort shuffles within all rows.
-        shuffled = rng.integers(0, 1 << _PLACE_BITS, row.shape[0])
-        key: Array = (row << (_PLACE_BITS + ITEM_BITS)) | (shuffled << ITEM_BITS) | np.concatenate(parts)
+        shuffled = rng.integers(0, 1 << _RANDOM_BITS, row.shape[0])
+        key: Array = (row << (_RANDOM_BITS + ITEM_BITS)) | (shuffled << ITEM_BITS) | np.concatenate(parts)
         key.sort()
         return key & ((1 << ITEM_BITS) - 1)
 
@@ -163,12 +163,7 @@ def _by_draws(
     item = np.concatenate([sure_item[few[sure_row]], catalogue.picks(chances, draws, rng)])
     by_row = np.argsort(row.astype(np.uint16), kind="stable")  # sure ones first
     row, item = row[by_row], item[by_row]
-    key = (row << (ITEM_BITS + _PLACE_BITS)) | (item << _PLACE_BITS) | np.arange(row.shape[0])
-    key.sort()
-    new = np.ones(key.shape[0], np.bool_)
-    new[1:] = (key[1:] >> _PLACE_BITS) != (key[:-1] >> _PLACE_BITS)
-    first = np.zeros(key.shape[0], np.bool_)
-    first[key[new] & ((1 << _PLACE_BITS) - 1)] = True
+    first = np.sort(np.unique((row << ITEM_BITS) | item, return_index=True)[1])
     row, item = row[first], item[first]
     found = np.bincount(row, minlength=counts.shape[0])
     place = np.arange(row.shape[0]) - numpy_offsets(found)[row]
