@@ -85,6 +85,8 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
     stored: Arrays = {key: array for name, known in ids.items() for key, array in known.arrays(name).items()}
     digest = write_arrays(folder / "ids.safetensors", stored)
     used = sorted({key for arrays in splits.values() for key in arrays})
+    made = {"songrank": __version__, "options": dict(options), "sources": _sources(job)}
+    made["left_out"] = dict(sorted(job.counts.items()))
     info = {
         "format": FORMAT,
         "version": VERSION,
@@ -97,12 +99,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         "splits": described,
         "ids": {"sha256": digest},
         **content.extra,
-        "made": {
-            "songrank": __version__,
-            "options": dict(options),
-            "sources": _sources(job),
-            "left_out": dict(sorted(job.counts.items())),
-        },
+        "made": made,
     }
     write_json(folder / "dataset.json", info)
 
@@ -146,12 +143,8 @@ def _per_query(arrays: Arrays) -> tuple[Array, Array]:
 def _summary(values: Array) -> dict[str, float]:
     if not values.shape[0]:
         return {"min": 0, "mean": 0.0, "median": 0.0, "max": 0}
-    return {
-        "min": int(values.min()),
-        "mean": round(float(values.mean()), 4),
-        "median": float(np.median(values)),
-        "max": int(values.max()),
-    }
+    mean, median = round(float(values.mean()), 4), float(np.median(values))
+    return {"min": int(values.min()), "mean": mean, "median": median, "max": int(values.max())}
 
 
 def label_histogram(labels: Sequence[Array]) -> dict[str, int]:

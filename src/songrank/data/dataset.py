@@ -216,15 +216,10 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}
         features = _table(arrays, "features", "index", "value")
-        return CatalogueSplit(
-            name,
-            self.num_items,
-            CSR(arrays["offsets"], columns),
-            features,
-            int(self.info["features"]["count"]) if features is not None else 0,
-            seen=_table(arrays, "met", "item"),
-            **{key: arrays.get(key) for key in ("tokens", "lengths", "weight")},
-        )
+        count = 0 if features is None else int(self.info["features"]["count"])
+        pairs, seen = CSR(arrays["offsets"], columns), _table(arrays, "met", "item")
+        more = {key: arrays.get(key) for key in ("tokens", "lengths", "weight")}
+        return CatalogueSplit(name, self.num_items, pairs, features, count, seen=seen, **more)
 
     def relevance(
         self, split: str, *, exclude: tuple[str, ...] | None = None, device: torch.device | str = "cpu"

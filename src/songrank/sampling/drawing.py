@@ -86,33 +86,16 @@ def _parts(sampler: SlateSampler, rows: int) -> dict[str, Any]:
 def _launch(sampler: SlateSampler, order: Tensor, at: Tensor, keys: Tensor, parts: dict[str, Any]) -> None:
     from songrank.kernels.draw import draw_rows
 
-    relevance, weight = sampler.relevance, sampler.query_weight
-    columns, relevant = sampler.columns, sampler.pair_columns
+    relevance, weight, width = sampler.relevance, sampler.query_weight, sampler.pair_columns
+    begin = relevance.query_range[0], relevance.pair_range[0]
+    counts = sampler.num_relevant, sampler.list_size, sampler.ideal_dcg
+    table = relevance.indptr, relevance.item, relevance.label, relevance.taken_indptr, relevance.taken_item
+    sizes = {"R": width, "columns": sampler.columns, "DEPTH": search_depth(relevance.max_taken)}
+    flags = {"WEIGHTED": weight is not None, "ALL": sampler.relevant == "all"}
+    blocks = {"BR": _power_of_2(width), "BC": _power_of_2(sampler.columns)}
+    given = (*begin, *counts, sampler.ideal_dcg if weight is None else weight, *table, *parts.values())
     with kernels.on_device_of(order):
-        draw_rows[(parts["query"].shape[0],)](
-            order,
-            at,
-            keys,
-            relevance.query_range[0],
-            relevance.pair_range[0],
-            sampler.num_relevant,
-            sampler.list_size,
-            sampler.ideal_dcg,
-            sampler.ideal_dcg if weight is None else weight,
-            relevance.indptr,
-            relevance.item,
-            relevance.label,
-            relevance.taken_indptr,
-            relevance.taken_item,
-            *parts.values(),
-            R=relevant,
-            columns=columns,
-            DEPTH=search_depth(relevance.max_taken),
-            WEIGHTED=weight is not None,
-            ALL=sampler.relevant == "all",
-            BR=_power_of_2(relevant),
-            BC=_power_of_2(columns),
-        )
+        draw_rows[(parts["query"].shape[0],)](order, at, keys, *given, **sizes, **flags, **blocks)
 
 
 def _slate(sampler: SlateSampler, parts: dict[str, Any]) -> Slate:

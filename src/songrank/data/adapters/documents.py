@@ -50,15 +50,12 @@ class DocumentTable:
             weight = np.ones(documents.lists.count) if split != "train" or self.weight is None else self.weight
             for first, last, dense in documents.features.blocks():
                 part = pl.from_numpy(dense, schema=list(self.features))
-                part = part.with_columns(
-                    *(pl.lit(None).alias(name) for name in self.ignored),
-                    pl.Series(self._name("query"), number[first:last] + before),
-                    pl.Series(self._name("label"), documents.label[first:last]),
-                    pl.lit(split).alias(self._name("split")),
-                )
+                part = part.with_columns(pl.lit(None).alias(name) for name in self.ignored)
+                columns = {"query": number[first:last] + before, "label": documents.label[first:last]}
                 if self.weight is not None:
-                    part = part.with_columns(pl.Series(self._name("weight"), weight[number[first:last]]))
-                yield part
+                    columns["weight"] = weight[number[first:last]]
+                part = part.with_columns(pl.Series(self._name(word), column) for word, column in columns.items())
+                yield part.with_columns(pl.lit(split).alias(self._name("split")))
             before += documents.lists.count
 
 

@@ -96,14 +96,10 @@ class ListRows:
         weight = query_weights(query, np.concatenate(self._weight), ids) if self._weight else None
         job.count("missing values replaced", self.features.num_missing)
         job.report("measuring features", 0, None)
-        transform = FeatureTransform.fit(
-            splits[TRAIN].chunks(_MEASURED_ROWS),
-            splits[TRAIN].num_features,
-            standardise=options.standardise,
-            log_features=options.log_features,
-            missing=options.missing,
-            flags=self.features.num_features if options.missing_flags else 0,
-        )
+        flags = self.features.num_features if options.missing_flags else 0
+        how = options.model_dump(include={"standardise", "log_features", "missing"})
+        chunks = splits[TRAIN].chunks(_MEASURED_ROWS)
+        transform = FeatureTransform.fit(chunks, splits[TRAIN].num_features, **how, flags=flags)
         dtype, width = np.dtype(options.dtype), transform.num_features
         self.features.check_space(self.features.num_rows, width, dtype.itemsize)
         arrays: dict[str, Arrays] = {}
