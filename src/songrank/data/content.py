@@ -118,26 +118,20 @@ def statistics(
     splits: Sequence[Mapping[str, Array | Pieces]], num_items: int | None, shared_queries: bool = False
 ) -> dict[str, Any]:
     """Counts, list lengths, sparsity and label histogram of some splits together."""
-    lengths, relevant = zip(*(_per_query(arrays) for arrays in splits), strict=True)
+    labels, offsets = ([np.asarray(arrays[name]) for arrays in splits] for name in ("label", "offsets"))
+    relevant = [np.diff(numpy_offsets(y > 0)[begin]) for y, begin in zip(labels, offsets, strict=True)]
     per_query = sum(relevant) if shared_queries else np.concatenate(relevant)
     rows, pairs = int(per_query.shape[0]), int(per_query.sum())
-    labels = [np.asarray(arrays["label"]) for arrays in splits]
     figures: dict[str, Any] = {"queries": rows, "queries_with_pairs": int(np.count_nonzero(per_query)), "pairs": pairs}
     if num_items is None:
         figures["items"] = sum(int(label.shape[0]) for label in labels)
-        figures["list_length"] = _summary(np.concatenate(lengths))
+        figures["list_length"] = _summary(np.concatenate([np.diff(begin) for begin in offsets]))
     elif rows and num_items:
         figures["items"] = num_items
         figures["sparsity"] = max(0.0, 1 - pairs / (rows * num_items))  # repeated pairs count, too
     figures["relevant_per_query"] = _summary(per_query[per_query > 0])
     figures["labels"] = label_histogram(labels)
     return figures
-
-
-def _per_query(arrays: Arrays) -> tuple[Array, Array]:
-    """How many entries each query has, and how many of them are relevant."""
-    offsets, label = np.asarray(arrays["offsets"]), np.asarray(arrays["label"])
-    return np.diff(offsets), np.diff(numpy_offsets(label > 0)[offsets])
 
 
 def _summary(values: Array) -> dict[str, float]:

@@ -27,8 +27,8 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
     order = torch.arange(owner.shape[0])
-    for found in ([part.place for part in parts], [part.time for part in parts]):
-        known = [column for column in found if column is not None]
+    for columns in ([part.place for part in parts], [part.time for part in parts]):
+        known = [column for column in columns if column is not None]
         if len(known) == len(parts) > 1:
             order = torch.cat(known).argsort(stable=True)
             break

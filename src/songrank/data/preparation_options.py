@@ -85,15 +85,11 @@ class RatingOptions(Options):
     seed: int = Field(0, ge=0, lt=2**63, description="of the random split")
 
     @model_validator(mode="after")
-    def _rehearse(self) -> Self:
+    def _fit_together(self) -> Self:
         if self.drop_last and self.split in ("time", "random"):
             raise ValueError(f"drop_last 0 with split {self.split}: the test would be another part of the same pairs")
         if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
             raise ValueError(f"drop_last 0, or at least holdout, {self.holdout}: else some of the test stays in")
-        return self
-
-    @model_validator(mode="after")
-    def _leave_something(self) -> Self:
         if self.split in ("time", "random") and self.validation + self.test >= 1:
             raise ValueError(f"validation {self.validation:g} and test {self.test:g} that leave something for training")
         return self

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +67,13 @@ def prepare(
         scratch = folder / "scratch"
         scratch.mkdir()
         used = {"preset": preset or kind.default_preset, **chosen.model_dump(mode="json")}
-        with _naming(source):
+        try:
             content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
+        except DataError as error:  # what is wrong with the whole of the data names the source
+            if error.file is not None or not isinstance(source, Path):
+                raise
+            raise DataError(error.what, error.fix, file=str(source)) from None
         del content  # lets go of what is mapped there, which Windows would not remove
         shutil.rmtree(scratch)
     return open_dataset(directory)
@@ -82,14 +84,3 @@ def _check_apart(source: Path, directory: Path) -> None:
     inside = Path(os.path.realpath(source))
     if Path(os.path.realpath(directory)) in (inside, *inside.parents) and directory.exists():
         raise DataError("holds the source itself", "choose another place for the data set", file=str(directory))
-
-
-@contextmanager
-def _naming(source: Any) -> Iterator[None]:
-    """What is wrong with the whole of the data is said of the source."""
-    try:
-        yield
-    except DataError as error:
-        if error.file is not None or not isinstance(source, Path):
-            raise
-        raise DataError(error.what, error.fix, file=str(source)) from None

@@ -104,9 +104,8 @@ def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, sp
     rows, columns = spread.turned_place.shape
     row, flat = segment_rows(relevance.taken_indptr[local + 1] - start, start)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
-    turn, available, drawn, first = (
-        part.squeeze(1) for part in (spread.turn, spread.available, spread.drawn, spread.first)
-    )
+    parts = (spread.turn, spread.available, spread.drawn, spread.first)
+    turn, available, drawn, first = (part.squeeze(1) for part in parts)
     turned = (start - first_item - turn).index_select(0, row)
     turned.sub_(flat).add_(relevance.taken_item.index_select(0, flat))
     limit = (available - turn).index_select(0, row)

@@ -36,15 +36,11 @@ class HistorySlate(Slate):
     ([0, 0, 0, 1], [0, 1, 2, 0], [[5, 6], [-1, -1]])
     """
 
-    begin: Tensor
-    """[U] int64."""
-    count: Tensor
-    """[U] int64."""
+    begin: Tensor  # [U] int64
+    count: Tensor  # [U] int64
     width: int
-    row: Tensor
-    """[B] int64."""
-    place: Tensor
-    """[B] int64."""
+    row: Tensor  # [B] int64
+    place: Tensor  # [B] int64
 
     def rows(self, first: int, last: int) -> Self:
         """The slate of the entries from ``first`` to ``last``, which is not included; all users stay."""

@@ -34,8 +34,8 @@ class DocumentTable:
 
     def columns(self) -> dict[str, str | None]:
         """Which column means what."""
-        names: dict[str, str | None] = {f"{word}_column": self._name(word) for word in ("query", "label", "split")}
-        return names | {"weight_column": None if self.weight is None else self._name("weight")}
+        words = {"query": True, "label": True, "split": True, "weight": self.weight is not None}
+        return {f"{word}_column": self._name(word) if known else None for word, known in words.items()}
 
     def _name(self, word: str) -> str:
         while word in (*self.features, *self.ignored):

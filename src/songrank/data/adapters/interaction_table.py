@@ -100,7 +100,7 @@ class InteractionTable:
             return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
-        in_memory = hasattr(values, "dtype") or type(values).__module__.partition(".")[0] == "pyarrow"
+        in_memory = hasattr(values, "dtype") or kind_of(values) == "pyarrow"
         column = to_polars({word: values})[word] if in_memory else pl.Series(word, list(values), strict=False)
         return self._typed(column, word)
 

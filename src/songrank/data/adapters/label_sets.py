@@ -112,12 +112,13 @@ def _indicator(Y: Any) -> tuple[CSR, Ids]:
         Y, names = (Y, None) if isinstance(Y, np.ndarray) else _dense(Y)
         row, item = np.nonzero(Y)
         value = Y[row, item]
-    value = _checked(value, row)
+    if value.dtype.kind not in "fiub":
+        raise DataError(f"Y is of type {value.dtype}", _LISTS)
+    value = check_not_negative("Y", value, row)
     ids = Ids.count(Y.shape[1]) if names is None else Ids.of(names)
     item = item if names is None else ids.find(names).numpy()[item]
     order = np.lexsort((item, row))
-    row, item, value = row[order], item[order], value[order]
-    kept = value > 0
+    kept = order[value[order] > 0]
     columns = {"item": item[kept].astype(np.int32), "label": value[kept].astype(np.float32)}
     return CSR.from_rows(row[kept].astype(np.int64), Y.shape[0], **columns), ids
 
@@ -134,9 +135,3 @@ def _dense(Y: Any) -> tuple[Array, list[Any]]:
             f"Y has a column {shown((strange or frame.columns)[0])} without numbers in all rows", LABEL_EXPECTED
         )
     return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))
-
-
-def _checked(value: Array, row: Array) -> Array:
-    if value.dtype.kind not in "fiub":
-        raise DataError(f"Y is of type {value.dtype}", _LISTS)
-    return check_not_negative("Y", value, row)

@@ -4,7 +4,7 @@ Readers add blocks of rows in any order; a query's rows need not stand together.
 read: only then the splits, and so the training rows that the transformation learns from, are known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -87,7 +87,10 @@ class ListRows:
         """Group, split and transform what was added; ``described`` is more about the features for ``dataset.json``."""
         if not self.features.num_features:
             raise DataError("no row has a feature", "expected at least one: nothing could be learned")
-        query, ids = _number_queries(self._query)
+        column, whole = IdColumn(), all(block.dtype.is_integer() for block in self._query)
+        for block in self._query:  # ids that are whole numbers in some blocks only are texts
+            column.add(block if whole else block.cast(pl.String))
+        query, ids = column.finish()
         codes = split_queries(query, np.concatenate(self._split), ids, options)
         splits = _group(self.features, query, codes, options.within_query)
         label = np.concatenate(self._label)
@@ -119,15 +122,6 @@ class ListRows:
             "training": {"list_size": options.truncate},
         }
         return Content("search", arrays, query_ids, None, extra)
-
-
-def _number_queries(blocks: Sequence[pl.Series]) -> tuple[Array, Ids]:
-    """Number of each row's query in the order of ids. Ids that are whole numbers in some blocks only are texts."""
-    column = IdColumn()
-    whole = all(block.dtype.is_integer() for block in blocks)
-    for block in blocks:
-        column.add(block if whole else block.cast(pl.String))
-    return column.finish()
 
 
 def _group(store: FeatureStore, query: Array, codes: Array, how: WithinQuery) -> dict[int, ListFeatures]:

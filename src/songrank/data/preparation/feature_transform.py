@@ -94,16 +94,11 @@ class FeatureTransform:
         missing: Missing = "zero",
         flags: int = 0,
     ) -> Self:
-        """Learn from blocks of training rows [rows, features] with NaN for missing values.
+        """Learn from blocks of training rows [rows, num_features] with NaN for missing values; they are read once.
 
-        Args:
-            blocks: the rows; read once.
-            num_features: features per row.
-            standardise: to mean 0 and deviation 1.
-            log_features: none, all, or ("auto") those never negative whose largest value exceeds ten means.
-            missing: 0, or the mean or the smallest of the known values.
-            flags: so many features, the first ones, have a flag if they are known in some rows and missing in others.
-
+        ``log_features`` "auto" are those never negative whose largest value exceeds ten means. Values that are missing
+        become 0, the mean or the smallest of the known ones. Of the first ``flags`` features, those that are known in
+        some rows and missing in others have a flag.
         """
         plain, logged, count = Moments(num_features), Moments(num_features), 0
         nothing_to_learn = not standardise and log_features == "none" and missing == "zero" and not flags

@@ -128,16 +128,10 @@ def labelling_content(
     ids: Array | Sequence[str] | None = None,
     extra: Mapping[str, Any],
 ) -> Content:
-    """Put a labelling task together.
+    """Put a labelling task together from :func:`split_rows`, :func:`label_table` and the catalogue.
 
-    Args:
-        splits: from :func:`split_rows`.
-        labels: ``item`` and ``label`` of every row, from :func:`label_table`.
-        describe: gives the arrays of features or tokens of given rows.
-        item_ids: the catalogue.
-        ids: of every row, as in the source; None for numbers of rows in their file, from 0.
-        extra: more for ``dataset.json``.
-
+    ``describe`` gives the arrays of features or tokens of given rows. ``ids`` are those of every row in the source;
+    without them, query ids are numbers of rows in their file, from 0. ``extra`` is more for ``dataset.json``.
     """
     if not labels.lengths[torch.from_numpy(splits["train"].rows)].any():
         raise DataError("no label for training is above 0", "nothing could be learned: check the labels")

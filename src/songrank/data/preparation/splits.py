@@ -118,8 +118,9 @@ def _check_named(named: list[int], options: "QuerySplitOptions") -> None:
     """What the source says about splits must do for what is asked of it."""
     found = " and ".join(SPLITS[code] for code in named if code != UNNAMED)
     if UNNAMED in named:
-        fix = "name files train, validation, test, or split at random"
-        raise DataError("not all rows belong to a named split", fix)
+        raise DataError(
+            "not all rows belong to a named split", "name files train, validation, test, or split at random"
+        )
     if TRAIN not in named:
         raise DataError(f"there are rows for {found} and none for training", "add them, or choose split random")
     if options.split is None and TEST not in named:

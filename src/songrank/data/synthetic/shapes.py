@@ -10,35 +10,19 @@ MAX_ITEMS = 1 << 26  # an item, a row of a block and a place among its draws sha
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the bytes of a synthetic data set.
+    """Everything that decides the bytes of a synthetic data set."""
 
-    Args:
-        task: ``"recommendation"``, ``"search"`` or ``"labelling"``.
-        queries: users, search queries or texts.
-        items: items, documents of all lists together, or labels.
-        pairs: relevant pairs; 0 for search, where they follow from the documents' labels.
-        features: columns of a document, or words of the vocabulary.
-        words: different words of a text, on average.
-        fewest: minimum of pairs or documents per query.
-        most: their maximum; 0 for what the rest allows.
-        parts: relative sizes of train, validation and test; recommendation holds out pairs instead.
-        holdout: recommendation: last pairs of a user for test, and as many before for validation.
-        noise: from 0, where preferences decide all, to 1, where chance does.
-        seed: of everything random.
-
-    """
-
-    task: str
-    queries: int
-    items: int
-    pairs: int = 0
-    features: int = 0
-    words: int = 0
-    fewest: int = 1
-    most: int = 0
-    parts: tuple[int, int, int] = (60, 20, 20)
-    holdout: int = 1
-    noise: float = 0.2
+    task: str  # recommendation, search or labelling
+    queries: int  # users, search queries or texts
+    items: int  # items, documents of all lists together, or labels
+    pairs: int = 0  # relevant pairs; 0 for search, where they follow from the documents' labels
+    features: int = 0  # columns of a document, or words of the vocabulary
+    words: int = 0  # different words of a text, on average
+    fewest: int = 1  # minimum of pairs or documents per query
+    most: int = 0  # their maximum; 0 for what the rest allows
+    parts: tuple[int, int, int] = (60, 20, 20)  # relative sizes of train, validation and test, except in recommendation
+    holdout: int = 1  # recommendation: last pairs of a user for test, and as many before for validation
+    noise: float = 0.2  # from 0, where preferences decide all, to 1, where chance does
     seed: int = 0
 
 
