@@ -14,7 +14,7 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
 from songrank.io.arrays import Pieces, write_arrays
-from songrank.io.checksums import sha256
+from songrank.io.files import sha256
 from songrank.io.json_files import write_json
 from songrank.io.source import Job
 

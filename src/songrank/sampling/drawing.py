@@ -67,9 +67,8 @@ class Drawing:
 
 def _parts(sampler: SlateSampler, rows: int) -> dict[str, Any]:
     """What the kernel writes, in its order."""
-    whole, real, flag = (
-        {"dtype": dtype, "device": sampler.relevance.device} for dtype in (torch.int64, torch.float32, torch.bool)
-    )
+    whole: dict[str, Any] = {"dtype": torch.int64, "device": sampler.relevance.device}
+    real, flag = whole | {"dtype": torch.float32}, whole | {"dtype": torch.bool}
     return {
         "query": torch.empty(rows, **whole),
         "item": torch.empty(rows, sampler.columns, **whole),

@@ -43,7 +43,7 @@ class FeatureStore:
 
     def add(self, rows: Array) -> None:
         """Append rows [rows, features], NaN where a value is missing."""
-        file = self._file(*rows.shape, rows)
+        file = self._file(rows.shape[0], rows.shape[1], rows)
         if rows.shape[1] < file.tail[0]:
             rows = np.pad(rows, ((0, 0), (0, file.tail[0] - rows.shape[1])))
         file.append(rows)

@@ -17,9 +17,9 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.row_writer import csr_arrays
+from songrank.data.preparation.row_writer import FeatureWriter, csr_arrays, stored_rows
 from songrank.data.preparation.splits import divide
-from songrank.data.preparation_options import QuerySplitOptions
+from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptions
 from songrank.data.split_names import name_splits
 from songrank.io.source import Job, Source
 
@@ -149,6 +149,28 @@ def labelling_content(
             query_ids[name] = Ids.from_texts([ids[row] for row in rows])
         arrays[name] = csr_arrays(labels.take(rows)) | describe(rows)
     return Content("labelling", arrays, query_ids, item_ids, dict(extra))
+
+
+def feature_content(
+    rows: Mapping[Role, int],
+    labels: CSR,
+    features: FeatureWriter,
+    item_ids: Ids,
+    num_features: int,
+    options: FeatureRowOptions,
+    job: Job,
+    names: Sequence[str] | None = None,
+) -> Content:
+    """A labelling task on rows of features; ``rows`` says how many each file has."""
+    table = features.finish()
+    described = {"count": num_features, "kind": "sparse", "scale": options.scale}
+    return labelling_content(
+        split_rows(rows, options),
+        label_table(labels, job),
+        lambda chosen: stored_rows(table, chosen, "features"),
+        item_ids=item_ids,
+        extra={"features": described | ({} if names is None else {"names": list(names)})},
+    )
 
 
 def label_table(rows: CSR, job: Job) -> CSR:
