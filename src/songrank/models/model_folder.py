@@ -40,7 +40,7 @@ WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safete
 HISTORIES = "histories.safetensors"
 MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
 # The task of each kind of input, and the files of its folder.
-_KINDS = {
+KINDS = {
     "ids": ("recommendation", {WEIGHTS, IDS, SEEN}),
     "histories": ("recommendation", {WEIGHTS, IDS, SEEN, HISTORIES}),
     "documents": ("search", {WEIGHTS}),
@@ -235,7 +235,7 @@ def _description(path: Path) -> dict[str, Any]:
     sound = (
         all(isinstance(info.get(key), dict) for key in ("model", "sizes", "files"))
         and all(isinstance(info.get(key, {}), dict) for key in READS)
-        and _KINDS.get(inputs) == (info.get("task"), set(info["files"]))
+        and KINDS.get(inputs) == (info.get("task"), set(info["files"]))
         and info["model"].get("name") in INPUTS[inputs]
     )
     if not sound:

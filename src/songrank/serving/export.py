@@ -20,7 +20,7 @@ from songrank import __version__
 from songrank.core.errors import UserError, first_line
 from songrank.io.files import NEW, not_written
 from songrank.models.base import capabilities_of
-from songrank.models.model_folder import TASKS
+from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
@@ -87,7 +87,7 @@ def export_model(
     examples = _examples(recorded, kind, sizes, f"{name}, read as a model of {inputs},")
     with _quiet():
         try:
-            about = {"songrank": __version__, "task": TASKS[inputs], "model": name}
+            about = {"songrank": __version__, "task": KINDS[inputs][0], "model": name}
             content = _content(recorded, kind.axes, examples[0][0], format, about)
         except Exception as error:  # exporters raise whatever they like
             raise ExportError(f"{name} cannot be exported as {format} ({first_line(error)})") from error
