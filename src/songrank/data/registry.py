@@ -231,7 +231,7 @@ KINDS = {
             "Planted preferences of any size and shape, for trying out and for measuring",
             "nothing",
             ".synthetic:synthetic",
-            ".synthetic.synthetic_options:SyntheticOptions",
+            ".preparation_options:SyntheticOptions",
             without_source=True,
         ),
     )

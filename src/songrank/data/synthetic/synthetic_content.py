@@ -25,7 +25,7 @@ from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
-    from songrank.data.synthetic.synthetic_options import SyntheticOptions
+    from songrank.data.preparation_options import SyntheticOptions
 
 _WHAT = "making synthetic data"
 
