@@ -1,7 +1,7 @@
-"""NeuMF's scores of pairs, and their gradient, without a tensor of hidden cells.
+"""NeuMF's scores of all items and of pairs, the latter with their gradient, without a tensor of hidden cells.
 
-Plain torch makes [B, L, H] hidden cells, their mask and their gradient, some 20 MB each and a pass apiece. Here a
-block of pairs is scored in registers and, backward, worked out again.
+Plain torch makes [B, L, H] hidden cells, their mask and their gradient, about 20 MB and a pass each. Here a block of
+pairs is scored in registers and, backward, recomputed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from songrank.kernels import on_device_of
 
 _COLUMNS = 32
+_TILE_ROWS, _TILE_COLUMNS = 128, 64
 
 
 @triton.jit
@@ -120,29 +121,56 @@ class _PairScores(torch.autograd.Function):
 
 
 def pair_scores(
-    factors: Tensor,
-    by_query: Tensor,
-    table: Tensor,
-    by_item: Tensor,
-    head: Tensor,
-    item: Tensor,
-    dropout: float = 0.0,
+    factors: Tensor, by_query: Tensor, table: Tensor, by_item: Tensor, head: Tensor, item: Tensor, dropout: float = 0.0
 ) -> Tensor:
     """[B, L]: factors_b · table_i + head · drop(relu(by_query_b + by_item_i)) with i = item[b, l].
 
-    The torch twin is :meth:`songrank.models.NeuMF.forward`. Dropout keeps other cells than torch's does, as many.
-
-    Args:
-        factors: [B, D].
-        by_query: [B, H].
-        table: [N, D].
-        by_item: [N, H].
-        head: [H].
-        item: [B, L] rows of ``table`` and ``by_item``.
-        dropout: share of hidden cells that are dropped.
-
+    Shapes: factors [B, D], by_query [B, H], table [N, D], by_item [N, H], head [H], item [B, L]. ``dropout`` is the
+    share of hidden cells dropped: other cells than torch's, as many. The torch twin is
+    :meth:`songrank.models.NeuMF.forward`.
     """
     seed = torch.randint(2**31, (1,), device=item.device) if dropout else item.new_zeros(1)
     parts = (part.contiguous() for part in (factors, by_query, table, by_item, head, item))
     scores: Tensor = _PairScores.apply(*parts, seed, dropout)
+    return scores
+
+
+@triton.jit
+def _all_scores(
+    factors, by_query, table, by_item, head, scores, B, N,
+    D: tl.constexpr, H: tl.constexpr, BB: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    b = (tl.program_id(1) * BB + tl.arange(0, BB)).to(tl.int64)
+    n = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
+    total = tl.zeros((BB, BN), tl.float32)
+    for d in range(D):
+        at = tl.cast(d, tl.int64)
+        f = tl.load(factors + at * B + b, mask=b < B, other=0.0)
+        t = tl.load(table + at * N + n, mask=n < N, other=0.0)
+        total += f[:, None] * t[None, :]
+    for h in range(H):
+        at = tl.cast(h, tl.int64)
+        q = tl.load(by_query + at * B + b, mask=b < B, other=0.0)
+        v = tl.load(by_item + at * N + n, mask=n < N, other=0.0)
+        hidden = tl.maximum(q[:, None] + v[None, :], 0.0, propagate_nan=tl.PropagateNan.ALL)
+        total += hidden * tl.load(head + h)
+    inside = (b < B)[:, None] & (n < N)[None, :]
+    tl.store(scores + b[:, None] * N + n[None, :], total, mask=inside)
+
+
+def all_scores(factors: Tensor, by_query: Tensor, table: Tensor, by_item: Tensor, head: Tensor) -> Tensor:
+    """[B, N]: factors_b · table_n + head · relu(by_query_b + by_item_n), in float32 throughout.
+
+    Shapes: factors [B, D], by_query [B, H], table [N, D], by_item [N, H], head [H]. The torch twin is
+    :meth:`songrank.models.NeuMF.score_all`.
+    """
+    rows, columns = factors.shape[0], table.shape[0]
+    scores = torch.empty(rows, columns, device=factors.device)
+    # Transposed, so that neighbouring threads read neighbouring numbers.
+    parts = (part.T.contiguous() for part in (factors, by_query, table, by_item))
+    with on_device_of(scores):
+        _all_scores[(triton.cdiv(columns, _TILE_COLUMNS), triton.cdiv(rows, _TILE_ROWS))](
+            *parts, head.contiguous(), scores, rows, columns,
+            D=factors.shape[1], H=by_query.shape[1], BB=_TILE_ROWS, BN=_TILE_COLUMNS,
+        )  # fmt: skip
     return scores

@@ -1,4 +1,4 @@
-"""NeuMF's scores of pairs by a kernel: values and gradients of plain autograd, and dropout that is one."""
+"""NeuMF's scores by kernels: all items as in plain tiles; pairs with the gradients of autograd, and dropout."""
 
 import math
 
@@ -8,8 +8,8 @@ import torch
 pytest.importorskip("triton", reason="kernels need Triton")
 
 from songrank import kernels
-from songrank.kernels import pair_scores as module
-from songrank.kernels.pair_scores import pair_scores
+from songrank.kernels import neumf_scores
+from songrank.kernels.neumf_scores import pair_scores
 from songrank.models import NeuMF
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -177,7 +177,7 @@ def test_neumf_gives_the_same_scores_and_gradients_with_it(columns, items, spars
         for embedding in embeddings:
             embedding.sparse = sparse
     called = []
-    monkeypatch.setattr(module, "pair_scores", lambda *given: called.append(1) or pair_scores(*given))
+    monkeypatch.setattr(neumf_scores, "pair_scores", lambda *given: called.append(1) or pair_scores(*given))
     found = model(query, item)
     assert called
     torch.testing.assert_close(found, wanted, **ROUNDING)
@@ -186,3 +186,54 @@ def test_neumf_gives_the_same_scores_and_gradients_with_it(columns, items, spars
         torch.testing.assert_close(
             parameter.grad.to_dense(), gradient, **ROUNDING, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+SIZES = [(1, 1, 1, 1), (3, 70, 5, 9), (130, 9, 3, 4), (129, 65, 1, 2)]  # blocks have 128 rows and 64 columns
+
+
+def neumf(items, dim, hidden):
+    torch.manual_seed(0)
+    model = NeuMF(150, items, dim=dim, hidden=(hidden,), dropout=0.5).eval().to(DEVICE)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)  # far from 0, so that every term counts
+    return model
+
+
+@pytest.mark.parametrize(("rows", "items", "dim", "hidden"), SIZES)
+def test_all_items_score_as_the_plain_way_scores_them(rows, items, dim, hidden, monkeypatch):
+    model = neumf(items, dim, hidden)
+    query = torch.arange(rows, device=DEVICE).flip(0)
+    with torch.no_grad():
+        with kernels.plain():
+            wanted = model.double().score_all(query)
+        monkeypatch.setattr(kernels, "usable", lambda tensor: True)
+        called = []
+        launch = neumf_scores.all_scores
+        monkeypatch.setattr(neumf_scores, "all_scores", lambda *parts: called.append(1) or launch(*parts))
+        found = model.float().score_all(query)
+    assert called
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_nan_is_not_hidden_in_the_scores_of_all_items():
+    generator = torch.Generator().manual_seed(2)
+    shapes = ((3, 4), (3, 5), (6, 4), (6, 5), (5,))
+    factors, by_query, table, by_item, head = (torch.randn(shape, generator=generator).to(DEVICE) for shape in shapes)
+    by_query[1, 2] = torch.nan
+    by_item[4, 0] = torch.nan
+    lost = neumf_scores.all_scores(factors, by_query, table, by_item, head).isnan()
+    assert lost.nonzero().tolist() == [[0, 4], *([1, item] for item in range(6)), [2, 4]]
+
+
+@pytest.mark.parametrize("why", ["gradient", "training"])
+def test_where_it_could_not_give_what_is_asked_for_the_plain_way_is_gone(why, monkeypatch):
+    model = neumf(7, 3, 4)
+    monkeypatch.setattr(kernels, "usable", lambda tensor: True)
+    monkeypatch.setattr(neumf_scores, "all_scores", lambda *parts: pytest.fail("no gradient, and no dropout"))
+    query = torch.arange(5, device=DEVICE)
+    if why == "gradient":
+        assert model.score_all(query).requires_grad
+    else:
+        with torch.no_grad():
+            model.train().score_all(query)
