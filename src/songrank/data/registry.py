@@ -113,7 +113,7 @@ _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingOptions", **more: Any) -> Kind:
     """Recommendation from an interaction log."""
     settings: dict[str, Any] = {"presets": _LOG, "default_preset": "paper", **more}
-    options = f".preparation.interaction_options:{options}"
+    options = f".preparation_options:{options}"
     return Kind(name, "recommendation", title, wants, f".readers.{reader}", options, **settings)
 
 
@@ -193,7 +193,7 @@ KINDS = {
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
             ".readers.xmc:xmc",
-            ".preparation.sparse_features:FeatureRowOptions",
+            ".preparation_options:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
@@ -231,7 +231,7 @@ KINDS = {
             "Planted preferences of any size and shape, for trying out and for measuring",
             "nothing",
             ".synthetic:synthetic",
-            ".synthetic.synthetic_options:SyntheticOptions",
+            ".preparation_options:SyntheticOptions",
             without_source=True,
         ),
     )

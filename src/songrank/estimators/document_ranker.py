@@ -9,10 +9,17 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
-from songrank.data.adapters.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.data.adapters.documents import (
+    Documents,
+    DocumentTable,
+    Lists,
+    read_documents,
+    read_eval_names,
+    read_eval_sets,
+    read_lists,
+    read_weights,
+)
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
-from songrank.data.adapters.query_groups import Lists, read_lists
-from songrank.data.adapters.sample_weights import read_weights
 from songrank.estimators.base import RankingEstimator
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists

@@ -18,7 +18,7 @@ from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder

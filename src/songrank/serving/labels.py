@@ -10,7 +10,7 @@ from torch import Tensor
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import dense_rows, num_rows
-from songrank.data.preparation.sparse_features import scale_rows
+from songrank.data.preparation.row_writer import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.recommendations import check_count, top

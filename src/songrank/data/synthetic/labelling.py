@@ -1,23 +1,21 @@
 """Texts as bags of words, and their labels: a text's topics decide both."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.data.synthetic.numbers import long_tailed_counts, stream
-from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
+from songrank.data.synthetic.planted_catalogue import ITEM_BITS, Takers
 from songrank.data.synthetic.shapes import Plan
-from songrank.data.synthetic.takers import ITEM_BITS, Takers
 
 _STRENGTH = 3.0  # of topics: texts say more about their labels than users about their next item
 _SPREAD = 0.5  # of how many labels and words a text has
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(NamedTuple):
     """Labels and words of consecutive texts, each text's in ascending order."""
 
     label_counts: Array
@@ -28,24 +26,17 @@ class Texts:
 
 
 def draw_labels(plan: Plan) -> Takers:
-    """Texts with their topics, and the labels that go with these: the planted truth of a labelling task."""
+    """Texts with their topics and the labels that these decide: the planted truth of a labelling task."""
     rng = stream(plan.seed, "labels a text")
     counts = long_tailed_counts(plan.pairs, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
-    catalogue = Catalogue.draw(plan.items, _STRENGTH, plan.seed, "labels")
-    return Takers.draw(catalogue, draw_tastes(plan.queries, plan.seed), counts, plan.noise, plan.seed, "labels")
-
-
-def draw_words(plan: Plan) -> Takers:
-    """The same texts, and the words that go with their topics."""
-    fewest, most, total = (plan.words + 3) // 4, plan.features // 2, plan.words * plan.queries
-    counts = long_tailed_counts(total, plan.queries, fewest, most, stream(plan.seed, "words a text"), _SPREAD)
-    catalogue = Catalogue.draw(plan.features, _STRENGTH, plan.seed, "words")
-    return Takers.draw(catalogue, draw_tastes(plan.queries, plan.seed), counts, plan.noise, plan.seed, "words")
+    return Takers.draw(plan, "labels", plan.items, _STRENGTH, counts)
 
 
 def draw_texts(plan: Plan) -> Iterator[Texts]:
     """All texts, a block at a time."""
-    labels, words = draw_labels(plan), draw_words(plan)
+    rng, fewest, most = stream(plan.seed, "words a text"), (plan.words + 3) // 4, plan.features // 2
+    counts = long_tailed_counts(plan.words * plan.queries, plan.queries, fewest, most, rng, _SPREAD)
+    labels, words = draw_labels(plan), Takers.draw(plan, "words", plan.features, _STRENGTH, counts)
     for block in range(labels.num_blocks):
         label_counts, word_counts = (kind.counts[kind.rows(block)] for kind in (labels, words))
         word = _ascending(words.block(block), word_counts)

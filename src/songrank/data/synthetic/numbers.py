@@ -1,4 +1,4 @@
-"""Random numbers that depend on their purpose alone, and counts with a long tail that sum to what was asked."""
+"""Random numbers that depend on their purpose alone, and long-tailed counts of a given sum."""
 
 import zlib
 
@@ -36,22 +36,15 @@ def long_tailed_counts(total: int, rows: int, fewest: int, most: int, rng: np.ra
     weight, room, extra = np.exp(spread * rng.standard_normal(rows)), most - fewest, total - rows * fewest
     if not 0 <= extra <= rows * room:
         raise ValueError(f"total is {total}; expected from {rows * fewest} to {rows * most}")
-    exact = np.minimum(weight * _scale(weight, room, extra), room)
+    # By bisection the largest factor with which the weights, cut off at ``room``, sum to at most ``extra``.
+    low, high = 0.0, room / float(weight.min())
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(weight * middle, room).sum() < extra else (low, middle)
+    exact = np.minimum(weight * low, room)
     counts = np.floor(exact).astype(np.int64)
     while (short := extra - int(counts.sum())) > 0:
         free = np.flatnonzero(counts < room)
         nearest = free[np.argsort((counts - exact)[free], kind="stable")][:short]
         counts[nearest] += 1
     return counts + fewest
-
-
-def _scale(weight: Array, room: int, extra: int) -> float:
-    """The largest factor (to rounding) with which the weights, cut off at ``room``, sum to at most ``extra``."""
-    low, high = 0.0, room / float(weight.min())
-    for _ in range(100):
-        middle = (low + high) / 2
-        if np.minimum(weight * middle, room).sum() < extra:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -1,26 +1,24 @@
 """Users and what they rated: by taste and popularity, with labels that agree with the taste, and times."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.data.synthetic.numbers import long_tailed_counts, stream
-from songrank.data.synthetic.planted_catalogue import Catalogue, draw_tastes
+from songrank.data.synthetic.planted_catalogue import Takers
 from songrank.data.synthetic.shapes import Plan
-from songrank.data.synthetic.takers import Takers
 
 _STRENGTH = 1.5  # of preferences: the planted order has about twice the NDCG of popularity
 _SPREAD = 1.4  # of the users' activity, as in MovieLens: mean 144, median 68
-_STARS = (-1.96, -1.31, -0.48, 0.49)  # some 6, 11, 26, 35 and 22 % of the labels are 1 to 5, as in MovieLens
+_STARS = (-1.96, -1.31, -0.48, 0.49)  # about 6, 11, 26, 35 and 22 % of the labels are 1 to 5, as in MovieLens
 _QUALITY_PART = 0.3  # of a label's variance, before noise
 _START, _YEARS, _GAP = 1_100_000_000, 5 * 31_557_600, 3_600.0
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """The pairs of consecutive users, each user's oldest first."""
 
     counts: Array
@@ -33,13 +31,12 @@ def draw_users(plan: Plan) -> Takers:
     """Users with their tastes and activity, and the catalogue: the planted truth of a recommendation task."""
     rng = stream(plan.seed, "activity")
     counts = long_tailed_counts(plan.pairs, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
-    catalogue = Catalogue.draw(plan.items, _STRENGTH, plan.seed, "items")
-    return Takers.draw(catalogue, draw_tastes(plan.queries, plan.seed), counts, plan.noise, plan.seed, "items")
+    return Takers.draw(plan, "items", plan.items, _STRENGTH, counts)
 
 
-def draw_pairs(plan: Plan, users: Takers | None = None) -> Iterator[Pairs]:
+def draw_pairs(plan: Plan) -> Iterator[Pairs]:
     """All pairs, a block of users at a time."""
-    users = users or draw_users(plan)
+    users = draw_users(plan)
     quality = stream(plan.seed, "quality").standard_normal(plan.items, dtype=np.float32)
     for block in range(users.num_blocks):
         counts, item = users.counts[users.rows(block)], users.block(block)
@@ -50,7 +47,7 @@ def draw_pairs(plan: Plan, users: Takers | None = None) -> Iterator[Pairs]:
 
 
 def _labels(users: Takers, block: int, row: Array, item: Array, quality: Array, rng: np.random.Generator) -> Array:
-    """Stars from 1 to 5: how much a user likes a group, in relation to what else he takes; quality; chance."""
+    """Stars from 1 to 5: a user's liking of a group relative to the user's other pairs, the item's quality, chance."""
     taste, catalogue = users.taste[users.rows(block)], users.catalogue
     liking, chances = catalogue.affinity(taste), catalogue.chances(taste, users.noise)
     mean = (chances * liking).sum(1, keepdims=True)

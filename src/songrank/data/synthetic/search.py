@@ -19,7 +19,7 @@ _LOGNORMAL_MEAN, _LOGNORMAL_DEVIATION = np.exp(0.5), np.sqrt((np.e - 1) * np.e)
 
 @dataclass(frozen=True)
 class Lists:
-    """How long each list is, how features hang together, and what makes a document relevant."""
+    """How long each list is, how features correlate, and what makes a document relevant."""
 
     plan: Plan
     lengths: Array  # [queries]
@@ -44,13 +44,9 @@ class Lists:
         """Features of the documents of queries ``first`` to ``last``, in pieces."""
         offsets = numpy_offsets(self.lengths)
         for block in range(first // BLOCK, num_blocks(last)):
-            begin = offsets[block * BLOCK]
-            inside = slice(offsets[max(first, block * BLOCK)] - begin, offsets[min(last, (block + 1) * BLOCK)] - begin)
-            yield self._block(block)[inside]
-
-    def _block(self, block: int) -> Array:
-        documents = int(self.lengths[block * BLOCK : (block + 1) * BLOCK].sum())
-        return self._documents(documents, stream(self.plan.seed, "documents", block))
+            low, high = block * BLOCK, min((block + 1) * BLOCK, self.plan.queries)
+            rows = self._documents(int(offsets[high] - offsets[low]), stream(self.plan.seed, "documents", block))
+            yield rows[offsets[max(first, low)] - offsets[low] : offsets[min(last, high)] - offsets[low]]
 
     def _documents(self, number: int, rng: np.random.Generator) -> Array:
         """Features of mean 0 and deviation 1: a third normal, a third log-normal, a third log-normal and rounded."""
@@ -69,7 +65,7 @@ class Lists:
         return relevance
 
     def relevance(self) -> Array:
-        """[documents]: the planted function of the features, of mean 0 and deviation 1: the best score there is."""
+        """[documents]: the planted function of the features, of mean 0 and deviation 1: the best possible score."""
         sample = self._raw_relevance(self._documents(1 << 13, stream(self.plan.seed, "sample")))
         pieces = [self._raw_relevance(piece) for piece in self.features(0, self.plan.queries)]
         relevance: Array = (np.concatenate(pieces) - sample.mean()) / sample.std()

@@ -1,4 +1,4 @@
-"""How large synthetic data shall be: named shapes, most of them those of published data sets, and changes to them."""
+"""Sizes of synthetic data: named shapes, most of them those of published data sets, and changes to them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,35 +10,19 @@ MAX_ITEMS = 1 << 26  # an item, a row of a block and a place among its draws sha
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the bytes of a synthetic data set.
+    """Everything that decides the bytes of a synthetic data set."""
 
-    Args:
-        task: ``"recommendation"``, ``"search"`` or ``"labelling"``.
-        queries: users, search queries or texts.
-        items: items, documents of all lists together, or labels.
-        pairs: relevant pairs; 0 for search, where they follow from the documents' labels.
-        features: columns of a document, or words that there are.
-        words: different words of a text, on average.
-        fewest: every query has at least so many pairs or documents.
-        most: and at most so many; 0 for what the rest allows.
-        parts: sizes of train, validation and test in relation to one another; recommendation holds out pairs instead.
-        holdout: recommendation: so many last pairs of a user for test, and so many before for validation.
-        noise: from 0, where preferences decide all, to 1, where chance does.
-        seed: another seed, another data set.
-
-    """
-
-    task: str
-    queries: int
-    items: int
-    pairs: int = 0
-    features: int = 0
-    words: int = 0
-    fewest: int = 1
-    most: int = 0
-    parts: tuple[int, int, int] = (60, 20, 20)
-    holdout: int = 1
-    noise: float = 0.2
+    task: str  # recommendation, search or labelling
+    queries: int  # users, search queries or texts
+    items: int  # items, documents of all lists together, or labels
+    pairs: int = 0  # relevant pairs; 0 for search, where they follow from the documents' labels
+    features: int = 0  # columns of a document, or words of the vocabulary
+    words: int = 0  # different words of a text, on average
+    fewest: int = 1  # minimum of pairs or documents per query
+    most: int = 0  # their maximum; 0 for what the rest allows
+    parts: tuple[int, int, int] = (60, 20, 20)  # relative sizes of train, validation and test, except in recommendation
+    holdout: int = 1  # recommendation: last pairs of a user for test, and as many before for validation
+    noise: float = 0.2  # from 0, where preferences decide all, to 1, where chance does
     seed: int = 0
 
 
@@ -68,11 +52,10 @@ SHAPES = {
 of labels and how lengths are distributed were not checked against a source. A validation part of a tenth, where a data
 set comes without one, is ours."""
 
-_COMMON = {"queries", "items", "noise", "seed"}
 _NUMBERS = {
-    "recommendation": _COMMON | {"pairs", "holdout"},
-    "search": _COMMON | {"features"},
-    "labelling": _COMMON | {"pairs", "features", "words"},
+    "recommendation": {"queries", "items", "pairs", "holdout", "noise", "seed"},
+    "search": {"queries", "items", "features", "noise", "seed"},
+    "labelling": {"queries", "items", "pairs", "features", "words", "noise", "seed"},
 }
 
 
@@ -87,36 +70,29 @@ def make_plan(task: str | None = None, shape: str | None = None, **changes: Any)
     Traceback (most recent call last):
     songrank.core.errors.DataError: pairs is 100; search has no such number: leave it out
     """
-    task, shape = _resolve(task, shape)
-    base = SHAPES[task][shape]
+    shape = "demo" if shape is None else shape
+    base = next((SHAPES[name][shape] for name in SHAPES if shape in SHAPES[name] and task in (None, name)), None)
+    if base is None:
+        known = SHAPES[task] if task else {name for shapes in SHAPES.values() for name in shapes}
+        raise DataError(f"shape is {shape!r}", f"{task or 'synthetic'} has " + ", ".join(sorted(known)))
     given = {name: value for name, value in changes.items() if value is not None}
     for name in given:
-        if name not in _NUMBERS[task]:
-            raise DataError(f"{name} is {given[name]}", f"{task} has no such number: leave it out")
+        if name not in _NUMBERS[base.task]:
+            raise DataError(f"{name} is {given[name]}", f"{base.task} has no such number: leave it out")
     if "queries" in given:
-        follows = _rows(task)
+        follows = _total(base)
         given.setdefault(follows, round(getattr(base, follows) * given["queries"] / base.queries))
     return _checked(_bounded(replace(base, **given)))
 
 
-def _rows(task: str) -> str:
+def _total(plan: Plan) -> str:
     """What the queries' lengths sum to."""
-    return "items" if task == "search" else "pairs"
-
-
-def _resolve(task: str | None, shape: str | None) -> tuple[str, str]:
-    if shape is None or shape == "demo":
-        return task or "recommendation", "demo"
-    tasks = [name for name, shapes in SHAPES.items() if shape in shapes]
-    if not tasks or task not in (None, tasks[0]):
-        known = SHAPES[task] if task else {name for shapes in SHAPES.values() for name in shapes}
-        raise DataError(f"shape is {shape!r}", f"{task or 'synthetic'} has " + ", ".join(sorted(known)))
-    return tasks[0], shape
+    return "items" if plan.task == "search" else "pairs"
 
 
 def _bounded(plan: Plan) -> Plan:
     """The least and the most that a query may have, where the shape's own do not fit the numbers."""
-    total = getattr(plan, _rows(plan.task))
+    total = getattr(plan, _total(plan))
     mean, room = total / plan.queries, total if plan.task == "search" else plan.items
     fewest = min(plan.fewest, int(mean) // 2 + 1)
     if plan.task == "recommendation":
@@ -127,7 +103,7 @@ def _bounded(plan: Plan) -> Plan:
 
 
 def _checked(plan: Plan) -> Plan:
-    name = _rows(plan.task)
+    name = _total(plan)
     total, low, high = getattr(plan, name), plan.queries * plan.fewest, plan.queries * plan.most
     fits = f"{plan.queries:,} queries"
     if plan.task != "search":
@@ -135,9 +111,8 @@ def _checked(plan: Plan) -> Plan:
     if plan.queries < 6:
         raise DataError(f"queries is {plan.queries}", "expected at least 6: three splits, each with two")
     if plan.items > MAX_ITEMS or plan.features > MAX_ITEMS or total >= 1 << 31:
-        raise DataError(
-            f"{fits}, {plan.features:,} features and {total:,} {name}", "expected fewer: no array is so large"
-        )
+        what = f"{fits}, {plan.features:,} features and {total:,} {name}"
+        raise DataError(what, "expected fewer: no array is so large")
     if not low <= total <= high:
         raise DataError(f"{name} is {total:,}", f"{fits} need {low:,} to {high:,}")
     if plan.task == "labelling" and not plan.features <= plan.words * plan.queries <= plan.queries * plan.features // 2:

@@ -1,7 +1,8 @@
 """Synthetic data as the content of a prepared data set, and the truth that was planted in it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.core.columns import Array
 from songrank.core.csr import CSR, numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.data.content import Content
+from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.pair_splits import leave_last_out
-from songrank.data.preparation.row_writer import RowWriter
+from songrank.data.preparation.row_writer import RowWriter, csr_arrays
+from songrank.data.preparation.splits import leave_last_out
 from songrank.data.synthetic.labelling import draw_labels, draw_texts
 from songrank.data.synthetic.recommendation import draw_pairs, draw_users
 from songrank.data.synthetic.search import Lists
@@ -25,9 +25,8 @@ from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 
 if TYPE_CHECKING:
-    from songrank.data.synthetic.synthetic_options import SyntheticOptions
+    from songrank.data.preparation_options import SyntheticOptions
 
-Arrays = dict[str, Array | Pieces]
 _WHAT = "making synthetic data"
 
 
@@ -38,33 +37,32 @@ def synthetic(source: None, options: "SyntheticOptions", job: Job, scratch: Path
 
 def synthetic_content(plan: Plan, job: Job, scratch: Path) -> Content:
     """Synthetic data after ``plan``; what does not fit in memory goes to ``scratch`` or comes in pieces."""
-    make = {"recommendation": _recommendation, "search": _search, "labelling": _labelling}[plan.task]
-    return make(plan, job, scratch)
+    return {"recommendation": _recommendation, "search": _search, "labelling": _labelling}[plan.task](
+        plan, job, scratch
+    )
 
 
 def planted_scores(plan: Plan, split: str = "train") -> Callable[[Tensor], Tensor]:
-    """The best scores that there are for a catalogue task: queries of ``split`` [b] to scores [b, items].
+    """The best possible scores of a catalogue task: queries of ``split`` [b] to scores [b, items].
 
     >>> planted_scores(make_plan(queries=50, items=200))(torch.tensor([3, 5])).shape
     torch.Size([2, 200])
     """
     if plan.task == "search":
         raise DataError("search has no catalogue", "planted_relevance gives its best scores")
-    if plan.task == "recommendation":
-        takers, first = draw_users(plan), 0
-    else:
-        takers, first = draw_labels(plan), split_bounds(plan)[SPLITS.index(split)]
+    shared = plan.task == "recommendation"
+    takers, first = (draw_users(plan), 0) if shared else (draw_labels(plan), _split_rows(plan)[split][0])
     return lambda query: torch.from_numpy(takers.scores(query.cpu().numpy() + first)).to(query.device)
 
 
 def planted_relevance(plan: Plan, split: str = "train") -> Tensor:
-    """The best scores that there are for a search task: one for each document of ``split``.
+    """The best possible scores of a search task: one for each document of ``split``.
 
     >>> planted_relevance(make_plan("search", queries=20)).shape
     torch.Size([200])
     """
-    lists, place = Lists.draw(plan), SPLITS.index(split)
-    first, last = numpy_offsets(lists.lengths)[split_bounds(plan)[place : place + 2]]
+    lists = Lists.draw(plan)
+    first, last = numpy_offsets(lists.lengths)[list(_split_rows(plan)[split])]
     return torch.from_numpy(lists.relevance()[first:last])
 
 
@@ -79,17 +77,16 @@ def split_bounds(plan: Plan) -> list[int]:
 
 def _recommendation(plan: Plan, job: Job, scratch: Path) -> Content:
     columns = {"item": np.int32, "label": np.float32, "time": np.int64}
-    files = {name: RowWriter(scratch, name, columns) for name in SPLITS}
-    held, done = {"validation": plan.holdout, "test": plan.holdout}, 0
+    files, done = [RowWriter(scratch, name, columns) for name in SPLITS], 0
     for pairs in draw_pairs(plan):
-        numbers, _ = leave_last_out(pairs.counts, plan.holdout)
-        for number, name in enumerate(SPLITS):
-            counts = np.full_like(pairs.counts, held[name]) if number else pairs.counts - 2 * plan.holdout
-            files[name].append(counts, **{column: getattr(pairs, column)[numbers == number] for column in columns})
-        done += numbers.shape[0]
+        codes, _ = leave_last_out(pairs.counts, plan.holdout)
+        for code, file in enumerate(files):
+            counts = np.full_like(pairs.counts, plan.holdout) if code else pairs.counts - 2 * plan.holdout
+            file.append(counts, **{column: getattr(pairs, column)[codes == code] for column in columns})
+        done += codes.shape[0]
         job.report(_WHAT, done, plan.pairs)
-    splits = {name: _arrays(file.finish()) for name, file in files.items()}
-    return Content(plan.task, splits, _ids(0, plan.queries), _ids(0, plan.items), _extra(plan))
+    splits = {name: csr_arrays(file.finish()) for name, file in zip(SPLITS, files, strict=True)}
+    return Content(plan.task, splits, Ids.count(plan.queries), Ids.count(plan.items), _extra(plan))
 
 
 def _search(plan: Plan, job: Job, scratch: Path) -> Content:
@@ -97,12 +94,11 @@ def _search(plan: Plan, job: Job, scratch: Path) -> Content:
     job.report(_WHAT, 0, None)
     labels = CSR.from_lengths(lists.lengths, label=lists.labels(lists.relevance()))
     splits: dict[str, Arrays] = {}
-    for name, first, last in _split_rows(plan):
-        splits[name] = _arrays(labels.slice(first, last))
+    for name, rows in _split_rows(plan).items():
+        splits[name] = csr_arrays(labels.slice(*rows))
         shape = (splits[name]["label"].shape[0], plan.features)
-        splits[name]["features"] = Pieces(shape, np.dtype(np.float32), lists.features(first, last))
-    extra = _extra(plan, count=plan.features, dtype="float32")
-    return Content(plan.task, splits, _split_ids(plan), extra=extra)
+        splits[name]["features"] = Pieces(shape, np.dtype(np.float32), lists.features(*rows))
+    return Content(plan.task, splits, _split_ids(plan), extra=_extra(plan, dtype="float32"))
 
 
 def _labelling(plan: Plan, job: Job, scratch: Path) -> Content:
@@ -112,34 +108,24 @@ def _labelling(plan: Plan, job: Job, scratch: Path) -> Content:
         labels.append(texts.label_counts, item=texts.label, label=np.ones(texts.label.shape[0]))
         features.append(texts.word_counts, index=texts.word, value=texts.value)
         job.report(_WHAT, labels.rows, plan.queries)
-    of_texts, of_words = labels.finish(), features.finish()
+    label_rows, word_rows = labels.finish(), features.finish()
     splits = {
-        name: {**_arrays(of_texts.slice(first, last)), **_arrays(of_words.slice(first, last), "features.")}
-        for name, first, last in _split_rows(plan)
+        name: csr_arrays(label_rows.slice(*rows)) | csr_arrays(word_rows.slice(*rows), "features.")
+        for name, rows in _split_rows(plan).items()
     }
-    extra = _extra(plan, count=plan.features, kind="sparse")
-    return Content(plan.task, splits, _split_ids(plan), _ids(0, plan.items), extra)
+    return Content(plan.task, splits, _split_ids(plan), Ids.count(plan.items), _extra(plan, kind="sparse"))
 
 
-def _arrays(table: CSR, prefix: str = "") -> Arrays:
-    columns = {f"{prefix}{name}": column.numpy() for name, column in table.columns.items()}
-    return {f"{prefix}offsets": table.offsets.numpy(), **columns}
+def _split_rows(plan: Plan) -> dict[str, tuple[int, int]]:
+    """First row and last row + 1 of each split."""
+    return dict(zip(SPLITS, pairwise(split_bounds(plan)), strict=True))
 
 
-def _split_rows(plan: Plan) -> Iterator[tuple[str, int, int]]:
-    """Name, first row and last row + 1 of each split."""
-    bounds = split_bounds(plan)
-    return zip(SPLITS, bounds, bounds[1:], strict=False)
+def _split_ids(plan: Plan) -> dict[str, Ids]:
+    return {name: Ids.of(np.arange(*rows)) for name, rows in _split_rows(plan).items()}
 
 
 def _extra(plan: Plan, **features: Any) -> dict[str, Any]:
     """What ``dataset.json`` says beyond counts: the plan too, so that what was planted can be asked for later."""
-    return {"synthetic": asdict(plan), **({"features": features} if features else {})}
-
-
-def _ids(first: int, last: int) -> Ids:
-    return Ids.of(np.arange(first, last))
-
-
-def _split_ids(plan: Plan) -> dict[str, Ids]:
-    return {name: _ids(first, last) for name, first, last in _split_rows(plan)}
+    described = {"features": {"count": plan.features, **features}} if features else {}
+    return {"synthetic": asdict(plan), **described}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from songrank.data.statistics import label_histogram
+from songrank.data.content import label_histogram
 
 
 def test_labels_that_differ_little_are_counted_apart():

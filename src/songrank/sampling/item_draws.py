@@ -1,7 +1,6 @@
-"""Drawing irrelevant items: spread over what a query has not taken, each equally likely, none twice.
+"""Drawing items: any subset of the relevant ones, and irrelevant ones spread over what a query has not taken.
 
-Whole numbers are kept in float64 here, which holds them exactly below 2⁵³: its divisions run several times faster than
-those of int64, and in place.
+Whole numbers are kept in float64, exact below 2⁵³: its divisions are several times faster than int64's, and in place.
 """
 
 from __future__ import annotations
@@ -14,6 +13,22 @@ from torch import Tensor
 from songrank.core.csr import partition_point, search_depth, segment_rows
 from songrank.core.hashing import random_fractions
 from songrank.core.relevance import Relevance
+
+
+def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
+    """[B, width]: in its first ``drawn`` entries each row has distinct numbers below its ``population``.
+
+    Floyd's algorithm, a column per step for all rows at once: exactly uniform over subsets, so that next to a drawn
+    item every other item is equally likely; ĝ is unbiased for that reason. ``key`` [B] int64 seeds each row.
+    """
+    column = torch.arange(width, device=key.device)
+    last = population.unsqueeze(1) - drawn.unsqueeze(1) + column
+    guess = (random_fractions(key, width) * (last + 1)).floor_().long()
+    picked = torch.full_like(guess, -1)
+    for step in range(width):
+        repeated = (picked[:, :step] == guess[:, step : step + 1]).any(-1)
+        picked[:, step] = torch.where(repeated, last[:, step], guess[:, step])
+    return picked
 
 
 @dataclass(frozen=True)
@@ -89,9 +104,8 @@ def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, sp
     rows, columns = spread.turned_place.shape
     row, flat = segment_rows(relevance.taken_indptr[local + 1] - start, start)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
-    turn, available, drawn, first = (
-        part.squeeze(1) for part in (spread.turn, spread.available, spread.drawn, spread.first)
-    )
+    parts = (spread.turn, spread.available, spread.drawn, spread.first)
+    turn, available, drawn, first = (part.squeeze(1) for part in parts)
     turned = (start - first_item - turn).index_select(0, row)
     turned.sub_(flat).add_(relevance.taken_item.index_select(0, flat))
     limit = (available - turn).index_select(0, row)
