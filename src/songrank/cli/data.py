@@ -13,7 +13,7 @@ from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.prepare import prepare as prepare_dataset
-from songrank.data.registry import KINDS, find_kind
+from songrank.data.registry import all_kinds, find_kind
 
 app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
 
@@ -24,7 +24,7 @@ def list_names(name: Annotated[str | None, typer.Argument(help="Show the options
     console = Console()
     if name is None:
         table = Table("name", "task", "what it is", box=None, pad_edge=False)
-        for kind in KINDS.values():
+        for kind in all_kinds().values():
             table.add_row(kind.name, kind.task, kind.title)
         console.print(table)
         return
@@ -98,7 +98,8 @@ def show(
 
 def published(dataset: Dataset) -> dict[str, Any] | None:
     """What the paper says about this data set, if it does."""
-    known = KINDS[dataset.name].published if dataset.name in KINDS else ()
+    kind = all_kinds().get(dataset.name)
+    known = kind.published if kind else ()
     found = [dict(figures) for figures in known if len(known) == 1 or figures["items"] == dataset.num_items]
     return found[0] if found else None
 

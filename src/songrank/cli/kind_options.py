@@ -5,7 +5,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from songrank.core.errors import DataError
-from songrank.data.registry import KINDS
+from songrank.data.registry import all_kinds
 
 _PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind
 
@@ -16,8 +16,8 @@ class KindCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take out the kind's options, and leave the rest to the command."""
         own = {"-h", "--help", *(word for option in self.params for word in (*option.opts, *option.secondary_opts))}
-        places = range(len(args))
-        kind = next((KINDS[args[at]] for at in places if args[at] in KINDS and args[at - 1] not in _PLACES), None)
+        places, kinds = range(len(args)), all_kinds()
+        kind = next((kinds[args[at]] for at in places if args[at] in kinds and args[at - 1] not in _PLACES), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining

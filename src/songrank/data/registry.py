@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -225,23 +226,22 @@ KINDS = {
             ".readers.arff:arff",
             ".readers.arff:ArffOptions",
         ),
-        Kind(
-            "synthetic",
-            "any",
-            "Planted preferences of any size and shape, for trying out and for measuring",
-            "nothing",
-            ".synthetic:synthetic",
-            ".preparation_options:SyntheticOptions",
-            without_source=True,
-        ),
     )
 }
+
+
+def all_kinds() -> dict[str, Kind]:
+    """These kinds and those of other packages: each entry point of the group ``songrank.data_kinds`` is a ``Kind``."""
+    return KINDS | {kind.name: kind for kind in (entry.load() for entry in entry_points(group="songrank.data_kinds"))}
 
 
 def find_kind(name: str) -> Kind:
     """The kind of this name, or a ``DataError`` with the nearest names."""
     if name in KINDS:
         return KINDS[name]
-    near = difflib.get_close_matches(str(name), KINDS, n=3)
+    kinds = all_kinds()
+    if name in kinds:
+        return kinds[name]
+    near = difflib.get_close_matches(str(name), kinds, n=3)
     fix = f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
     raise DataError(f"{name!r} is no kind of data set", fix)

@@ -3,10 +3,10 @@
 import torch
 
 from songrank.data import prepare
-from songrank.data.synthetic import make_plan, planted_scores
-from songrank.data.synthetic.recommendation import draw_users
 from songrank.metrics import evaluate_catalogue
-from tests.data.synthetic.small_sets import SMALL, all_pairs
+from songrank_paper.synthetic import make_plan, planted_scores
+from songrank_paper.synthetic.recommendation import draw_users
+from tests.songrank_paper.synthetic.small_sets import SMALL, all_pairs
 
 
 def test_every_label_and_every_word_occurs(tmp_path):

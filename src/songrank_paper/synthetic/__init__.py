@@ -8,11 +8,11 @@ the shape decide everything; nothing depends on how much is made at a time. All 
 1000
 """
 
-from songrank.data.synthetic.labelling import draw_texts
-from songrank.data.synthetic.recommendation import draw_pairs
-from songrank.data.synthetic.search import Lists
-from songrank.data.synthetic.shapes import SHAPES, Plan, make_plan
-from songrank.data.synthetic.synthetic_content import planted_relevance, planted_scores, synthetic, synthetic_content
+from songrank_paper.synthetic.labelling import draw_texts
+from songrank_paper.synthetic.recommendation import draw_pairs
+from songrank_paper.synthetic.search import Lists
+from songrank_paper.synthetic.shapes import SHAPES, Plan, make_plan
+from songrank_paper.synthetic.synthetic_content import planted_relevance, planted_scores, synthetic, synthetic_content
 
 __all__ = [
     "SHAPES",

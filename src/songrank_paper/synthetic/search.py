@@ -7,8 +7,8 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
-from songrank.data.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, stream
-from songrank.data.synthetic.shapes import Plan
+from songrank_paper.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, stream
+from songrank_paper.synthetic.shapes import Plan
 
 _SPREAD = 0.8  # of the lists' lengths
 _SHARES = (0.515, 0.325, 0.134, 0.018)  # of the labels 0 to 3, as in MSLR-WEB30K; the rest are 4

@@ -7,9 +7,9 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
-from songrank.data.synthetic.numbers import long_tailed_counts, stream
-from songrank.data.synthetic.planted_catalogue import ITEM_BITS, Takers
-from songrank.data.synthetic.shapes import Plan
+from songrank_paper.synthetic.numbers import long_tailed_counts, stream
+from songrank_paper.synthetic.planted_catalogue import ITEM_BITS, Takers
+from songrank_paper.synthetic.shapes import Plan
 
 _STRENGTH = 3.0  # of topics: texts say more about their labels than users about their next item
 _SPREAD = 0.5  # of how many labels and words a text has

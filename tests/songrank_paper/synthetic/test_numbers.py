@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.data.synthetic.small_sets import all_pairs
+from tests.songrank_paper.synthetic.small_sets import all_pairs
 
 
 def test_few_items_hold_most_pairs_and_few_users_are_very_active(demo):

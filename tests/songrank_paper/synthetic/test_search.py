@@ -6,10 +6,10 @@ import torch
 
 from songrank.core.csr import numpy_offsets
 from songrank.data import prepare
-from songrank.data.synthetic import Lists, make_plan, planted_relevance
-from songrank.data.synthetic.numbers import BLOCK
 from songrank.metrics import ndcg
-from tests.data.synthetic.small_sets import SMALL
+from songrank_paper.synthetic import Lists, make_plan, planted_relevance
+from songrank_paper.synthetic.numbers import BLOCK
+from tests.songrank_paper.synthetic.small_sets import SMALL
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1300), (0, 1), (BLOCK - 1, BLOCK + 1), (BLOCK, 2 * BLOCK), (5, 1200)])

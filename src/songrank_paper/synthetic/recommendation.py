@@ -7,9 +7,9 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
-from songrank.data.synthetic.numbers import long_tailed_counts, stream
-from songrank.data.synthetic.planted_catalogue import Takers
-from songrank.data.synthetic.shapes import Plan
+from songrank_paper.synthetic.numbers import long_tailed_counts, stream
+from songrank_paper.synthetic.planted_catalogue import Takers
+from songrank_paper.synthetic.shapes import Plan
 
 _STRENGTH = 1.5  # of preferences: the planted order has about twice the NDCG of popularity
 _SPREAD = 1.4  # of the users' activity, as in MovieLens: mean 144, median 68

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from songrank.data.synthetic import draw_pairs, make_plan, planted_scores
-from songrank.data.synthetic.numbers import BLOCK, stream
-from songrank.data.synthetic.planted_catalogue import Catalogue, _by_draws, _by_keys
+from songrank_paper.synthetic import draw_pairs, make_plan, planted_scores
+from songrank_paper.synthetic.numbers import BLOCK, stream
+from songrank_paper.synthetic.planted_catalogue import Catalogue, _by_draws, _by_keys
 
 
 @pytest.mark.parametrize("pairs", [700, 700 * 8])

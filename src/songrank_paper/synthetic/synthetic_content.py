@@ -17,15 +17,15 @@ from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.row_writer import RowWriter, csr_arrays
 from songrank.data.preparation.splits import leave_last_out
-from songrank.data.synthetic.labelling import draw_labels, draw_texts
-from songrank.data.synthetic.recommendation import draw_pairs, draw_users
-from songrank.data.synthetic.search import Lists
-from songrank.data.synthetic.shapes import Plan, make_plan
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
+from songrank_paper.synthetic.labelling import draw_labels, draw_texts
+from songrank_paper.synthetic.recommendation import draw_pairs, draw_users
+from songrank_paper.synthetic.search import Lists
+from songrank_paper.synthetic.shapes import Plan, make_plan
 
 if TYPE_CHECKING:
-    from songrank.data.preparation_options import SyntheticOptions
+    from songrank_paper.synthetic.synthetic_options import SyntheticOptions
 
 _WHAT = "making synthetic data"
 

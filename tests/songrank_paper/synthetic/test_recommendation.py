@@ -5,10 +5,10 @@ import torch
 
 from songrank.core.csr import numpy_offsets
 from songrank.data import prepare
-from songrank.data.synthetic import draw_pairs, make_plan, planted_scores
-from songrank.data.synthetic.recommendation import draw_users
 from songrank.metrics import evaluate_catalogue
-from tests.data.synthetic.small_sets import SMALL, all_pairs
+from songrank_paper.synthetic import draw_pairs, make_plan, planted_scores
+from songrank_paper.synthetic.recommendation import draw_users
+from tests.songrank_paper.synthetic.small_sets import SMALL, all_pairs
 
 
 def test_every_user_and_item_occurs_and_no_pair_occurs_twice(tmp_path):

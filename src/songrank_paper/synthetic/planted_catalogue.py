@@ -15,8 +15,8 @@ import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
-from songrank.data.synthetic.numbers import BLOCK, num_blocks, stream
-from songrank.data.synthetic.shapes import Plan
+from songrank_paper.synthetic.numbers import BLOCK, num_blocks, stream
+from songrank_paper.synthetic.shapes import Plan
 
 ITEM_BITS = 26
 _RANDOM_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should

@@ -3,7 +3,7 @@
 import pytest
 
 from songrank.data import prepare
-from tests.data.synthetic.small_sets import TASKS
+from tests.songrank_paper.synthetic.small_sets import TASKS
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from songrank.data import DataError, prepare
-from songrank.data.synthetic import Plan, make_plan
-from tests.data.synthetic.small_sets import SMALL, TASKS
+from songrank_paper.synthetic import Plan, make_plan
+from tests.songrank_paper.synthetic.small_sets import SMALL, TASKS
 
 
 def hashes(dataset):
@@ -67,7 +67,7 @@ def test_the_plan_is_kept_with_the_data(demo):
 def test_numpy_and_torch_are_enough_to_make_it():
     code = """
 import sys
-from songrank.data.synthetic import draw_pairs, draw_texts, make_plan, planted_relevance
+from songrank_paper.synthetic import draw_pairs, draw_texts, make_plan, planted_relevance
 next(draw_pairs(make_plan())), next(draw_texts(make_plan("labelling"))), planted_relevance(make_plan("search"))
 print(*sys.modules)
 """
