@@ -23,6 +23,7 @@ test: $(STAMP)  ## run all tests and the examples in docstrings
 lint: $(STAMP)  ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_words.py
 
 type: $(STAMP)  ## check types, strictly
 	$(BIN)/mypy

@@ -18,7 +18,10 @@ PUBLIC: dict[str, tuple[str, ...]] = {
 """Public modules, and names besides those of their ``__all__`` that the documentation uses."""
 
 ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
-    "songrank.losses": {"songrank.losses.memory": ("merge_states",), "songrank.losses.registry": ("LOSSES", "register")},
+    "songrank.losses": {
+        "songrank.losses.memory": ("merge_states",),
+        "songrank.losses.registry": ("LOSSES", "register"),
+    },
     "songrank.metrics": {"songrank.metrics.comparison": ("Summary", "Difference")},
     "songrank.analysis": {
         "songrank.analysis.report": ("write_report",),
