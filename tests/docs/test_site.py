@@ -161,3 +161,22 @@ def test_every_option_of_a_loss_or_model_is_described_in_the_reference(site, sec
 def test_every_shipped_recipe_is_in_the_reference(site):
     page = Page(site / "reference" / "recipes.html")
     assert shipped_recipes().keys() <= page.ids
+
+
+def test_search_works_in_a_browser_from_a_file(site, tmp_path):
+    from ..analysis.report.browser import chromium, look, requests
+
+    with chromium(tmp_path / "profile") as driver:
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        look(driver, site / "how-to" / "resume.html")
+        driver.execute_script("document.querySelector('label.md-search__icon[for=__search]').click()")
+        WebDriverWait(driver, 60).until(
+            lambda d: d.find_element("css selector", "input.md-search__input").is_displayed()
+        )
+        driver.find_element("css selector", "input.md-search__input").send_keys("checkpoint")
+        results = WebDriverWait(driver, 60).until(
+            lambda d: d.find_elements("css selector", ".md-search-result__item h1")
+        )
+        assert results
+        assert all(not address.startswith(("http:", "https:")) for address in requests(driver))

@@ -24,15 +24,8 @@ class Docstrings(griffe.Extension):
 def as_markdown(text: str) -> str:
     r"""The text with fences around examples and tables.
 
-    >>> print(as_markdown("Adds. See :class:`Sum`.\n\n>>> 1 + 1\n2\n\nDone."))
-    Adds. See `Sum`.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    <BLANKLINE>
-    Done.
+    >>> as_markdown("See :class:`Sum`.\n\n>>> 1 + 1\n2").splitlines()
+    ['See `Sum`.', '', '```pycon', '>>> 1 + 1', '2', '```']
     """
     lines: list[str] = []
     end: str | None = None  # what closes the open fence: a blank line for an example, a rule for a table

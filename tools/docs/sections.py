@@ -42,7 +42,7 @@ def plain(value: Any) -> str:
 
 def code(text: str) -> str:
     """The text as code, nothing for nothing."""
-    return f"`{text}`" if text else ""
+    return text if text in ("", "required", "see below") else f"`{text}`"
 
 
 # ---- the command line
