@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import typer
@@ -21,7 +21,7 @@ from songrank.training.optim.registry import OPTIMISERS
 Row = tuple[str, ...]
 
 
-def table(head: Row, rows: list[Row]) -> str:
+def table(head: Row, rows: Sequence[Row]) -> str:
     """A Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
@@ -77,9 +77,9 @@ def _command(name: str, command: Any) -> str:
     words = [_usage(param) for param in arguments]
     parts = [f"## {name}", _help_text(command.help or ""), f"```text\n{' '.join([name, '[OPTIONS]', *words])}\n```"]
     if arguments:
-        rows = [(code(_metavar(param)), param.help or "") for param in arguments]
-        parts.append(table(("argument", "meaning"), rows))
-    rows = [(_option_names(param), _type(param), _default(param), param.help or "") for param in options]
+        named = [(code(_metavar(param)), str(param.help or "")) for param in arguments]
+        parts.append(table(("argument", "meaning"), named))
+    rows = [(_option_names(param), _type(param), _default(param), str(param.help or "")) for param in options]
     rows.append(("`-h` `--help`", "", "", "Show the help and exit."))
     parts.append(table(("option", "type", "default", "meaning"), rows))
     return "\n\n".join(parts)
@@ -90,7 +90,7 @@ def _is_argument(param: Any) -> bool:
 
 
 def _metavar(param: Any) -> str:
-    return (param.metavar or param.name).strip("[]{}.").upper()
+    return str(param.metavar or param.name).strip("[]{}.").upper()
 
 
 def _usage(param: Any) -> str:
