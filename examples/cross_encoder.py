@@ -1,7 +1,8 @@
 """SONG for a cross-encoder that ranks the documents of a query: ragged whole lists, Hugging Face transformers.
 
 ``python examples/cross_encoder.py`` trains a tiny BERT from nothing in seconds (``pip install transformers``);
-``--model NAME`` fine-tunes a real one. Texts are generated: a document is the more relevant, the more words of its query it contains.
+``--model NAME`` fine-tunes a real one. Texts are generated; the label of a
+document is the number of words that it shares with its query.
 """
 
 import argparse
