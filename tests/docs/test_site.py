@@ -1,6 +1,8 @@
 """The site builds without warnings, needs no network, and its reference names everything that is public."""
 
 import importlib
+import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -38,7 +40,7 @@ def site(tmp_path_factory):
         pytest.importorskip(package, reason="the documentation needs pip install 'songrank[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    environment = {**importlib.import_module("os").environ, "NO_MKDOCS_2_WARNING": "1"}
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
@@ -96,7 +98,9 @@ def test_every_public_name_is_in_the_api_reference(site, module):
     ids = Page(site / "reference" / "api" / f"{module}.html").ids
     found = importlib.import_module(f"songrank.{module}")
     for name in getattr(found, "__all__", ()):
-        assert f"songrank.{module}.{name}" in ids, name
+        hidden = importlib.util.find_spec(f"songrank.{module}.{name}")  # by a submodule of the same name
+        place = f"{getattr(found, name).__module__}.{name}" if hidden else f"songrank.{module}.{name}"
+        assert place in ids, name
 
 
 def test_every_name_of_the_package_is_in_the_api_reference(site):

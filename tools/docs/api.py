@@ -1,6 +1,7 @@
 """What the Python API reference lists: every public name, by the module that people import it from."""
 
 import importlib
+import importlib.util
 
 PUBLIC: dict[str, tuple[str, ...]] = {
     "songrank": (),
@@ -59,7 +60,7 @@ def pages() -> dict[str, str]:
 def page(module: str) -> str:
     """The page of one module."""
     parts = [f"# {module}", f"::: {module}\n    options:\n        members: []\n        show_root_heading: false"]
-    parts += [f"::: {module}.{name}" for name in names(module) if home(module, name) == module]
+    parts += [f"::: {place(module, name)}" for name in names(module) if home(module, name) == module]
     borrowed = [name for name in names(module) if home(module, name) != module]
     if borrowed:
         links = [f"[`{name}`]({home(module, name).removeprefix('songrank.')}.md)" for name in borrowed]
@@ -68,6 +69,17 @@ def page(module: str) -> str:
         parts.append(f"## From `{other}`")
         parts += [f"::: {other}.{name}\n    options:\n        heading_level: 3" for name in found]
     return "\n\n".join(parts) + "\n"
+
+
+def place(module: str, name: str) -> str:
+    """Where the reference finds a public name; a submodule of the same name would hide it.
+
+    >>> place("songrank.functional", "ranks"), place("songrank.losses", "SONG")
+    ('songrank.functional.ranks.ranks', 'songrank.losses.SONG')
+    """
+    if not hasattr(importlib.import_module(module), "__path__") or importlib.util.find_spec(f"{module}.{name}") is None:
+        return f"{module}.{name}"
+    return f"{getattr(importlib.import_module(module), name).__module__}.{name}"
 
 
 def home(module: str, name: str) -> str:
