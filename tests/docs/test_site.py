@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+import filelock
 import pytest
 import typer
 
@@ -38,7 +39,14 @@ MODULES = (
 def site(tmp_path_factory):
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         pytest.importorskip(package, reason="the documentation needs pip install 'songrank[docs]'")
-    folder = tmp_path_factory.mktemp("site")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return build(tmp_path_factory.mktemp("site"))
+    folder = tmp_path_factory.getbasetemp().parent / "site"  # shared by all workers
+    with filelock.FileLock(f"{folder}.lock"):
+        return folder if (folder / "index.html").exists() else build(folder)
+
+
+def build(folder):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)

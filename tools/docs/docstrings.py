@@ -9,6 +9,20 @@ from typing import Any
 
 import griffe
 
+ALIASES = {
+    "Gamma": "float",
+    "Positive": "float",
+    "NotNegative": "float",
+    "Dropped": "float",
+    "Count": "int",
+    "SurrogateName": "str",
+    "Activation": "str",
+    "Features": "Tensor | tuple[Tensor, Tensor, Tensor]",
+    "Gain": "str | Callable[[Tensor], Tensor]",
+    "Rows": "dict[str, Tensor]",
+}
+"""Names of types that are annotations with constraints, or shorthands, in the code."""
+_ALIAS = re.compile(rf"\b(?:{'|'.join(ALIASES)})\b")
 _ROLE = re.compile(r":(?:class|func|mod|meth|attr|data):`~?([^`]+)`")
 
 
@@ -19,6 +33,25 @@ class Docstrings(griffe.Extension):
         """Rewrite one docstring, if there is one."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+        if isinstance(obj, griffe.Function):
+            for parameter in obj.parameters:
+                parameter.annotation = _plain(parameter.annotation)
+            obj.parameters = griffe.Parameters(*(each for each in obj.parameters if _shown(each.name)))
+
+
+def _plain(annotation: Any) -> Any:
+    """The annotation with the names of annotated types replaced by what they are.
+
+    >>> _plain("Gamma"), _plain("NotNegative | None"), _plain("Tensor")
+    ('float', 'float | None', 'Tensor')
+    """
+    text = str(annotation)
+    plain = _ALIAS.sub(lambda name: ALIASES[name[0]], text)
+    return annotation if plain == text else plain
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith("_")
 
 
 def as_markdown(text: str) -> str:
