@@ -40,6 +40,9 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Names that the documentation uses from modules without a page of their own."""
 
+WITH_INHERITED = ("songrank.estimators",)
+"""Modules whose classes are documented with the methods of their base classes, such as ``save``."""
+
 
 def names(module: str) -> list[str]:
     """The public names of a module, submodules left out."""
@@ -60,7 +63,8 @@ def pages() -> dict[str, str]:
 def page(module: str) -> str:
     """The page of one module."""
     parts = [f"# {module}", f"::: {module}\n    options:\n        members: []\n        show_root_heading: false"]
-    parts += [f"::: {place(module, name)}" for name in names(module) if home(module, name) == module]
+    options = "\n    options:\n        inherited_members: true" if module in WITH_INHERITED else ""
+    parts += [f"::: {place(module, name)}{options}" for name in names(module) if home(module, name) == module]
     borrowed = [name for name in names(module) if home(module, name) != module]
     if borrowed:
         links = [f"[`{name}`]({home(module, name).removeprefix('songrank.')}.md)" for name in borrowed]
