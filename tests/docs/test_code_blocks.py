@@ -8,7 +8,7 @@ import torch
 import typer
 
 from songrank.cli.main import app
-from songrank.data.registry import KINDS
+from songrank.data.registry import all_kinds
 from songrank.losses.registry import LOSSES
 from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 
@@ -115,7 +115,7 @@ def test_a_command_is_one_that_the_command_line_accepts(block, words):
         command, words = found, words[1:]
     context = command.make_context(command.name, list(words))
     if command.name == "prepare":
-        KINDS[context.params["name"]].options(context.params["preset"], context.obj)
+        all_kinds()[context.params["name"]].options(context.params["preset"], context.obj)
     if command.name in ("train", "tune") and context.params["recipe"] in shipped_recipes():
         load_recipe(context.params["recipe"], context.params["changes"] or ())
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from songrank.cli.main import app
 from songrank.core.options import constraints
-from songrank.data.registry import KINDS
+from songrank.data.registry import all_kinds
 from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
 from songrank.training.config.components import option_class
@@ -139,10 +139,10 @@ def _paragraph(part: str) -> str:
 
 def kinds() -> str:
     """Every kind of data set with its options and presets."""
-    rows = [(f"[`{kind.name}`](#{kind.name})", kind.task, kind.title, kind.wants) for kind in KINDS.values()]
+    rows = [(f"[`{kind.name}`](#{kind.name})", kind.task, kind.title, kind.wants) for kind in all_kinds().values()]
     parts = [table(("kind", "task", "what it is", "source"), rows)]
     described: dict[str, str] = {}
-    for kind in KINDS.values():
+    for kind in all_kinds().values():
         parts.append(f"## {kind.name}")
         parts.append(f"{kind.title}. Source: {kind.wants}.")
         if len(kind.presets) > 1:
