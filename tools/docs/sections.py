@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from songrank.cli.main import app
 from songrank.core.options import constraints
 from songrank.data.registry import all_kinds
+from songrank.losses.base import ListLoss
 from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
 from songrank.training.config.components import option_class
@@ -263,10 +264,11 @@ def _sentence(kind: Any) -> str:
 
 @functools.cache
 def arguments(kind: Any) -> dict[str, str]:
-    """What the docstring, or that of a class above it, says about each argument."""
+    """The description of each argument in the docstrings of the class, its bases and, of a list loss, its formula."""
     found: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        text = each.__dict__.get("__doc__") or ""
+    formula = [kind.formula] if issubclass(kind, ListLoss) else []
+    for each in (*formula, *reversed(kind.__mro__)):
+        text = each.__dict__.get("__doc__") or "" if isinstance(each, type) else each.__doc__ or ""
         _, begins, rest = text.partition("Args:\n")
         if begins:
             found |= _described(rest)

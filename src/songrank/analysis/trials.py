@@ -49,7 +49,6 @@ def run_trial(
         after: run directory of a trial of the warm-up alone, which this trial begins with.
         opened: called with the run before it is trained.
         options: of :class:`~songrank.training.run.Run`, such as ``observe`` and ``save_every``.
-
     """
     directory = RunDirectory(path)
     begun = directory.config.exists()

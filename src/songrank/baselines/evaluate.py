@@ -94,7 +94,6 @@ def measure(
         candidates: ``"all"``, or how many sampled items to rank among, as a run was evaluated.
         progress: called with what is being done, how far it is, and how far it goes.
         policies: ``ties``, ``empty`` and ``gain``, as for :func:`~songrank.metrics.evaluate_catalogue`.
-
     """
     check_baseline(name)
     if dataset.task != "recommendation":

@@ -49,7 +49,6 @@ class CatalogueSplit:
     >>> split = CatalogueSplit("train", 9, CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 1.0, 1.0]))
     >>> split.num_queries, split.num_pairs, split.item.tolist()
     (2, 3, [4, 1, 4])
-
     """
 
     name: str
@@ -232,7 +231,6 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 queries: seen items are not recommended again. Training excludes nothing, since to spare what is held
                 out would tell the model about it. A pair that is relevant in ``split`` itself stays.
             device: where it is made and kept; a GPU sorts in milliseconds what takes a core seconds.
-
         """
         check_choice("split", split, tuple(self))
         part = self[split]

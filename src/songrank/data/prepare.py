@@ -44,7 +44,6 @@ def prepare(
     (2, 4, 6)
     >>> [dataset.item_ids[x] for x in dataset["test"].item]
     [3, 9]
-
     """
     kind = find_kind(name)
     chosen = kind.options(preset, options)

@@ -55,7 +55,6 @@ class DocumentRanker(RankingEstimator):
     >>> ranker = DocumentRanker(epochs=2, options=small, verbose=0).fit(X, y, group=[3, 3])
     >>> ranker.predict(X).shape, ranker.best_iteration_
     ((6,), 2)
-
     """
 
     task = "search"
@@ -94,7 +93,6 @@ class DocumentRanker(RankingEstimator):
             eval_qid: instead of ``eval_group``, ``qid`` of each evaluation set.
             eval_sample_weight: ``sample_weight`` of each evaluation set.
             eval_names: names of the evaluation sets; None: ``valid_0``, ``valid_1``, ….
-
         """
         recipe = self._recipe(Path())
         if sample_weight is not None:
@@ -142,7 +140,6 @@ class DocumentRanker(RankingEstimator):
             X: features; named columns are found by the fitted names, further ones are ignored.
             group: lengths of the lists, for the model ``context-aware`` or the option ``within_query``; None for one.
             qid: instead of ``group``, the query of each row.
-
         """
         features = self._features(X)
         return self._score(features, read_lists(features.rows, group, qid))

@@ -51,7 +51,6 @@ class LabelRanker(RankingEstimator):
     >>> ranker = LabelRanker(epochs=2, options=small, verbose=0).fit(texts, labels)
     >>> ranker.predict(["a ship"], k=2).shape, ranker.classes_.tolist()
     ((1, 2), ['drink', 'law', 'sea', 'tax'])
-
     """
 
     task = "labelling"
@@ -64,7 +63,6 @@ class LabelRanker(RankingEstimator):
             X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
             y: per row a list of labels, whole numbers or texts, or one label; an array [n, 1] is one label per row. Or
                 a matrix [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional.
-
         """
         given = as_texts(X) or read_matrix(X)
         self._reads_texts = isinstance(given, list)

@@ -31,7 +31,6 @@ class ThresholdProblem:
     >>> problem = ThresholdProblem(k=1, tau1=0.1)
     >>> problem.gradient(torch.tensor(2.0), scores, torch.full((4,), 0.25), torch.tensor(4.0)).abs() < 1e-3
     tensor(True)
-
     """
 
     k: int
@@ -169,7 +168,6 @@ def smooth_threshold(
     >>> scores = torch.tensor([5.0, 4.0, 3.0, 2.0], dtype=torch.float64)
     >>> smooth_threshold(scores, ThresholdProblem(k=1, tau1=0.01, tau2=0.0)).round(decimals=4)
     tensor(4., dtype=torch.float64)
-
     """
     size = torch.full_like(scores[..., 0], scores.shape[-1]) if list_size is None else list_size
     if weights is None:

@@ -127,7 +127,6 @@ class MemoryLoss(RankingLoss):
         query_range: queries held here, ``relevance.query_range``; all by default.
         dtype: precision of the memory, float32 or float64.
         validate: see :class:`RankingLoss`.
-
     """
 
     by_pair: tuple[str, ...] = ()

@@ -53,7 +53,6 @@ class FasterKSONG(VarianceReduced, KSONG):
     >>> loss(scores, slate, before=before).backward()
     >>> loss.slope.read([0]).isfinite(), loss.guarded.tolist()
     (tensor([True]), [0, 0])
-
     """
 
     traits = replace(KSONG.traits, previous_point=True, whole_batch=True, plain="k-song")

@@ -33,7 +33,6 @@ class VarianceReduced(SONG):
         points: how a ``songrank.training.Stage`` calls it: 2, or 1 with the derivative of the scores.
         active_queries: how many queries steps draw from, ``num_queries`` by default: a step draws a query with
             probability B/active_queries and a pair of it with π = (B/active_queries)·min(1, sampled/N⁺).
-
     """
 
     form: FasterForm
@@ -81,7 +80,6 @@ class VarianceReduced(SONG):
             before: [B, L], h(w_{t−1}) for the same slate and dropout (two points). The value's gradient in ``scores``
                 is then G(w_t), in ``before`` G(w_{t−1}).
             change: [B, L], ∇h(w_t)·(w_t − w_{t−1}), in place of ``before`` (one point).
-
         """
         self.check(scores, slate)
         if before is not None and change is not None:
@@ -203,7 +201,6 @@ class FasterSONG(VarianceReduced):
     >>> loss(scores, slate, before=before).backward()
     >>> scores.grad[0, 0] < 0, before.grad[0, 0] < 0
     (tensor(True), tensor(True))
-
     """
 
     traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")

@@ -33,7 +33,6 @@ class ThresholdOptions:
 
     >>> ThresholdOptions(tau1=0.3).rate
     0.3
-
     """
 
     rate: float = 0.3
@@ -85,7 +84,6 @@ class KSONG(SONG):
     >>> value = loss(torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True), slate)
     >>> bool(loss.threshold.read().isfinite())
     True
-
     """
 
     traits = replace(

@@ -42,7 +42,10 @@ class PointwiseBCE(ListLoss):
 
 @register("ranknet")
 class RankNet(ListLoss):
-    """Cross-entropy over pairs of items, :func:`songrank.functional.ranknet_loss`; ``sigma`` as there.
+    """Cross-entropy over pairs of items, :func:`songrank.functional.ranknet_loss`.
+
+    Args:
+        sigma: steepness σ of the logistic function.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> RankNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -60,7 +63,11 @@ class RankNet(ListLoss):
 
 @register("lambdarank")
 class LambdaRank(ListLoss):
-    """RankNet with each pair weighed by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`; options as there.
+    """RankNet with each pair weighed by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`.
+
+    Args:
+        sigma: steepness σ of the logistic function.
+        k: positions that count; all if None.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> LambdaRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -102,7 +109,10 @@ class ListMLE(ListLoss):
 
 @register("approx-ndcg")
 class ApproxNDCG(ListLoss):
-    """NDCG with a smooth rank, :func:`songrank.functional.approx_ndcg_loss`; ``temperature`` as there.
+    """NDCG with a smooth rank, :func:`songrank.functional.approx_ndcg_loss`.
+
+    Args:
+        temperature: τ of the sigmoid that smooths ranks; a smaller one is closer to the rank and less smooth.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> ApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -120,10 +130,16 @@ class ApproxNDCG(ListLoss):
 
 @register("gumbel-approx-ndcg")
 class GumbelApproxNDCG(ListLoss):
-    """ApproxNDCG averaged over noisy scores, :func:`songrank.functional.gumbel_approx_ndcg_loss`; options as there.
+    """ApproxNDCG averaged over noisy scores, :func:`songrank.functional.gumbel_approx_ndcg_loss`.
 
     The noise of an item depends on (``seed``, step, query, item) alone, with the step counted in a buffer: padding, the
     order of columns, the rest of the batch and the device change nothing, and a resumed run continues the sequence.
+
+    Args:
+        temperature: τ of the sigmoid that smooths ranks.
+        samples: number of noisy copies of the scores.
+        scale: factor β of the Gumbel noise.
+        seed: seed of the noise.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> GumbelApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -170,7 +186,12 @@ class GumbelApproxNDCG(ListLoss):
 
 @register("neural-ndcg")
 class NeuralNDCG(ListLoss):
-    """NDCG with a soft, doubly stochastic sort, :func:`songrank.functional.neural_ndcg_loss`; options as there.
+    """NDCG with a soft, doubly stochastic sort, :func:`songrank.functional.neural_ndcg_loss`.
+
+    Args:
+        temperature: τ of the soft sort.
+        k: positions that count; all if None.
+        sinkhorn_iterations: maximum number of Sinkhorn iterations.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> NeuralNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -194,7 +215,11 @@ class NeuralNDCG(ListLoss):
 
 @register("pirank")
 class PiRank(ListLoss):
-    """NDCG with a soft sort, :func:`songrank.functional.pirank_loss`; options as there.
+    """NDCG with a soft sort, :func:`songrank.functional.pirank_loss`.
+
+    Args:
+        temperature: τ of the soft sort.
+        k: positions that count; all if None.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> PiRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)

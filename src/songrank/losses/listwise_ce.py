@@ -36,7 +36,6 @@ class ListwiseCE(MemoryLoss):
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1]]))
     >>> ListwiseCE(num_pairs=1)(torch.zeros(1, 2), slate)                      # ln 2
     tensor(0.6931)
-
     """
 
     traits = Traits(

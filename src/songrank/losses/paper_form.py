@@ -43,7 +43,6 @@ class PaperForm:
 
     >>> PaperForm.printed().implicit, PaperForm(lagged=True).estimator
     ('memory_before', 'strata')
-
     """
 
     lagged: bool = False
@@ -97,7 +96,6 @@ class FasterForm(PaperForm):
 
     >>> FasterForm().memory, FasterForm.printed().memory
     ('storm', 'msvr')
-
     """
 
     lagged: bool = True

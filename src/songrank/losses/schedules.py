@@ -29,7 +29,6 @@ class Schedule:
     tensor([1.0000, 0.5000])
     >>> schedule.gamma(t), schedule.gamma(t, share=0.1)
     (tensor([0.1000, 0.0250]), tensor([0.5000, 0.2500]))
-
     """
 
     c0: float = 1000.0

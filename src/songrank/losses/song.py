@@ -75,7 +75,6 @@ class SONG(MemoryLoss):
     tensor(True)
     >>> loss.u.read()                                              # (ℓ(0) + ℓ(1) + ℓ(−3)) / 3
     tensor([1.6667])
-
     """
 
     traits = Traits(

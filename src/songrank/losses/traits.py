@@ -26,7 +26,6 @@ class Traits:
     >>> from songrank import KSONG
     >>> KSONG.traits.cost
     'O(P·L)'
-
     """
 
     memory: bool = False

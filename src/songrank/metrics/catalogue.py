@@ -65,7 +65,6 @@ def evaluate_catalogue(
     {'mrr': 0.75, 'hit_rate@1': 0.5}
     >>> evaluate_catalogue(lambda query: torch.zeros(len(query), 4), targets, metrics="mrr").per_query["mrr"]
     tensor([0.3333, 0.2500], dtype=torch.float64)
-
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)

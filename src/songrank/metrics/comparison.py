@@ -80,7 +80,6 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
     '0.133 [-0.306, 0.572]'
     >>> found.wins, found.ties, found.losses, found.first_seeds, found.second_seeds
     (2, 0, 1, True, False)
-
     """
     check_number("level", level, 0.0, HIGHEST_LEVEL, low_open=True)
     first, second = _counted(first, second)

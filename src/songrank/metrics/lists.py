@@ -157,7 +157,6 @@ def evaluate_lists(
     {'mrr': 0.75, 'precision@2': 0.5}
     >>> result.per_query["mrr"]
     tensor([0.5000, 1.0000], dtype=torch.float64)
-
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)

@@ -50,7 +50,6 @@ def evaluate_sampled(
     >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
     mrr  0.545455
     2 queries, 0 without relevant items (left out); among 10 sampled candidates; ties: pessimistic; gain: exp2
-
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)

@@ -75,7 +75,6 @@ class SequenceSampler(SlateSampler):
     >>> slate = SequenceSampler(relevance, histories, length=4, queries_per_batch=2).draw([0, 1])
     >>> slate.query.tolist(), slate.column.squeeze(1).tolist(), slate.item.shape
     ([0, 1, 2, 3], [5, 6, 7, 5], torch.Size([1, 9]))
-
     """
 
     one_shape = False

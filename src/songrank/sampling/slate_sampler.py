@@ -51,7 +51,6 @@ class SlateSampler:
     >>> slate = next(iter(sampler))
     >>> slate.item.shape, slate.list_size.tolist()
     (torch.Size([2, 5]), [8, 8])
-
     """
 
     one_shape = True

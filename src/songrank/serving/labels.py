@@ -73,7 +73,6 @@ def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
         folder: of a labelling task.
         queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the training file.
         k: labels per text, at most all of them; equal scores are ordered by the number of the label.
-
     """
     k = check_count("k", k)
     return (

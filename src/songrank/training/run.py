@@ -42,7 +42,6 @@ class Run:
         save_every: least seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
         splits: what is evaluated at the end, on whole lists; those that the data set has.
-
     """
 
     directory: RunDirectory

@@ -24,7 +24,6 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         model: as trained on ``dataset``.
         section: its name and options, in the words of a recipe.
         dataset: gives the ids, what was seen, and how input is read.
-
     """
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)

@@ -29,7 +29,6 @@ class WarmStart:
             reads histories, of their entries, as they stand.
         loss: name of the class of the loss that remembers.
         memory: its tables, one number a pair or a user (or an entry), NaN where there is none.
-
     """
 
     query_ids: Ids

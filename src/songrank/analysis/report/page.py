@@ -53,7 +53,6 @@ def write_report(
     >>> write_report([Path("nowhere")])
     Traceback (most recent call last):
     songrank.core.errors.DataError: nowhere: does not exist; expected a folder that `songrank train` wrote
-
     """
     found = find_runs(runs)
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))

@@ -33,7 +33,6 @@ class OptimiserKind:
         whole_gradient: whether all gradients are complete before its step; only then can they be clipped, summed over
             parts of a batch, or decayed by item frequency.
         second_moment: whether the variance-reduced losses' ``Storm`` takes its Adam form in this one's place.
-
     """
 
     build: Callable[[Groups, Stage, nn.Module, str], TrainingOptimiser]

@@ -67,7 +67,6 @@ class RowAdam(Adam):
     ...     optimiser.step()
     ...     optimiser.zero_grad()
     >>> optimiser.flush()
-
     """
 
     def __init__(

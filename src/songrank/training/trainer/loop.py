@@ -84,7 +84,6 @@ class Trainer:
         observe: called with each line of the history as it is written: one an epoch.
         tick: called after each step; rows of large tables may then still wait for some of theirs.
         warn: told in one line what could not be done as was meant.
-
     """
 
     def __init__(
