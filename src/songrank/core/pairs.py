@@ -88,6 +88,18 @@ def table_keys(pairs: CSR, num_items: int) -> Tensor:
     return pack(pairs.row_of_entries(), item, num_items)
 
 
+def key_table(keys: Tensor, num_queries: int, num_items: int) -> CSR:
+    """The table of items by query, column ``item`` int32, of keys in ascending order; the inverse of :func:`table_keys`.
+
+    >>> table = key_table(torch.tensor([4, 11, 12]), num_queries=3, num_items=5)
+    >>> table.lengths.tolist(), table["item"].tolist()
+    ([1, 0, 2], [4, 1, 2])
+    """
+    bounds = torch.arange(num_queries + 1, device=keys.device)
+    offsets = torch.searchsorted(keys, pack(bounds, torch.zeros_like(bounds), num_items))
+    return CSR(offsets, {"item": unpack(keys, num_items)[1].to(torch.int32)})
+
+
 def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
     """The key of each pair once, in order, and its label; of repeated pairs the last.
 

@@ -1,4 +1,4 @@
-"""From a recipe and a data set to a trainer: the one place where model, loss, sampler and stages meet."""
+"""From a recipe and a data set to a trainer: where model, loss, sampler and stages meet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from songrank.training.trainer.stages import Stage
 
 
 def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
-    """The recipe's model in the data set's sizes, or a ``UserError`` where it cannot read this kind of data."""
+    """The recipe's model in the data set's sizes; a ``UserError`` if it cannot read this kind of data."""
     wanted = model_inputs(dataset)
     names = [name for inputs in wanted for name in INPUTS[inputs]]
     if section["name"] not in names:
@@ -48,7 +48,7 @@ def make_trainer(
     speed: str = "auto",
     save_every: float = 60.0,
 ) -> Trainer:
-    """All that a recipe says about a data set, ready to run.
+    """The trainer of a recipe on a data set.
 
     >>> import tempfile
     >>> from songrank.data import prepare
@@ -89,12 +89,12 @@ def make_trainer(
 
 
 def _check_model(recipe: Recipe, model: RankingModel) -> None:
-    """Raise if the recipe asks for what the model does not declare."""
+    """Raise if the recipe needs a capability that the model does not declare."""
     name, able = recipe.model["name"], model.capabilities
-    words = {section.optimiser for section, _ in recipe.sections()}
-    if not able.sparse_rows and any(not OPTIMISERS[word].whole_gradient for word in words):
+    sections = [section for section, _ in recipe.sections()]
+    if not able.sparse_rows and any(not OPTIMISERS[section.optimiser].whole_gradient for section in sections):
         raise UserError(f"optimiser is lazy-adam, and {name} has no tables of ids: say adam")
-    power = max(section.item_decay_power for section, _ in recipe.sections())
+    power = max(section.item_decay_power for section in sections)
     if power and not (able.sparse_rows and able.item_tables):
         raise UserError(f"item_decay_power is {power:g}, and {name} has no table of items: say 0")
     for key in ("following", "windows"):
@@ -104,7 +104,7 @@ def _check_model(recipe: Recipe, model: RankingModel) -> None:
 
 
 def check_fit(recipe: Recipe, dataset: Dataset) -> None:
-    """Raise if this data set cannot be trained on as the recipe wants."""
+    """Raise if the recipe cannot be trained on this data set."""
     if recipe.members is not None:
         raise UserError(f"members is {recipe.members}; expected none: such runs are made by `songrank ensemble` alone")
     if "train" not in dataset:
@@ -113,21 +113,18 @@ def check_fit(recipe: Recipe, dataset: Dataset) -> None:
     if watch.every == 0:
         return
     if "validation" not in dataset:
-        raise UserError(
-            f"{dataset.path} has no validation split; prepare it with --validation 0.1, "
-            "or say validation.every=0 to train without one"
-        )
+        fix = "prepare it with --validation 0.1, or say validation.every=0 to train without one"
+        raise UserError(f"{dataset.path} has no validation split; {fix}")
     if watch.candidates != "all" and dataset.form == "list":
-        raise UserError(
-            f"validation.candidates is {watch.candidates}; expected 'all': search queries bring their own lists"
-        )
+        expected = "expected 'all': search queries bring their own lists"
+        raise UserError(f"validation.candidates is {watch.candidates}; {expected}")
     if recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
         raise UserError(f"no label of {dataset.path}'s validation split is above 0; say validation.every=0")
 
 
 @contextmanager
 def _within_bounds() -> Iterator[None]:
-    """One line for sizes that are right alone, and not with this data set or this machine."""
+    """Errors of one line for sizes that do not fit this data set or this machine."""
     try:
         yield
     except (ValueError, OverflowError) as error:
@@ -140,7 +137,7 @@ def _within_bounds() -> Iterator[None]:
 
 
 def policies(recipe: Recipe) -> dict[str, Any]:
-    """How ties, empty queries and labels count in a recipe's evaluations."""
+    """The policies of a recipe's evaluations: ties, empty queries, gain."""
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: all of a run's state, in folders that are there whole or not at all, refused when they are damaged."""
+"""Checkpoints: all of a run's state in a folder, written atomically, rejected when damaged."""
 
 import json
 import os
@@ -19,16 +19,17 @@ from songrank.training.state_tree import flatten, unflatten
 VERSION = 3
 _NAME = re.compile(r"step-([0-9]{9,})")
 _FIX = "use another checkpoint, or start again"
+_TENSORS = "tensors.safetensors"
 
 
 class Checkpoints:
-    """The last few checkpoints of one run, by step; the best weights so far are part of each state.
+    """The last checkpoints of one run, by step; the best weights so far are part of each state.
 
     Args:
-        folder: where they are; made when the first is saved.
-        keep: how many of the last to keep. Two, so that there is one to go back to when the last is damaged.
-        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are refused.
-        warn: told in one line about each checkpoint that was refused.
+        folder: made when the first is saved.
+        keep: how many to keep; with two, one is left when the last is damaged.
+        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are rejected.
+        warn: called with one line for each damaged checkpoint.
 
     >>> import tempfile, torch
     >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "checkpoints")
@@ -49,10 +50,8 @@ class Checkpoints:
         tree, tensors = flatten(state)
         content = {"version": VERSION, "step": step, "owner": self.owner, "state": tree}
         with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
-            digest = write_tensors(place / "tensors.safetensors", tensors)
-            write_json(
-                place / "state.json", {**content, "sha256": sha256(json.dumps(content, sort_keys=True) + digest)}
-            )
+            digest = sha256(json.dumps(content, sort_keys=True) + write_tensors(place / _TENSORS, tensors))
+            write_json(place / "state.json", {**content, "sha256": digest})
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self._place(old), ignore_errors=True)
 
@@ -60,14 +59,14 @@ class Checkpoints:
         return self.folder / f"step-{step:09d}"
 
     def steps(self) -> list[int]:
-        """Steps after which there are checkpoints, in order; not yet whether they can be read."""
+        """Steps with a checkpoint, in order; it may still be damaged."""
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(place.name) for place in self.folder.iterdir())
         return sorted(int(name[1]) for name in names if name)
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
-        """The last checkpoint that is whole, and its step; None if there is none. Damaged ones are set aside."""
+        """The last valid checkpoint and its step; None if there is none. Damaged ones are renamed."""
         steps = self.steps()
         for step in reversed(steps):
             try:
@@ -76,7 +75,7 @@ class Checkpoints:
                 next_one = "going on from the one before it" if step != steps[0] else "starting from the beginning"
                 self.warn(f"{error.file}: {error.what}: {next_one}")
                 aside = self.folder / f"refused-{self._place(step).name}"
-                shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
+                shutil.rmtree(aside, ignore_errors=True)
                 with suppress(OSError):
                     self._place(step).rename(aside)
         return None
@@ -84,14 +83,14 @@ class Checkpoints:
 
 def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
     """The state in a checkpoint, or a ``DataError`` that says why it cannot be used; None stands for any owner."""
-    for file in (place / "state.json", place / "tensors.safetensors"):
-        if file.exists() and not os.access(file, os.R_OK):  # which is no damage
-            raise UserError(f"{file}: cannot be read (permission denied); ask its owner for the right to")
-    info = read_json(place / "state.json", _FIX)
+    described, file = place / "state.json", place / _TENSORS
+    for part in (described, file):
+        if part.exists() and not os.access(part, os.R_OK):  # not damaged
+            raise UserError(f"{part}: cannot be read (permission denied); ask its owner for the right to")
+    info = read_json(described, _FIX)
     digest = info.pop("sha256", None)
     if info.get("version") != VERSION or not isinstance(info.get("state"), dict):
         raise DataError("is no checkpoint of this version", _FIX, file=str(place))
-    file = place / "tensors.safetensors"
     try:
         (of_tensors,) = file_digests(file, "sha256")
     except OSError as error:
@@ -99,9 +98,8 @@ def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
     if digest != sha256(json.dumps(info, sort_keys=True) + of_tensors):
         raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
     if owner is not None and info["owner"] != owner:
-        raise UserError(
-            f"{place}: belongs to another recipe or data set; put config.yaml back as it was, or begin a new run"
-        )
+        fix = "put config.yaml back as it was, or begin a new run"
+        raise UserError(f"{place}: belongs to another recipe or data set; {fix}")
     tensors = {name: tensor.clone() for name, tensor in read_arrays(file, _FIX).items()}
     state: dict[str, Any] = unflatten(info["state"], tensors)
     return state

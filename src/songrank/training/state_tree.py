@@ -1,4 +1,4 @@
-"""State dictionaries of any nesting as JSON and tensors, without pickle: what checkpoints are made of."""
+"""Nested state dictionaries as JSON and tensors, without pickle: the content of checkpoints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,15 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_TENSOR = "__tensor__"
-_PAIRS = "__pairs__"
-_TUPLE = "__tuple__"
+_TENSOR, _PAIRS, _TUPLE = "__tensor__", "__pairs__", "__tuple__"
 
 
 def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
     """Replace each tensor of a tree by a reference, and return the tree and the tensors by number.
 
-    A tree is made of dictionaries (with keys of any plain type), lists, tuples, numbers, texts, None and tensors.
+    A tree has dictionaries (with keys of any plain type), lists, tuples, numbers, texts, None and tensors.
 
     >>> tree, tensors = flatten({"step": 3, "weights": [torch.ones(2)], 7: (1.5, None)})
     >>> sorted(tensors), unflatten(tree, tensors)
@@ -37,15 +35,14 @@ def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
             return [pack(entry) for entry in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        raise TypeError(
-            f"state holds a {type(value).__name__}; expected tensors, numbers, texts, lists and dictionaries"
-        )
+        expected = "tensors, numbers, texts, lists and dictionaries"
+        raise TypeError(f"state holds a {type(value).__name__}; expected {expected}")
 
     return pack(state), tensors
 
 
 def unflatten(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The way back from :func:`flatten`."""
+    """The inverse of :func:`flatten`."""
     if isinstance(tree, list):
         return [unflatten(entry, tensors) for entry in tree]
     if not isinstance(tree, dict):
@@ -60,7 +57,7 @@ def unflatten(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def random_state() -> dict[str, Any]:
-    """Where all of torch's random generators stand; nothing here draws from those of Python and numpy."""
+    """The state of all random generators of torch; songrank does not use those of Python and numpy."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all()
@@ -68,7 +65,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """Put all generators back to where they stood."""
+    """Restore all generators."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,4 +1,4 @@
-"""Which optimiser, loss, clipping and weight decay go together: the one home of these rules."""
+"""Which optimiser, loss, clipping and weight decay go together."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,12 +18,13 @@ def stage_conflicts(
     correction: float | None = None,
     at_once: int | None = None,
 ) -> Iterator[tuple[str, Any, str]]:
-    """What does not fit together in a stage: the key, its value, and what is expected of it.
+    """The conflicts in a stage: key, value, and what is expected.
 
     >>> next(stage_conflicts("lazy-adam", "softmax", Traits(), 0, clip=1.0))
     ('clip', 1.0, 'none with lazy-adam, which never has the whole gradient')
     """
-    if not OPTIMISERS[optimiser].whole_gradient:
+    whole_gradient = OPTIMISERS[optimiser].whole_gradient
+    if not whole_gradient:
         with_it = f"with {optimiser}, which never has the whole gradient"
         if clip is not None:
             yield "clip", clip, f"none {with_it}"
@@ -35,7 +36,7 @@ def stage_conflicts(
         yield "correction", correction, "none but with a loss of two points"
     if not traits.previous_point:
         return
-    if not OPTIMISERS[optimiser].whole_gradient:
+    if not whole_gradient:
         able = " or ".join(name for name, kind in OPTIMISERS.items() if kind.whole_gradient)
         yield "optimiser", optimiser, f"{able} with {loss}"
     if item_decay_power:
