@@ -71,3 +71,8 @@ def test_lists_cut_and_filled_up_are_those_of_plain_loops(length):
         (place, item) for place, row in enumerate(asked.tolist()) for item in rows[row]
     ]
     assert torch.equal(lists.tail(length).offsets.diff(), lists.offsets.diff().clamp(max=length))
+
+
+def test_rows_become_a_matrix():
+    table = CSR.from_lengths([1, 0], index=[2], value=[0.5])
+    assert table.dense([1, 0], width=3).tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]

@@ -13,6 +13,10 @@ def test_auto_is_a_gpu_if_there_is_one(monkeypatch, available, found):
     assert choose_device("auto").type == found
 
 
+def test_a_cpu_is_named_as_torch_does():
+    assert choose_device("cpu") == torch.device("cpu")
+
+
 def test_gpus_are_counted(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert choose_device("cuda:1") == torch.device("cuda", 1)

@@ -38,6 +38,10 @@ def test_a_message_is_one_line_whatever_a_file_is_called():
     [
         (MemoryError(), "memory is not enough"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory is not enough (Default"),
+        (
+            RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"),
+            "memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)",
+        ),
         (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory is not enough (CUBLAS"),
     ],
 )
@@ -51,6 +55,7 @@ def test_other_errors_are_not_taken_for_out_of_memory():
 
 def test_an_error_without_a_message_is_shown_by_its_type():
     assert first_line(ValueError("")) == "ValueError"
+    assert first_line(OSError("disk full\nmore about it")) == "disk full"
 
 
 @pytest.mark.parametrize("value", ["x" * 500, b"\xff" * 500, list(range(500))])
@@ -59,7 +64,17 @@ def test_long_values_are_shortened(value):
     assert "…" in shown(value, limit=20)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [("abc", "'abc'"), (b"caf\xe9", "'caf\\xe9'"), ("x" * 99, "'xxxxxxxx…'")], ids=str
+)
+def test_values_are_quoted_on_one_line(value, text):
+    assert shown(value, limit=8) == text
+
+
 def test_pydantics_complaints_are_reworded():
     assert expected({"type": "missing", "msg": "Field required"}) == "expected a value"
     complaint = {"type": "int_parsing", "msg": "Input should be a valid integer, unable to parse string"}
     assert expected(complaint) == "expected a valid integer"
+    assert expected({"type": "greater_than", "msg": "Input should be greater than 0"}) == "expected greater than 0"
+    own = {"type": "value_error", "msg": "Value error, a split that leaves something"}
+    assert expected(own) == "expected a split that leaves something"

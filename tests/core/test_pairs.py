@@ -60,3 +60,7 @@ def test_sizes_that_overflow_a_key_are_rejected(queries, items):
 def test_keys_must_ascend_within_their_range(wrong):
     with pytest.raises(ValueError, match="^seen is "):
         pairs.check_keys("seen", torch.tensor(wrong), most=8)
+
+
+def test_the_last_of_equal_keys():
+    assert pairs.last_of_equal(torch.tensor([3, 3, 8])).tolist() == [False, True, True]

@@ -9,7 +9,7 @@ import pytest
 from songrank.data import DataError
 from songrank.data.download import download
 from songrank.data.registry import Download, Kind
-from songrank.io.part_file import PartFile
+from songrank.io.transfer import PartFile
 from tests.data.http_files import serve
 from tests.io.downloads import CONTENT, MD5, OTHER, SHA256, left, refused
 

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from songrank.models import MatrixFactorisation, SequenceModel
-from songrank.models.base import capabilities_of, history_length
+from songrank.models.base import capabilities_of
 
 
 def test_a_module_of_another_origin_reads_ids():
     assert capabilities_of(torch.nn.Linear(2, 1)).query == "ids"
     assert capabilities_of(None).query == "ids"
-    assert history_length(torch.nn.Linear(2, 1)) is None
 
 
 def test_the_history_length_is_that_of_the_model():
-    assert history_length(SequenceModel(9, dim=4, blocks=1, heads=1, length=6)) == 6
+    assert SequenceModel(9, dim=4, blocks=1, heads=1, length=6).history_length == 6
+    assert MatrixFactorisation(4, 9, dim=2).history_length is None
 
 
 @pytest.mark.parametrize(("pairs", "kinds"), [(2, {"query", "item"}), (1000, {"query"})])

@@ -31,3 +31,5 @@ def test_groups_cover_all_lists_and_are_bounded(monkeypatch):
     assert [at for first, last in groups for at in range(first, last)] == list(range(6))
     for first, last in groups:
         assert last - first == 1 or (last - first) * max(lengths[first:last]) ** 2 <= 50
+    monkeypatch.undo()
+    assert list(document_lists.list_groups([3000, 3000, 10], num_features=5)) == [(0, 1), (1, 2), (2, 3)]

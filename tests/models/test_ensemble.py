@@ -27,5 +27,6 @@ def test_members_are_asked_as_they_are():
     assert both.num_items == 5
     assert both.history_length is None
     assert Ensemble([SequenceModel(5, dim=4, heads=1, length=7)]).history_length == 7
+    assert Ensemble([torch.nn.Linear(2, 1)]).history_length is None
     with pytest.raises(ValueError, match="members is empty; expected at least one model"):
         Ensemble([])

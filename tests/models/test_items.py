@@ -26,10 +26,3 @@ def test_scores_and_gradients_are_those_of_plain_products(item, bias, sparse):
     wanted.square().sum().backward()
     gradient = embedding.weight.grad
     torch.testing.assert_close(gradient.to_dense() if sparse else gradient, table.grad)
-
-
-def test_wrong_ids_are_rejected():
-    with pytest.raises(ValueError, match="^item has shape"):
-        _items.check_item(torch.zeros(2, 3, dtype=torch.int64), rows=3)
-    with pytest.raises((TypeError, ValueError), match="^query "):
-        _items.check_ids(torch.zeros(2))

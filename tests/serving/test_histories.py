@@ -95,7 +95,7 @@ def test_users_who_were_never_seen_get_what_is_popular(folder):
 
 @pytest.mark.parametrize("at_once", [1, 3, 2**40])
 def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_once):
-    monkeypatch.setattr("songrank.serving.batches._BYTES", {"cpu": at_once * folder.model.query_bytes})
+    monkeypatch.setattr("songrank.serving.recommendations._BYTES", {"cpu": at_once * folder.model.query_bytes})
     films = [*log.values(), [], [105], [999, 105, 998]]  # known users, who has none, and films that nobody knows
     offsets = torch.tensor([0, *np.cumsum([len(row) for row in films])])
     query = np.repeat(np.arange(len(films)), [len(row) for row in films])
@@ -140,7 +140,7 @@ def test_what_was_met_without_being_liked_is_not_read_and_not_recommended(folder
 def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeypatch):
     users = torch.tensor([3, 0, 7, 7, 11])
     whole = score_users(folder, users)
-    monkeypatch.setattr("songrank.serving.batches._BYTES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.recommendations._BYTES", {"cpu": 1})
     torch.testing.assert_close(score_users(folder, users), whole)
 
 

@@ -122,7 +122,7 @@ def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp
     dense = np.array([[1, 0, 0, 0, 2, 0, 0, 0], [0] * 8, [0, 0, 0.5, 0, 0, 0, 0, 3]], np.float32)
     (tmp_path / "new.txt").write_text("3 8 99\n98 0:1 4:2\n\n 2:0.5 7:3\n\n")
     for at_once in (1, 2**24):
-        monkeypatch.setattr("songrank.serving.batches._TEXT_VALUES", at_once)
+        monkeypatch.setattr("songrank.serving.labels._TEXT_VALUES", at_once)
         done = songrank(
             "label", of_features, tmp_path / "new.txt", "-o", tmp_path / "l.parquet", "-k", 4, "--overwrite"
         )
@@ -131,7 +131,7 @@ def test_bags_of_words_whose_labels_are_not_looked_at(songrank, of_features, tmp
 
 
 def test_blocks_of_any_size_give_the_same(songrank, of_words, tmp_path, monkeypatch):
-    monkeypatch.setattr("songrank.serving.batches._TEXT_VALUES", 1)
+    monkeypatch.setattr("songrank.serving.labels._TEXT_VALUES", 1)
     (tmp_path / "new.txt").write_text("\n".join(NEW))
     assert songrank("label", of_words, tmp_path / "new.txt", "-o", tmp_path / "l.csv", "-q").stdout == ""
     assert read(tmp_path / "l.csv").rows() == expected(of_words, NEW, range(len(NEW)), 5)

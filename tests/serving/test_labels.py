@@ -14,7 +14,7 @@ import torch
 from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import prepare
-from songrank.serving import batches, label, open_model, score_labels
+from songrank.serving import label, open_model, score_labels
 from songrank.training.trained_model import model_sizes, write_model
 
 WORDS = ["Straße", "cat", "Dog", "été", "naïve", "x2", "tree", "house"]
@@ -93,7 +93,7 @@ def test_features_as_the_prepared_data_set_has_them(of_features):
 def test_the_best_labels_are_those_of_a_plain_sort(of_words, monkeypatch, at_once, k):
     folder, _ = of_words
     scores = all_scores(folder, texts()).tolist()
-    monkeypatch.setattr(batches, "_TEXT_VALUES", at_once)
+    monkeypatch.setattr("songrank.serving.labels._TEXT_VALUES", at_once)
     found = [row for batch in label(folder, texts(), k) for row in batch.item.tolist()]
     assert found == [sorted(range(7), key=lambda n: (-row[n], n))[:k] for row in scores]
 

@@ -116,7 +116,7 @@ def test_a_table_that_is_there_is_kept_unless_given_up(songrank, model, tmp_path
 
 
 def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("songrank.serving.batches._SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.recommendations._SCORES", {"cpu": 1})
     monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 7)
     assert songrank("recommend", model, "-o", tmp_path / "best.parquet").returncode == 0
     assert pl.read_parquet(tmp_path / "best.parquet").rows() == by_library(model, USERS, 10)
@@ -173,7 +173,7 @@ def test_whatever_stops_it_leaves_what_was_there(songrank, model, tmp_path, monk
     writer = importlib.import_module("songrank.io.tables.table_writer").TableWriter
     place, write = tmp_path / f"best{suffix}", writer.write
     place.write_text("what was there")
-    monkeypatch.setattr("songrank.serving.batches._SCORES", {"cpu": 1})
+    monkeypatch.setattr("songrank.serving.recommendations._SCORES", {"cpu": 1})
     monkeypatch.setattr("songrank.io.tables.table_writer._PART_ROWS", 5)
 
     def stop(self, rows):

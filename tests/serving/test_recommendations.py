@@ -12,7 +12,7 @@ import torch
 from songrank import models
 from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
-from songrank.serving import batches, open_model
+from songrank.serving import open_model
 from songrank.serving.recommendations import recommend, top
 from songrank.training.trained_model import write_model
 
@@ -108,7 +108,7 @@ def test_who_has_met_nearly_all_gets_what_is_left(folder):
 def test_the_size_of_batches_changes_nothing(monkeypatch, tied, rows):
     users = [*tied.query_ids, 10**9, 3, "nobody"]
     whole = answers(tied, users, 6)
-    monkeypatch.setattr(batches, "_SCORES", {"cpu": rows * len(tied.item_ids)})
+    monkeypatch.setattr("songrank.serving.recommendations._SCORES", {"cpu": rows * len(tied.item_ids)})
     assert answers(tied, users, 6) == whole
     counts = [batch.num_users for batch in recommend(tied, users)]
     assert sum(counts) == len(users)

@@ -1,19 +1,20 @@
-"""The one home of argument checks: every error says which argument, what it was, and what was expected."""
+"""Argument checks: every error names the argument, its value and what was expected."""
 
 import numbers
 from collections.abc import Sequence
 from typing import NoReturn
 
+import torch
 from torch import Tensor
 
 
 def fail(argument: str, value: object, expected: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise ``error`` in the project's one style."""
+    """Raise ``error`` in the one style of all messages."""
     raise error(f"{argument} is {value!r}; expected {expected}")
 
 
 def check_int(argument: str, value: object, minimum: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``minimum``."""
+    """Return ``value`` if it is an integer of at least ``minimum``."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         fail(argument, value, f"a whole number of at least {minimum}", TypeError)
     number = int(value.__index__())
@@ -31,29 +32,39 @@ def check_number(
     low_open: bool = False,
     high_open: bool = False,
 ) -> float:
-    """Return ``value`` as a float if it lies between ``low`` and ``high``, which belong to it unless open."""
+    """Return ``value`` as a float if it lies between ``low`` and ``high``; an open bound is excluded."""
     high_open = high_open or high == float("inf")
     interval = f"a number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         fail(argument, value, interval, TypeError)
     number = float(value)
-    inside = low <= number <= high and not (low_open and number == low) and not (high_open and number == high)
-    if not inside:
+    if not low <= number <= high or (low_open and number == low) or (high_open and number == high):
         fail(argument, number, interval)
     return number
 
 
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> str:
-    """Return ``value`` if it is one of the words in ``choices``."""
+    """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
-        fail(argument, value, "one of " + ", ".join(repr(choice) for choice in choices))
+        fail(argument, value, "one of " + ", ".join(map(repr, choices)))
     return str(value)
+
+
+def check_tensor(argument: str, value: object, shape: str) -> None:
+    """Raise unless ``value`` is a tensor; ``shape`` names the expected axes, e.g. ``[B, L]``."""
+    if not isinstance(value, Tensor):
+        fail(argument, type(value).__name__, f"a tensor of shape {shape}", TypeError)
+
+
+def check_type(argument: str, tensor: Tensor, dtype: torch.dtype) -> None:
+    """Raise unless ``tensor`` has this type."""
+    if tensor.dtype != dtype:
+        fail(argument, tensor.dtype, f"type {dtype}", TypeError)
 
 
 def check_shape(argument: str, tensor: Tensor, *allowed: tuple[int, ...], meaning: str) -> None:
     """Raise unless ``tensor`` has one of the ``allowed`` shapes; ``meaning`` names its axes, e.g. ``[B, L]``."""
-    if not isinstance(tensor, Tensor):
-        fail(argument, type(tensor).__name__, f"a tensor of shape {meaning}", TypeError)
+    check_tensor(argument, tensor, meaning)
     if tuple(tensor.shape) not in allowed:
         shapes = " or ".join(str(list(shape)) for shape in allowed)
         raise ValueError(f"{argument} has shape {list(tensor.shape)}; expected {meaning}, here {shapes}")
@@ -62,6 +73,5 @@ def check_shape(argument: str, tensor: Tensor, *allowed: tuple[int, ...], meanin
 def check_same_shape(argument: str, tensor: Tensor, other: str, reference: Tensor) -> None:
     """Raise unless two arguments have the same shape."""
     if tensor.shape != reference.shape:
-        raise ValueError(
-            f"{argument} has shape {list(tensor.shape)}; expected that of {other}, {list(reference.shape)}"
-        )
+        expected = f"that of {other}, {list(reference.shape)}"
+        raise ValueError(f"{argument} has shape {list(tensor.shape)}; expected {expected}")

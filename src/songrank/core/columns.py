@@ -1,4 +1,4 @@
-"""Columns of ids and labels from whatever holds them: tensors, arrays, data frames, lists; checked where they enter."""
+"""Columns of ids and labels from tensors, arrays, data frames or lists, checked on entry."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ ArrayLike = Tensor | np.ndarray[Any, Any] | Sequence[float] | Sequence[int]
 
 
 def _column(argument: str, values: ArrayLike, kinds: str, expected: str) -> Tensor:
-    """One column of numbers from whatever holds it, copied, so that the caller's later changes are not ours."""
+    """A copy of one column of numbers, so that later changes by the caller have no effect."""
     if not isinstance(values, Tensor):
         array = np.asarray(values)
         if array.size and array.dtype.kind not in kinds:
@@ -47,13 +47,13 @@ def read_labels(argument: str, values: ArrayLike) -> Tensor:
 
 
 def check_same_length(argument: str, values: Tensor, other: str, reference: Tensor) -> None:
-    """Raise unless two columns are equally long."""
+    """Raise unless two columns have the same length."""
     if values.shape != reference.shape:
         fail(argument, f"of length {values.shape[0]}", f"the length of {other}, {reference.shape[0]}")
 
 
 def check_count(argument: str, given: int | None, of: str, ids: list[Tensor]) -> int:
-    """How many there are: as given, if no id says otherwise; else the largest id + 1."""
+    """The given count, if all ids are below it, or the largest id + 1."""
     needed = max((int(part.max()) + 1 for part in ids if part.numel()), default=0)
     if given is None:
         return needed

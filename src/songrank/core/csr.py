@@ -1,4 +1,4 @@
-"""Rows of different lengths in flat arrays: the one CSR type, and searching many sorted rows at once."""
+"""The CSR type, rows of different lengths in flat arrays, and a search in many sorted rows at once."""
 
 from __future__ import annotations
 
@@ -41,21 +41,16 @@ class CSR:
     def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
         """A table from the number of entries in each row, and the entries of all rows in order."""
         made = {name: torch.as_tensor(entries) for name, entries in columns.items()}
-        found = cls(offsets(torch.as_tensor(lengths, dtype=torch.int64)), made)
+        table = cls(offsets(torch.as_tensor(lengths, dtype=torch.int64)), made)
         for name, column in made.items():
-            if column.shape[0] != found.num_entries:
-                fail(
-                    f"column {name!r}",
-                    f"of length {column.shape[0]}",
-                    f"{found.num_entries} entries, as the lengths say",
-                )
-        return found
+            if (count := column.shape[0]) != table.num_entries:
+                fail(f"column {name!r}", f"of length {count}", f"{table.num_entries} entries, as the lengths say")
+        return table
 
     @classmethod
     def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> CSR:
         """A table from the row of each entry, in ascending order."""
-        lengths = torch.bincount(torch.as_tensor(row), minlength=num_rows)
-        return cls.from_lengths(lengths, **columns)
+        return cls.from_lengths(torch.bincount(torch.as_tensor(row), minlength=num_rows), **columns)
 
     def __len__(self) -> int:
         return self.offsets.shape[0] - 1
@@ -78,11 +73,10 @@ class CSR:
         return segment_rows(self.lengths)
 
     def entries(self, rows: Any) -> tuple[Tensor, Tensor]:
-        """All entries of these rows: which of ``rows`` each belongs to (from 0), and its position in the columns."""
+        """For each entry of these rows, its index in ``rows`` and its position in the columns."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         begin = self.offsets[rows]
-        count = self.offsets[rows + 1] - begin
-        return segment_rows(count, begin)
+        return segment_rows(self.offsets[rows + 1] - begin, begin)
 
     def take(self, rows: Any) -> CSR:
         """These rows, in this order."""
@@ -92,13 +86,13 @@ class CSR:
         return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
 
     def slice(self, first: int, last: int) -> CSR:
-        """The rows from ``first`` to ``last``, which is not included, without a copy of the columns."""
+        """The rows from ``first`` to ``last`` − 1, without a copy of the columns."""
         bounds = self.offsets[first : last + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))
         return CSR(bounds - bounds[0], {name: column[entries] for name, column in self.columns.items()})
 
     def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator[CSR]:
-        """These rows in tables of about ``entries`` entries and at most ``most_rows`` rows, at least one row each."""
+        """These rows in tables of about ``entries`` entries and at most ``most_rows`` rows; at least one row each."""
         rows = torch.as_tensor(rows)
         ends = offsets(self.offsets[rows + 1] - self.offsets[rows])
         first = 0
@@ -109,11 +103,7 @@ class CSR:
             first = last
 
     def dense(self, rows: Any, width: int, index: str = "index", value: str = "value") -> Tensor:
-        """[R, width] float32: these rows as a matrix, with ``value`` in the columns that ``index`` names.
-
-        >>> CSR.from_lengths([1, 0], index=[2], value=[0.5]).dense([1, 0], width=3).tolist()
-        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
-        """
+        """[R, width] float32: these rows as a matrix, with column ``value`` at the positions in column ``index``."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         owner, at = self.entries(rows)
         matrix = torch.zeros(rows.shape[0], width, device=self.offsets.device)
@@ -128,17 +118,17 @@ class CSR:
         return CSR(offsets(count.clamp(max=length)), {name: column[kept] for name, column in self.columns.items()})
 
     def last(self, rows: Any, length: int, width: int | None = None, column: str = "item") -> Tensor:
-        """[R, T]: the last ``length`` entries of these rows, padded with −1 at the end.
-
-        T is ``width``, or as small as possible; a given width avoids a device synchronisation.
-        """
+        """[R, T]: the last ``length`` entries of these rows, padded with −1; for ``width`` see :meth:`span`."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         end = self.offsets[rows + 1]
         begin = torch.maximum(self.offsets[rows], end - length)
         return self.span(begin, end - begin, width, column)
 
     def span(self, begin: Tensor, count: Tensor, width: int | None = None, column: str = "item") -> Tensor:
-        """[R, T]: ``count`` entries from position ``begin`` on, padded with −1 at the end."""
+        """[R, T]: ``count`` entries from position ``begin`` on, padded with −1 at the end.
+
+        T is ``width``, or as small as possible; a given width avoids a device synchronisation.
+        """
         if width is None:
             width = int(count.max()) if count.numel() else 0
         place = torch.arange(width, device=begin.device)
@@ -152,43 +142,15 @@ class CSR:
         """The same table on another device."""
         return CSR(self.offsets.to(device), {name: column.to(device) for name, column in self.columns.items()})
 
-    def groups(self, fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-        """Neighbouring rows [first, last) for which ``fits(number of rows, longest row)``; at least one row each."""
-        return length_groups(self.lengths.tolist(), fits)
-
-
-def length_groups(lengths: list[int], fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-    """Neighbouring rows [first, last) for which ``fits(number of rows, longest row)`` holds; at least one row each.
-
-    >>> list(length_groups([3, 1, 9, 1], lambda rows, longest: rows * longest <= 8))
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    first, longest = 0, 1
-    for at, length in enumerate(lengths):
-        longest = max(longest, length)
-        if at > first and not fits(at + 1 - first, longest):
-            yield first, at
-            first, longest = at, max(1, length)
-    if len(lengths) > first:
-        yield first, len(lengths)
-
 
 def offsets(lengths: Tensor) -> Tensor:
-    """Where each row begins, with the total at the end."""
+    """The start of each row, and the total at the end."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
 
 def numpy_offsets(lengths: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """:func:`offsets` of an array, as an array.
-
-    >>> numpy_offsets([2, 0, 1])
-    array([0, 2, 2, 3])
-    """
-    lengths = np.asarray(lengths)
-    found = np.zeros(lengths.shape[0] + 1, np.int64)
-    if lengths.size:
-        np.cumsum(lengths, out=found[1:])
-    return found
+    """:func:`offsets` of an array, as an array."""
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths), dtype=np.int64)))
 
 
 @overload
@@ -196,7 +158,7 @@ def segment_rows(lengths: Tensor) -> Tensor: ...
 @overload
 def segment_rows(lengths: Tensor, start: Tensor) -> tuple[Tensor, Tensor]: ...
 def segment_rows(lengths: Tensor, start: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-    """Row of each entry where row r holds ``lengths[r]`` entries, and where rows begin at ``start``, its position.
+    """The row of each entry of rows of these lengths and, with the ``start`` of each row, its position.
 
     Reads the total back from the device.
     """
@@ -208,18 +170,17 @@ def segment_rows(lengths: Tensor, start: Tensor | None = None) -> Tensor | tuple
 
 
 def search_depth(longest: int) -> int:
-    """Halvings that a search over rows of at most ``longest`` entries takes."""
+    """Steps of a binary search over rows of at most ``longest`` entries."""
     return max(longest, 0).bit_length()
 
 
 def partition_point(start: Tensor, stop: Tensor, depth: int, holds: Callable[[Tensor], Tensor]) -> Tensor:
     """For each element the first index in [start, stop) where ``holds`` is False, ``stop`` if it always holds.
 
-    ``holds`` maps indices to booleans, True up to some index of each row and False after it. Every element takes
-    ``depth`` steps whatever the data, so nothing is read back from the device.
+    ``holds`` maps indices to booleans, True up to some index of each row and False after it. Every search takes
+    ``depth`` steps, so nothing is read back from the device.
     """
-    position = start - 1
-    final = stop - 1
+    position, final = start - 1, stop - 1
     for bit in range(depth - 1, -1, -1):
         candidate = position + (1 << bit)
         inside = torch.minimum(candidate, final).clamp_min(0)

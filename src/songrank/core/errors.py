@@ -1,28 +1,23 @@
-"""Errors that are a user's to mend: one line that says what is wrong, where, and what to do."""
+"""Errors that users can fix: one line that says what is wrong, where, and what to do."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in what torch and CUDA say
+_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in errors of torch and CUDA
 
 
 class UserError(ValueError):
-    """A mistake in what was given, not in the program; the command line prints it on one line and exits with code 2.
-
-    >>> raise UserError("learning_rate is -1; expected a number above 0")
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: learning_rate is -1; expected a number above 0
-    """
+    """A mistake in the input, not in the program; the command prints it on one line and exits with ``exit_code``."""
 
     exit_code = 2
-    """Of the command line."""
 
 
 class DataError(UserError):
     """A file, a table or a prepared data set that cannot be used as it is.
 
     Args:
-        what: what is wrong, naming what was found.
+        what: what is wrong, with the value found.
         fix: what to do, or what was expected.
         file: name of the file, as the user knows it.
         line: number of the line in that file, from 1.
@@ -40,28 +35,16 @@ class DataError(UserError):
         self.what, self.fix, self.file, self.line = what, fix, file, line
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way from one process to another."""
-        return (_rebuild, (self.what, self.fix, self.file, self.line))
-
-
-def _rebuild(what: str, fix: str, file: str | None, line: int | None) -> DataError:
-    return DataError(what, fix, file=file, line=line)
+        """Errors are pickled between processes."""
+        return (partial(DataError, file=self.file, line=self.line), (self.what, self.fix))
 
 
 class NotFiniteError(ValueError):
-    """A score is NaN where a number is needed, so that nothing can be ranked by it.
-
-    >>> issubclass(NotFiniteError, ValueError)
-    True
-    """
+    """A score is NaN, so that nothing can be ranked by it."""
 
 
 def memory_shortage(error: BaseException) -> str | None:
-    r"""One line if memory was not enough, a machine's or a GPU's; None for any other error.
-
-    >>> memory_shortage(RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"))
-    'memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)'
-    """
+    """One line if the host or a GPU is out of memory; None for any other error."""
     text = str(error).partition("\n")[0]
     if not isinstance(error, MemoryError) and not any(sign in text.lower() for sign in _NO_MEMORY):
         return None
@@ -69,20 +52,12 @@ def memory_shortage(error: BaseException) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    r"""What an exception says, on one line; its type where it says nothing.
-
-    >>> first_line(OSError("disk full\nmore about it")), first_line(KeyError())
-    ('disk full', 'KeyError')
-    """
+    """The first line of an exception's message; its type if the message is empty."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def shown(value: object, limit: int = 60) -> str:
-    r"""Quote what was found, on one line and no longer than a reader wants.
-
-    >>> shown("abc"), shown(b"caf\xe9"), shown("x" * 99, limit=8)
-    ("'abc'", "'caf\\xe9'", "'xxxxxxxx…'")
-    """
+    """A value quoted on one line, cut to ``limit`` characters."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
         text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
@@ -94,13 +69,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def expected(complaint: Mapping[str, Any]) -> str:
-    """What pydantic expected, in our words: from one entry of ``ValidationError.errors()``.
-
-    >>> expected({"type": "greater_than", "msg": "Input should be greater than 0"})
-    'expected greater than 0'
-    >>> expected({"type": "value_error", "msg": "Value error, a split that leaves something"})
-    'expected a split that leaves something'
-    """
+    """What pydantic expected, from one entry of ``ValidationError.errors()``."""
     if complaint["type"] == "missing":
         return "expected a value"
     message = str(complaint["msg"]).removeprefix("Value error, ").replace("Input should be ", "")

@@ -1,11 +1,4 @@
-r"""Gains 2^y − 1, discounts 1/log₂(1 + rank), and the ideal DCG that divides them.
-
->>> import torch
->>> gains(torch.tensor([0.0, 1.0, 2.0]))
-tensor([0., 1., 3.])
->>> ideal_dcg(torch.tensor([[1.0, 0.0, 1.0]]), k=1)
-tensor([1.])
-"""
+"""Gains 2^y − 1, discounts 1/log₂(1 + rank), DCG and ideal DCG."""
 
 import math
 from collections.abc import Callable
@@ -20,19 +13,19 @@ Gain = str | Callable[[Tensor], Tensor]
 
 
 def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
-    """Gain of each label: 2^y − 1 by default (design decision 9).
+    """Gain of each label.
 
-    >>> gains(torch.tensor([0.0, 1.0, 2.0]), gain="linear")
-    tensor([0., 1., 2.])
+    >>> gains(torch.tensor([0.0, 1.0, 2.0])), gains(torch.tensor([0.0, 1.0, 2.0]), gain="linear")
+    (tensor([0., 1., 3.]), tensor([0., 1., 2.]))
     """
     if callable(gain):
-        # An irrelevant item earns nothing whatever the function says, or padding would count.
+        # The gain of irrelevant items is 0 whatever the function returns, or padding would count.
         return torch.where(labels > 0, gain(labels), 0.0)
     return torch.exp2(labels) - 1.0 if check_gain(gain) == "exp2" else labels
 
 
 def weighted_labels(labels: Tensor, weight: Tensor | float, gain: str = "exp2") -> Tensor:
-    r"""Labels whose gain is w times that of the labels given.
+    r"""Labels whose gain is w times that of the given labels.
 
     .. math:: 2^{y'} - 1 = w (2^y - 1) \iff y' = \log_2(1 + w (2^y - 1)), \qquad \text{linear gain: } y' = w y
 
@@ -67,7 +60,7 @@ def discounts(ranks: Tensor) -> Tensor:
 def dcg(
     labels: Tensor, ranks: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2"
 ) -> Tensor:
-    """Σ_i gain(y_i) / log₂(1 + rank_i) over the last axis, for ranks that may be smooth; with ``k``, those up to k.
+    """Σ_i gain(y_i) / log₂(1 + rank_i) over the last axis; ranks may be smooth, and those above ``k`` do not count.
 
     >>> dcg(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))                     # 1/log₂2 + 3/log₂4
     tensor(2.5000)
@@ -81,12 +74,12 @@ def dcg(
 
 
 def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-    """DCG of the best order, Z_q (or Z_q^K with ``k``), over the last axis; 0 where nothing is relevant.
+    """DCG of the ideal ranking, Z_q (or Z_q^K with ``k``), over the last axis; 0 if nothing is relevant.
 
     Args:
         labels: [..., L], non-negative.
         mask: [..., L], False for padding.
-        k: how many positions count; None for all.
+        k: number of positions that count; None for all.
         gain: see :func:`gains`.
 
     >>> ideal_dcg(torch.tensor([0.0, 2.0, 1.0]), k=1)
@@ -105,6 +98,6 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
 
 
 def safe_divide(total: Tensor, by: Tensor) -> Tensor:
-    """Total / by, and 0 where ``by`` is 0."""
+    """Total / by, and 0 if ``by`` is 0."""
     some = by > 0
     return torch.where(some, total / torch.where(some, by, 1), 0.0)

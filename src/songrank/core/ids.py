@@ -1,4 +1,4 @@
-"""The ids that users know, and the numbers from 0 that everything inside works with."""
+"""The original ids of users and items, and the numbers from 0 that replace them inside."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
-from songrank.core.csr import CSR
+from songrank.core.csr import numpy_offsets
 
 
 class Ids:
-    """Original ids by number, and numbers by original id: whole numbers or texts, in ascending order, each once.
+    """Original ids by number, and numbers by original id: distinct whole numbers or texts, ascending.
 
     >>> ids = Ids.of(["b7", "a1", "a1"])
     >>> list(ids), ids[1], ids.find(["b7", "zz"]).tolist()
@@ -34,21 +34,20 @@ class Ids:
 
     @classmethod
     def ascending(cls, numbers: Array) -> "Ids":
-        """Whole numbers that are distinct and sorted already."""
+        """Ids from whole numbers that are distinct and sorted already."""
         return cls(torch.from_numpy(numbers.astype(np.int64)))
 
     @classmethod
     def count(cls, number: int) -> "Ids":
-        """The ids 0 to number − 1, of things that have no others."""
+        """The ids 0 to number − 1."""
         return cls(torch.arange(number))
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "Ids":
-        """Texts that are distinct and sorted already."""
+        """Ids from texts that are distinct and sorted already."""
         encoded = [text.encode("utf-8") for text in texts]
         data = np.frombuffer(b"".join(encoded), np.uint8).copy()
-        table = CSR.from_lengths([len(text) for text in encoded], data=data)
-        return cls(table["data"], table.offsets)
+        return cls(torch.from_numpy(data), torch.from_numpy(numpy_offsets([len(text) for text in encoded])))
 
     @property
     def kind(self) -> str:
@@ -56,7 +55,7 @@ class Ids:
         return "integer" if self._offsets is None else "text"
 
     def arrays(self, name: str) -> dict[str, Array]:
-        """What to store; :meth:`from_arrays` is the way back."""
+        """Arrays to store, for :meth:`from_arrays`."""
         parts = {name: self._values.numpy()}
         if self._offsets is not None:
             parts[f"{name}.offsets"] = self._offsets.numpy()
@@ -64,22 +63,22 @@ class Ids:
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, Tensor]) -> "Ids":
-        """Ids from stored arrays, memory-mapped if these are."""
+        """Ids from stored arrays, which may be memory-mapped."""
         return cls(arrays[name], arrays.get(f"{name}.offsets"))
 
     def is_valid(self) -> bool:
-        """Whether stored ids can be looked up: whole numbers that ascend, or distinct texts."""
+        """Whether stored ids can be looked up: ascending whole numbers, or distinct texts."""
         stored = self.arrays("id")
         values, offsets = stored["id"], stored.get("id.offsets")
         if values.ndim != 1:
             return False
-        if self.kind == "integer" or offsets is None:
+        if offsets is None:
             return values.dtype == np.int64 and bool((values[1:] > values[:-1]).all())
         whole = offsets[0] == 0 and offsets[-1] == values.shape[0] and bool((offsets[1:] >= offsets[:-1]).all())
         return whole and (values.dtype, offsets.dtype) == (np.uint8, np.int64) and len(set(self)) == len(self)
 
     def keep(self, numbers: Array) -> "Ids":
-        """Only the ids with these numbers, which ascend."""
+        """The ids with these ascending numbers."""
         if self._offsets is None:
             return Ids(self._values[torch.from_numpy(numbers)])
         return self if len(numbers) == len(self) else Ids.from_texts(self[numbers])
@@ -106,11 +105,11 @@ class Ids:
         if self._offsets is None:
             yield from self._values.tolist()
         else:
-            data, offsets = self._values.numpy().tobytes(), self._offsets.tolist()
-            yield from (data[a:b].decode("utf-8") for a, b in pairwise(offsets))
+            data = self._values.numpy().tobytes()
+            yield from (data[a:b].decode("utf-8") for a, b in pairwise(self._offsets.tolist()))
 
     def find(self, values: Any) -> Tensor:
-        """The number of each id of a sequence, an array, a tensor or a polars column; −1 for one that is not known."""
+        """The number of each id of a sequence, an array, a tensor or a polars column; −1 for unknown ids."""
         if self._offsets is None:
             asked, whole = _whole_numbers(values)
             if not len(self):
@@ -119,31 +118,29 @@ class Ids:
             return torch.where((self._values[at] == asked) & whole, at, -1)
         if self._numbers is None:
             self._numbers = {text: number for number, text in enumerate(self)}
-        known_texts = self._numbers
-        return torch.tensor([known_texts.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
+        known = self._numbers
+        return torch.tensor([known.get(str(value), -1) for value in _plain(values)], dtype=torch.int64)
 
 
 def _plain(values: Any) -> Sequence[Any]:
-    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for columns of polars
-    listed: Sequence[Any] = as_list() if as_list is not None else list(values)
-    return listed
+    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for polars columns
+    return list(values) if as_list is None else as_list()
 
 
 def _whole_numbers(values: Any) -> tuple[Tensor, Tensor]:
-    """Ids as int64, and which of them are such numbers at all; columns of whole numbers all at once."""
+    """Ids as int64, and which of them are whole numbers at all; integer columns are converted at once."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
     if hasattr(values, "to_numpy") and hasattr(values, "null_count") and values.dtype.is_integer():
-        values = values.to_numpy()  # floats where a value is missing, which go the slow way
+        values = values.to_numpy()  # floats if a value is missing, which are converted one by one below
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64:
         return torch.from_numpy(values.astype(np.int64)), torch.ones(values.shape[0], dtype=torch.bool)
     numbers = [_as_int(value) for value in _plain(values)]
-    asked = torch.tensor([0 if number is None else number for number in numbers], dtype=torch.int64)
-    return asked, torch.tensor([number is not None for number in numbers], dtype=torch.bool)
+    whole = torch.tensor([number is not None for number in numbers], dtype=torch.bool)
+    return torch.tensor([number or 0 for number in numbers], dtype=torch.int64), whole
 
 
 def _as_int(value: Any) -> int | None:
-    """The whole number that an id is, or None."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """Constraints on constructor arguments, declared in their annotations and checked in one place.
 
-A class with options (a model, a loss) annotates its arguments, and ``checked`` enforces the annotations whenever one is
-constructed. A recipe reads the same annotations, so that its options are checked without constructing anything.
+A class with options (a model, a loss) annotates its arguments, and ``checked`` enforces the annotations on
+construction. Recipes read the same annotations, so their options are checked without constructing anything.
 
 >>> class Example:
 ...     @checked
@@ -24,72 +24,51 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from songrank.core.checks import check_choice, check_int, check_number, fail
 
-__all__ = ["Annotated", "Choice", "Number", "Sizes", "Whole", "WithOptions", "check_options", "checked"]
+__all__ = ["Annotated", "Choice", "Count", "Number", "Sizes", "Whole", "WithOptions", "check_options", "checked"]
 
 
+@dataclass(frozen=True)
 class Constraint:
     """What an argument must be; ``None`` is left to the type annotation."""
 
-    def check(self, argument: str, value: Any) -> Any:
-        """Return the value as the constructor uses it, or raise an error that names the argument."""
-        raise NotImplementedError
+    check: Callable[[str, Any], Any]
+    """From the argument's name and value to the value as the constructor uses it; raises if it is wrong."""
 
 
-@dataclass(frozen=True)
-class Whole(Constraint):
+def Whole(minimum: int = 1) -> Constraint:
     """A whole number of at least ``minimum``."""
-
-    minimum: int = 1
-
-    def check(self, argument: str, value: Any) -> int:
-        """Return the number."""
-        return check_int(argument, value, self.minimum)
+    return Constraint(partial(check_int, minimum=minimum))
 
 
-@dataclass(frozen=True)
-class Number(Constraint):
-    """A number between ``low`` and ``high``, which belong to the range unless open."""
-
-    low: float
-    high: float = float("inf")
-    low_open: bool = False
-    high_open: bool = False
-
-    def check(self, argument: str, value: Any) -> float:
-        """Return the number as a float."""
-        return check_number(argument, value, self.low, self.high, low_open=self.low_open, high_open=self.high_open)
+def Number(low: float, high: float = float("inf"), *, low_open: bool = False, high_open: bool = False) -> Constraint:
+    """A number between ``low`` and ``high``; an open bound is excluded."""
+    return Constraint(partial(check_number, low=low, high=high, low_open=low_open, high_open=high_open))
 
 
-@dataclass(frozen=True)
-class Choice(Constraint):
-    """One of some words."""
-
-    choices: tuple[str, ...]
-
-    def check(self, argument: str, value: Any) -> str:
-        """Return the word."""
-        return check_choice(argument, value, self.choices)
+def Choice(choices: tuple[str, ...]) -> Constraint:
+    """One of these words."""
+    return Constraint(partial(check_choice, choices=choices))
 
 
-@dataclass(frozen=True)
-class Sizes(Constraint):
+def Sizes(least: int = 0) -> Constraint:
     """A sequence of at least ``least`` whole numbers, each at least 1."""
 
-    least: int = 0
-
-    def check(self, argument: str, value: Any) -> tuple[int, ...]:
-        """Return the sizes as a tuple."""
-        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) < self.least:
-            fail(argument, value, f"a sequence of at least {self.least} whole numbers", TypeError)
+    def check(argument: str, value: Any) -> tuple[int, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) < least:
+            fail(argument, value, f"a sequence of at least {least} whole numbers", TypeError)
         return tuple(check_int(f"{argument}[{place}]", size) for place, size in enumerate(value))
+
+    return Constraint(check)
+
+
+Count = Annotated[int, Whole()]
 
 
 @functools.cache
 def constraints(init: Callable[..., Any]) -> dict[str, Constraint]:
     """The constraint of each argument that has one."""
     hints = typing.get_type_hints(init, include_extras=True)
-    found = {name: _constraint(hint) for name, hint in hints.items()}
-    return {name: constraint for name, constraint in found.items() if constraint is not None}
+    return {name: found for name, hint in hints.items() if (found := _constraint(hint)) is not None}
 
 
 def _constraint(hint: Any) -> Constraint | None:
@@ -104,25 +83,24 @@ class WithOptions:
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
-        """Raise if options that are right alone do not fit together."""
+        """Raise if options that are valid on their own do not fit together."""
 
 
 def check_options(components: Mapping[str, tuple[type[WithOptions], Mapping[str, Any]]]) -> None:
-    """Raise for the first option that a constructor would reject; each class with its options has a key for messages.
+    """Raise for the first option that a constructor would reject; keys of ``components`` prefix the message."""
 
-    >>> check_options({"model": (WithOptions, {})})
-    """
-
-    def named(key: str, check: Callable[[], Any]) -> Any:
+    def named(key: str, check: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return check()
+            return check(*arguments)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{key}.{error}") from None
 
-    known = {key: constraints(inspect.unwrap(kind.__init__)) for key, (kind, _) in components.items()}
-    alone = {key: named(key, partial(_checked, known[key], options)) for key, (_, options) in components.items()}
+    alone = {
+        key: named(key, _checked, constraints(inspect.unwrap(kind.__init__)), options)
+        for key, (kind, options) in components.items()
+    }
     for key, (kind, _) in components.items():
-        named(key, partial(kind.check_together, alone[key]))
+        named(key, kind.check_together, alone[key])
 
 
 def _checked(known: Mapping[str, Constraint], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,9 +123,9 @@ def checked(init: Callable[P, R]) -> Callable[P, R]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         bound.arguments.update(_checked(constraints(init), bound.arguments))
-        kind = type(args[0])
-        if inspect.unwrap(kind.__init__) is init and isinstance(args[0], WithOptions):  # not for a base class
-            type(args[0]).check_together(bound.arguments)
+        made = args[0]
+        if isinstance(made, WithOptions) and inspect.unwrap(type(made).__init__) is init:  # not for a base class
+            type(made).check_together(bound.arguments)
         return init(*bound.args, **bound.kwargs)
 
     return wrapper

@@ -1,4 +1,4 @@
-"""Who is relevant to whom: the table of relevant pairs that samplers, losses and evaluators share."""
+"""The table of relevant pairs that samplers, losses and evaluators share."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from torch import Tensor
 
 from songrank.core.checks import check_int, fail
 from songrank.core.columns import ArrayLike, check_count, check_same_length, read_ids, read_labels
-from songrank.core.csr import offsets, partition_point, search_depth, segment_rows
+from songrank.core.csr import CSR, offsets, partition_point, search_depth, segment_rows
 from songrank.core.gains import Gain, discounts, gains
 from songrank.core.pairs import check_distinct, check_keys, check_size, key_table, merge, sorted_keys
+
+_Table = tuple[Tensor, Tensor]  # bounds by query, and items
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relevance:
     """The relevant pairs (q, x) with y > 0, by query and then by item, in a CSR table on any device; immutable.
 
-    Build it with :meth:`from_pairs` (all queries rank the same catalogue) or :meth:`from_lists` (each query brings its
-    own documents). A pair's row in the table is its identity: losses keep their memory by it. Memory is proportional to
-    the pairs, never to queries × items: 8 bytes a pair, and 4 more for each pair and exclusion where there are any.
+    Build it with :meth:`from_pairs` (all queries rank the same catalogue) or :meth:`from_lists` (each query has its own
+    documents). The row of a pair in the table identifies it in the memory of losses. Memory is 8 bytes per pair, plus 4
+    per pair and exclusion if there are exclusions.
 
     >>> relevance = Relevance.from_pairs(query=[0, 0, 1], item=[2, 0, 1], label=[1.0, 3.0, 2.0], num_items=4)
     >>> relevance
@@ -34,32 +36,30 @@ class Relevance:
     """
 
     num_queries: int
-    """Queries of the whole task, those of other shards included."""
+    """Queries of the whole task, other shards included."""
     num_items: int
-    """Catalogue task: items. List task: documents of all lists together; an item is a row of the feature matrix."""
+    """Catalogue task: items. List task: documents of all lists; an item is a row of the feature matrix."""
     num_pairs: int
-    """Relevant pairs of the whole task, those of other shards included."""
+    """Relevant pairs of the whole task, other shards included."""
     query_range: tuple[int, int]
-    """The queries held here: all of them, or a shard's. Tensors below have one entry for each of these."""
+    """The queries held here: all or those of a shard. Tensors below have one entry per query held here."""
     pair_range: tuple[int, int]
     """The rows of these queries' pairs in the whole task."""
     indptr: Tensor
-    """[queries + 1]: where each query's pairs begin in ``item`` and ``label``."""
+    """[queries + 1]: the start of each query's pairs in ``item`` and ``label``."""
     item: Tensor
     label: Tensor
     list_start: Tensor | None
     """List task: the first document of each query. None for a catalogue."""
     list_span: Tensor
-    """Items that could compete, before exclusions."""
+    """Candidates of each query, before exclusions."""
     taken_indptr: Tensor
     taken_item: Tensor
-    """Relevant and excluded items together, sorted: what the irrelevant items are the complement of."""
+    """Relevant and excluded items, sorted; all others are irrelevant."""
     max_relevant: int
     max_taken: int
     max_span: int
     _ideal: dict[tuple[int | None, Gain], Tensor] = field(default_factory=dict)
-
-    # ---- making one
 
     @classmethod
     def from_pairs(
@@ -71,15 +71,15 @@ class Relevance:
         num_items: int | None = None,
         exclude: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Relevance:
-        """Catalogue task: every query ranks all ``num_items`` items, less those excluded for it.
+        """Catalogue task: every query ranks all ``num_items`` items except those excluded for it.
 
         Args:
             query: query of each pair, from 0.
             item: item of each pair, from 0.
-            label: relevance y ≥ 0 of each pair, 1 if not given; pairs with y = 0 are irrelevant and are not kept.
-            num_queries: how many there are; the largest id + 1 if not given.
-            num_items: likewise.
-            exclude: (query, item) of pairs that compete in no list, such as items already seen.
+            label: relevance y ≥ 0 of each pair, 1 if not given; pairs with y = 0 are irrelevant and dropped.
+            num_queries: number of queries; the largest id + 1 if not given.
+            num_items: number of items; the largest id + 1 if not given.
+            exclude: (query, item) of pairs that are not candidates, such as seen items.
 
         """
         queries = read_ids("query", query)
@@ -102,7 +102,7 @@ class Relevance:
     def from_keys(
         cls, keys: Tensor, labels: Tensor, num_queries: int, num_items: int, exclude: Tensor | None = None
     ) -> Relevance:
-        """:meth:`from_pairs` of pairs named by query · ``num_items`` + item, in ascending order, each once.
+        """:meth:`from_pairs` from distinct ascending keys query · ``num_items`` + item.
 
         >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
         Relevance(catalogue, 2 queries, 5 items, 2 pairs)
@@ -114,17 +114,16 @@ class Relevance:
             check_keys(name, some, num_queries * num_items)
         kept = labels > 0
         keys, labels = keys[kept], labels[kept]
-        table = taken = key_table(keys, num_queries, num_items)
+        pairs = taken = key_table(keys, num_queries, num_items)
         if exclude is not None:
             both = merge(keys, exclude)
             check_distinct(both, num_items, "is both relevant and excluded; keep one of the two")
             taken = key_table(both, num_queries, num_items)
-        span = torch.full_like(table.offsets[1:], num_items)
-        return cls._build(num_items, table.offsets, table["item"], labels, None, span, taken.offsets, taken["item"])
+        return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
     @classmethod
     def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> Relevance:
-        """List task: query q ranks its own ``lengths[q]`` documents, whose labels follow one another in ``labels``.
+        """List task: query q ranks its own ``lengths[q]`` documents, whose labels are consecutive in ``labels``.
 
         >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
         Relevance(lists, 2 queries, 5 items, 2 pairs)
@@ -135,23 +134,15 @@ class Relevance:
             expected = f"a total equal to the number of labels, {values.shape[0]}"
             fail("lengths", f"a total of {int(sizes.sum())}", expected)
         start = offsets(sizes)
-        relevant = torch.nonzero(values > 0).squeeze(-1)
-        indptr = torch.searchsorted(relevant, start)
-        column = relevant.to(torch.int32)
-        return cls._build(values.shape[0], indptr, column, values[relevant], start[:-1], sizes, indptr, column)
+        relevant = (values > 0).nonzero().squeeze(-1)
+        pairs = torch.searchsorted(relevant, start), relevant.to(torch.int32)
+        return cls._build(values.shape[0], pairs, values[relevant], start[:-1], sizes, pairs)
 
     @classmethod
     def _build(
-        cls,
-        num_items: int,
-        indptr: Tensor,
-        item: Tensor,
-        label: Tensor,
-        list_start: Tensor | None,
-        list_span: Tensor,
-        taken_indptr: Tensor,
-        taken_item: Tensor,
+        cls, num_items: int, pairs: _Table, label: Tensor, list_start: Tensor | None, list_span: Tensor, taken: _Table
     ) -> Relevance:
+        (indptr, item), (taken_indptr, taken_item) = pairs, taken
         num_queries, num_pairs = indptr.shape[0] - 1, item.shape[0]
         return cls(
             num_queries=num_queries,
@@ -171,11 +162,9 @@ class Relevance:
             max_span=_largest(list_span),
         )
 
-    # ---- reading it
-
     @property
     def device(self) -> torch.device:
-        """Where the table lies."""
+        """The device of the table."""
         return self.indptr.device
 
     @property
@@ -190,11 +179,11 @@ class Relevance:
 
     @property
     def list_size(self) -> Tensor:
-        """N_q of each query held here: the items that compete, exclusions taken off."""
+        """N_q of each query held here: its candidates, without exclusions."""
         return self.list_span - (self.taken_indptr.diff() - self.num_relevant)
 
     def ideal_dcg(self, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-        """Z_q, or Z_q^K with ``k``: the DCG of each query's best order; computed once and kept."""
+        """Z_q, or Z_q^K with ``k``: the DCG of each query's ideal ranking; computed once and cached."""
         if k is not None:
             check_int("k", k)
         if (k, gain) not in self._ideal:
@@ -215,19 +204,18 @@ class Relevance:
         place = torch.arange(row.shape[0], device=self.device) - (bounds[:-1] - bounds[0])[row]
         value = gains(label[again].double(), gain) * discounts(place.double() + 1.0)
         if k is not None:
-            value = torch.where(place < k, value, torch.zeros_like(value))
+            value = torch.where(place < k, value, 0.0)
         total = torch.zeros(last - first, dtype=torch.float64, device=self.device).index_add_(0, row, value)
         ideal = total.to(self.label.dtype)
         bad = ~torch.isfinite(ideal)
         if bool(bad.any()):
             query = int(bad.nonzero()[0]) + first + self.query_range[0]
-            largest = float(self.label[bounds[0] : bounds[-1]].max())
-            expected = "labels of finite gain, such as gain='linear' has"
-            fail(f"label of query {query}", f"as large as {largest:g}", expected)
+            found = f"as large as {float(label.max()):g}"
+            fail(f"label of query {query}", found, "labels of finite gain, such as gain='linear' has")
         return ideal
 
     def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
-        """Row of each pair (query, item) in the whole task's table, −1 where the item is not relevant."""
+        """Row of each pair (query, item) in the whole task's table, −1 if the item is not relevant."""
         queries = read_ids("query", query).to(self.device) - self.query_range[0]
         items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
@@ -239,23 +227,19 @@ class Relevance:
             return torch.full_like(items, -1)
         place = partition_point(start, stop, search_depth(self.max_relevant), lambda at: self.item[at] < items)
         found = (place < stop) & (self.item[place.clamp(max=self.item.shape[0] - 1)] == items)
-        return torch.where(found, place + self.pair_range[0], torch.full_like(place, -1))
-
-    # ---- moving and splitting it
+        return torch.where(found, place + self.pair_range[0], -1)
 
     def to(self, device: torch.device | str) -> Relevance:
         """The same table on another device."""
-        moved: dict[str, Any] = {}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, Tensor):
-                same = "indptr" if value is self.indptr else "item" if value is self.item else None
-                moved[entry.name] = moved[same] if same in moved else value.to(device)
-        ideal = {key: value.to(device) for key, value in self._ideal.items()}
-        return replace(self, **moved, _ideal=ideal)
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        distinct = {id(value): value for value in tensors.values()}  # without exclusions, two tables are one
+        moved = {key: value.to(device) for key, value in distinct.items()}
+        parts: dict[str, Any] = {name: moved[id(value)] for name, value in tensors.items()}
+        return replace(self, **parts, _ideal={key: value.to(device) for key, value in self._ideal.items()})
 
     def shard(self, first: int, last: int) -> Relevance:
-        """What a process needs that owns the queries first … last − 1; ids and rows stay those of the whole task.
+        """The queries ``first`` to ``last`` − 1, for one process; ids and rows are those of the whole task.
 
         >>> part = Relevance.from_pairs([0, 1, 1, 2], [0, 0, 1, 2]).shard(1, 3)
         >>> part.query_range, part.pair_range, part.num_queries
@@ -265,24 +249,21 @@ class Relevance:
         if not held_first <= first < last <= held_last:
             fail("shard", (first, last), f"a non-empty range of queries inside {self.query_range}")
         queries = slice(first - held_first, last - held_first)
-        bounds = slice(queries.start, queries.stop + 1)
-        indptr = self.indptr[bounds]
-        pairs = slice(int(indptr[0]), int(indptr[-1]))
-        taken_bounds = self.taken_indptr[bounds]
-        taken = slice(int(taken_bounds[0]), int(taken_bounds[-1]))
-        same = self.taken_item is self.item
-        indptr, item = indptr - indptr[0], self.item[pairs]
+        pairs = taken = CSR(self.indptr, {"item": self.item, "label": self.label}).slice(queries.start, queries.stop)
+        if self.taken_item is not self.item:
+            taken = CSR(self.taken_indptr, {"item": self.taken_item}).slice(queries.start, queries.stop)
+        before = self.pair_range[0] + int(self.indptr[queries.start])
         return replace(
             self,
             query_range=(first, last),
-            pair_range=(self.pair_range[0] + pairs.start, self.pair_range[0] + pairs.stop),
-            indptr=indptr,
-            item=item,
-            label=self.label[pairs],
+            pair_range=(before, before + pairs.num_entries),
+            indptr=pairs.offsets,
+            item=pairs["item"],
+            label=pairs["label"],
             list_start=None if self.list_start is None else self.list_start[queries],
             list_span=self.list_span[queries],
-            taken_indptr=indptr if same else taken_bounds - taken_bounds[0],
-            taken_item=item if same else self.taken_item[taken],
+            taken_indptr=taken.offsets,
+            taken_item=taken["item"],
             _ideal={key: value[queries] for key, value in self._ideal.items()},
         )
 

@@ -1,4 +1,4 @@
-"""One mini-batch: the sampled sub-lists of a few queries, and what their full lists look like."""
+"""One mini-batch: the sampled sub-lists of a few queries, and counts of their full lists."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_int, check_shape, fail
+from songrank.core.checks import check_int, check_shape, check_tensor, check_type, fail
 from songrank.core.gains import Gain, check_gain, ideal_dcg
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Slate:
-    """B queries and L candidate columns; the flow's one type between sampler, model and loss. Frozen.
+    """B queries and L candidate columns; the one type between sampler, model and loss. Frozen.
 
-    Shapes and types are checked on construction; values only by :meth:`check` (it reads them back from the device).
+    Shapes and types are checked on construction, values only by :meth:`check` (it reads them back from the device).
 
     >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([7]))
     >>> slate.num_relevant, slate.list_size
@@ -26,16 +26,16 @@ class Slate:
     query: Tensor
     """[B] int64."""
     item: Tensor
-    """[B, L] int64, or [1, L] where all rows share their candidates."""
+    """[B, L] int64, or [1, L] if all rows share their candidates."""
     label: Tensor
     """[B, L] float, y ≥ 0."""
     mask: Tensor
     """[B, L] or [1, L] bool, False for padding."""
     pair: Tensor | None
-    """[B, P] int64: row of each relevant pair in the losses' memory, −1 where there is none. None: pairs without
-    identity, for losses without memory; each relevant item then counts as met for the first time."""
+    """[B, P] int64: row of each relevant pair in the losses' memory, −1 for none. None for losses without memory: each
+    relevant item then counts as seen for the first time."""
     column: Tensor = None  # type: ignore[assignment]
-    """[B, P] int64: the column of each of these relevant items; the first P if not given."""
+    """[B, P] int64: the column of each of these relevant items; by default the first P."""
     list_size: Tensor
     """[B]: N_q, of the full list."""
     num_relevant: Tensor
@@ -45,33 +45,31 @@ class Slate:
     k: int | None = None
     """The K of top-K NDCG; None for the whole list."""
     weight: Tensor | None = None
-    """[B, L]: own sampling weights, summing to 1 over a row's columns; None for the strata's."""
+    """[B, L]: custom sampling weights, summing to 1 over a row's columns; None for those of the strata."""
     row_weight: Tensor | None = None
-    """[B]: weight of each query in the batch's mean, 0 for rows that only fill up a batch."""
+    """[B]: weight of each query in the batch mean, 0 for rows that only pad a batch."""
     gain: Gain = "exp2"
-    """The gain that ``ideal_dcg`` was made with; losses use the same."""
+    """The gain of ``ideal_dcg``; losses use the same."""
     complete: bool = False
-    """Whether ``column`` names every relevant item of the slate, so that a loss need not look elsewhere; False if you
-    replace the labels by others."""
+    """Whether ``column`` names every relevant item of the slate; set it to False if you replace the labels."""
     whole: bool = False
     """Whether every row holds its whole list and nothing is masked: a mean over columns is then the mean over the list,
-    and a loss need not look at ``mask``, which all rows share; False if you replace items or mask by others."""
+    and losses ignore ``mask``, which all rows share; set it to False if you replace items or mask."""
 
     def rows(self, first: int, last: int) -> Self:
-        """The slate of the queries from ``first`` to ``last``, which is not included; a view.
+        """The slate of the queries from ``first`` to ``last`` − 1; a view.
 
         >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), query=torch.tensor([7, 8]))
         >>> slate.rows(1, 2).query
         tensor([8])
         """
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
         count = self.query.shape[0]
-        cut: dict[str, Any] = {
-            name: value[first:last]
-            for name, value in parts.items()
-            if isinstance(value, Tensor) and value.shape[0] == count and not (count == 1 and name in ("item", "mask"))
-        }
-        return replace(self, **cut)
+        shared = [name for name in ("item", "mask") if count == 1 or getattr(self, name).shape[0] != count]
+        return replace(self, **{k: value[first:last] for k, value in self._tensors().items() if k not in shared})
+
+    def _tensors(self) -> dict[str, Any]:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, Tensor) or self.label.dim() != 2:
@@ -94,17 +92,15 @@ class Slate:
             check_shape("slate.row_weight", self.row_weight, (rows,), meaning="[B]")
         if self.k is not None:
             check_int("slate.k", self.k)
-        if self.mask.dtype != torch.bool:
-            fail("slate.mask", self.mask.dtype, "type torch.bool", TypeError)
+        check_type("slate.mask", self.mask, torch.bool)
         if not self.label.is_floating_point():
             fail("slate.label", self.label.dtype, "a floating point type", TypeError)
         self._check_pairs(rows, columns)
         # Summing is four times as fast as any() on a CPU.
         self.__dict__["present"] = (self.mask.sum(-1) > 0).expand(rows)
         for name in ("query", "item", "pair", "column"):
-            value = getattr(self, name)
-            if value is not None and value.dtype != torch.int64:
-                fail(f"slate.{name}", value.dtype, "type torch.int64", TypeError)
+            if (value := getattr(self, name)) is not None:
+                check_type(f"slate.{name}", value, torch.int64)
 
     def _check_pairs(self, rows: int, columns: int) -> None:
         if self.pair is not None:
@@ -114,8 +110,7 @@ class Slate:
                 fail("slate.pair", self.pair.shape, f"at most L={columns} pairs a row where no column is given")
         if self.column is None:
             width = columns if self.pair is None else self.pair.shape[1]
-            first = torch.arange(width, device=self.label.device).expand(rows, width)
-            object.__setattr__(self, "column", first)
+            object.__setattr__(self, "column", torch.arange(width, device=self.label.device).expand(rows, width))
         elif self.pair is not None:
             check_shape("slate.column", self.column, tuple(self.pair.shape), meaning="[B, P], as slate.pair")
 
@@ -132,31 +127,28 @@ class Slate:
         row_weight: Tensor | None = None,
         validate: bool = True,
     ) -> Slate:
-        """For your own loop: full lists, with their counts and ideal DCG taken from the labels.
+        """Full lists for your own training loop; counts and ideal DCG come from the labels.
 
         Args:
             labels: [B, L], y ≥ 0.
             query: [B], the query of each row.
             pair: [B, P], P ≤ L: a row of the loss's memory for the relevant item in each of the first P columns, −1
-                where the column is not relevant. An item must have the same row whenever it is seen. Losses without
-                memory do without.
+                if the column is not relevant. An item must always have the same row. Only for losses with memory.
             mask: [B, L], False for padding.
             k: the K of top-K NDCG, for ``KSONG``.
             gain: gain of a label.
             row_weight: [B], weight of each query.
-            validate: check the values too, which reads them back from the device; turn off in a loop on a GPU.
+            validate: check values too, which reads them back from the device; turn off in a loop on a GPU.
 
         """
-        if not isinstance(labels, Tensor):
-            fail("labels", type(labels).__name__, "a tensor of shape [B, L]", TypeError)
+        check_tensor("labels", labels, "[B, L]")
         if labels.dim() != 2:
             fail("labels", labels.shape, "a tensor of shape [B, L]")
         values = labels if labels.is_floating_point() else labels.float()
         present = torch.ones_like(values, dtype=torch.bool)
         if mask is not None:
             check_shape("mask", mask, tuple(values.shape), (1, values.shape[1]), meaning="[B, L] or [1, L]")
-            if mask.dtype != torch.bool:
-                fail("mask", mask.dtype, "type torch.bool", TypeError)
+            check_type("mask", mask, torch.bool)
             present = mask.expand(values.shape)
         slate = cls(
             query=query,
@@ -186,28 +178,21 @@ class Slate:
         """[B, P] bool: which entries of ``pair`` and ``column`` are relevant items to learn from."""
         if self.pair is not None:
             return self.pair >= 0
-        there = self.mask.expand(self.label.shape) & (self.label > 0)
-        return there.gather(1, self.column)
+        return (self.mask.expand(self.label.shape) & (self.label > 0)).gather(1, self.column)
 
     @property
     def relevant_columns(self) -> Tensor | None:
-        """[B, P]: the columns of all relevant items, −1 for entries without one; None where that is not known."""
+        """[B, P]: the columns of all relevant items, −1 for entries without one; None if unknown."""
         return torch.where(self.active, self.column, -1) if self.complete else None
 
     def to(self, device: torch.device | str) -> Slate:
         """The same slate on another device."""
-        moved: dict[str, Any] = {}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, Tensor):
-                moved[entry.name] = value.to(device)
-        return replace(self, **moved)
+        return replace(self, **{name: value.to(device) for name, value in self._tensors().items()})
 
     def check(self, scores: Tensor | None = None) -> None:
-        """Check all values, and the scores if given; raises naming the query. Reads values back from the device."""
-        mask = self.mask.expand(self.label.shape)
-        present = self.rows_present
-        labels = torch.where(mask, self.label, torch.zeros_like(self.label))
+        """Check all values, and the scores if given; an error names the query. Reads values back from the device."""
+        mask, present = self.mask.expand(self.label.shape), self.rows_present
+        labels = torch.where(mask, self.label, 0.0)
         self._refuse(~(torch.isfinite(labels) & (labels >= 0)).all(-1), "labels that are negative or not finite")
         relevant = (mask & (self.label > 0)).sum(-1)
         irrelevant = mask.sum(-1) - relevant
@@ -221,25 +206,21 @@ class Slate:
             self._refuse(relevant > total, "more relevant columns than num_relevant")
             self._refuse(irrelevant > size - total, "more irrelevant columns than list_size − num_relevant")
             used = present & self.active.any(-1)
-            self._refuse(
-                used & (total > 1) & (relevant < 2),
-                "two relevant items or more, of which the slate samples fewer than two",
-            )
+            few = used & (total > 1) & (relevant < 2)
+            self._refuse(few, "two relevant items or more, of which the slate samples fewer than two")
             self._refuse(used & (size > total) & (irrelevant < 1), "irrelevant items, of which the slate samples none")
         else:
-            off = (torch.where(mask, self.weight, torch.zeros_like(self.weight)).sum(-1) - 1.0).abs() > 1e-3
+            off = (torch.where(mask, self.weight, 0.0).sum(-1) - 1.0).abs() > 1e-3
             self._refuse(present & off, "sampling weights that do not sum to 1")
         sound = torch.isfinite(self.ideal_dcg) & (self.ideal_dcg > 0)
         self._refuse(self.active.any(-1) & ~sound, "relevant items but an ideal_dcg that is not positive and finite")
         if self.row_weight is not None:
             weighed = torch.isfinite(self.row_weight) & (self.row_weight >= 0)
             self._refuse(~weighed, "a row_weight that is negative or not finite")
-        queries = self.query[present]
-        if _repeats(queries):
+        if _repeats(self.query[present]):
             raise ValueError("slate.query names a query twice; expected each query once in a slate")
         if scores is not None:
-            finite = torch.isfinite(torch.where(mask, scores, torch.zeros_like(scores)))
-            self._refuse(~finite.all(-1), "scores that are not finite")
+            self._refuse(~torch.where(mask, scores, 0.0).isfinite().all(-1), "scores that are not finite")
 
     def _check_pair_values(self, mask: Tensor) -> None:
         active = self.active
@@ -248,8 +229,7 @@ class Slate:
         there = (mask & (self.label > 0)).gather(1, self.column)
         self._refuse((active & ~there).any(-1), "a pair whose column is padding or irrelevant")
         assert self.pair is not None
-        rows = self.pair[active]
-        if _repeats(rows):
+        if _repeats(self.pair[active]):
             raise ValueError("slate.pair names a row twice; expected each pair once in a slate")
 
     def _refuse(self, bad: Tensor, problem: str) -> None:

@@ -11,7 +11,7 @@ from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
 from songrank.data.statistics import statistics
 from songrank.io.arrays import Pieces, write_arrays
-from songrank.io.checksums import sha256
+from songrank.io.files import sha256
 from songrank.io.json_files import write_json
 from songrank.io.source import Job
 

@@ -1,4 +1,4 @@
-"""Data sets from where they are published: resumed where it broke off, checked, and there whole or not at all."""
+"""Published data sets: resumed downloads, checked, and complete or absent."""
 
 import os
 import time
@@ -8,10 +8,9 @@ from pathlib import Path
 
 from songrank.core.errors import DataError
 from songrank.data.registry import Download, Kind, find_kind
-from songrank.io.checksums import file_digests
-from songrank.io.part_file import PartFile
+from songrank.io.files import file_digests
 from songrank.io.source import Progress, reading
-from songrank.io.transfer import Transfer
+from songrank.io.transfer import PartFile, Transfer
 
 
 def download(
@@ -24,16 +23,16 @@ def download(
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 60.0,
 ) -> Path:
-    """Fetch a data set into a folder, unless it is there already, and return the file.
+    """Download a data set into a folder, unless it exists there, and return the file.
 
-    Until it is whole and its checksum is right it is called ``NAME.part``; a later call goes on from there.
+    Until it is complete and its checksum is right it is called ``NAME.part``; a later call resumes it.
 
     Args:
         what: the name of a kind of data set, the kind itself, an address, or an address with its checksums.
-        folder: where the file shall be; made if it does not exist.
-        size: how many bytes it must have, where that is known.
-        progress: called with what is being done, how many bytes are done, and how many there are (None if not known).
-        attempts: how often in a row a connection may break off without a byte more.
+        folder: created if it does not exist.
+        size: the expected number of bytes, if known.
+        progress: called with the current step, the bytes done, and the total (None if unknown).
+        attempts: failed connections in a row, without a byte more, before giving up.
         wait: called with the seconds to wait before the next attempt.
         timeout: seconds without a byte after which a connection counts as broken.
 
@@ -85,7 +84,7 @@ def _file_name(url: str) -> str:
 
 
 def _difference(file: Path, found: Download, size: int | None, progress: Progress | None) -> str:
-    """How a file differs from what was published; nothing if it does not, or nothing was."""
+    """How a file differs from what was published; empty if it does not."""
     with reading(str(file)):
         length = file.stat().st_size
         if size is not None and length != size:
@@ -93,8 +92,8 @@ def _difference(file: Path, found: Download, size: int | None, progress: Progres
         published = {name: value for name, value in (("md5", found.md5), ("sha256", found.sha256)) if value}
         name = f"checking {file.name.removesuffix('.part')}"
         report = None if progress is None else lambda done: progress(name, done, length)
-        digests = dict(zip(published, file_digests(file, *published, progress=report), strict=True))
-    for name, digest in digests.items():
-        if digest != published[name].lower():
-            return f"its {name} is {digest} and not {published[name]}"
+        digests = file_digests(file, *published, progress=report)
+    for (name, expected), digest in zip(published.items(), digests, strict=True):
+        if digest != expected.lower():
+            return f"its {name} is {digest} and not {expected}"
     return ""

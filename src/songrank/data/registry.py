@@ -1,4 +1,4 @@
-"""All kinds of sources by name: what each wants, how it is read, the presets, and what was published about it."""
+"""All kinds of sources by name: what each wants, its reader, presets, and published numbers."""
 
 import difflib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Download:
-    """Where a data set can be had, its checksums, and how large it is."""
+    """Address, checksums and size of a data set."""
 
     url: str
     md5: str | None = None
@@ -29,8 +29,8 @@ class Download:
 class Kind:
     """How one kind of source becomes a prepared data set.
 
-    ``reader`` and ``option_class`` name what is imported when it is first needed, as ``module:name``; a module that
-    starts with a dot is one of this package. A reader is a function of source, options, job and scratch folder.
+    ``reader`` and ``option_class`` are imported when first needed, as ``module:name``; a module that starts with a dot
+    is one of this package. A reader is a function of source, options, job and scratch folder.
     """
 
     name: str
@@ -48,15 +48,12 @@ class Kind:
     reads_tables: bool = False
 
     def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
-        """The preset's values under the given ones, checked."""
+        """The preset's values, overridden by the given ones, checked."""
         preset = preset or self.default_preset
         if preset not in self.presets:
             raise DataError(f"preset is {preset!r}", f"{self.name} has " + ", ".join(sorted(self.presets)))
-        checked: Options = self._options().read(self.name, {**self.presets[preset], **given})
+        checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
         return checked
-
-    def _options(self) -> Any:
-        return _load(self.option_class)
 
     def run(self, source: Any, options: "Options", job: "Job", scratch: Path) -> "Content":
         """Read the source; ``scratch`` is a folder for what does not fit in memory."""
@@ -64,20 +61,19 @@ class Kind:
         return content
 
     def flags(self) -> dict[str, bool]:
-        """Each option by name, and whether it is a matter of yes or no."""
-        return {name: field.annotation is bool for name, field in self._options().model_fields.items()}
+        """Each option by name, and whether it is yes or no."""
+        return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
     def check_names(self, given: Mapping[str, Any]) -> None:
-        """Raise if one of these is no option of this kind."""
+        """Raise unless these are options of this kind."""
         known = self.flags()
-        for name in given:
-            if name not in known:
-                raise DataError(f"{self.name} has no option {name!r}", f"it has {', '.join(sorted(known))}")
+        if unknown := [name for name in given if name not in known]:
+            raise DataError(f"{self.name} has no option {unknown[0]!r}", f"it has {', '.join(sorted(known))}")
 
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""
         values = self.options(preset, {}).model_dump(mode="json")
-        fields = self._options().model_fields
+        fields = _load(self.option_class).model_fields
         return [(name, values[name], fields[name].description or "") for name in fields]
 
 
@@ -103,8 +99,8 @@ _MOVIELENS = {
 }
 
 _PAPER_20M = {"title": "MovieLens20M", "queries": 138_493, "items": 26_744, "pairs": 20_000_263, "sparsity": 0.9946}
-_PAPER_NETFLIX: dict[str, Any] = {"title": "Netflix Prize", "queries": 236_117, "items": 17_770, "pairs": 89_973_534}
-_PAPER_NETFLIX["sparsity"] = 0.9786
+_PAPER_NETFLIX = {"title": "Netflix Prize", "queries": 236_117, "items": 17_770, "pairs": 89_973_534}
+_PAPER_NETFLIX |= {"sparsity": 0.9786}
 _PAPER_MSLR = {"title": "MSLR-WEB30K", "queries": 30_000, "items": 3_771_125, "list_length": {"min": 1, "max": 1_245}}
 _PAPER_YAHOO = {"title": "Yahoo! LTR", "queries": 29_921, "items": 709_877, "list_length": {"min": 1, "max": 135}}
 _PAPER_YAHOO |= {"splits": {"train": 19_944, "validation": 2_994, "test": 6_983}}
@@ -123,22 +119,23 @@ def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingO
 
 def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind:
     name = f"ml-{size.lower()}"
-    return _log(
-        f"movielens-{size.lower()}",
-        f"MovieLens {size}: every rating is a pair, each user's last two are held out",
-        f"{name}.zip, its folder, or {file}",
-        f"movielens:{reader}",
-        published=(_PAPER_20M,) if size == "20M" else (),
-        download=Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length),
-    )
+    title = f"MovieLens {size}: every rating is a pair, each user's last two are held out"
+    wants, published = f"{name}.zip, its folder, or {file}", (_PAPER_20M,) if size == "20M" else ()
+    download = Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length)
+    kind = f"movielens-{size.lower()}"
+    return _log(kind, title, wants, f"movielens:{reader}", published=published, download=download)
+
+
+def _mslr(size: str, **more: Any) -> Kind:
+    file = f"MSLR-WEB{size}.zip"
+    title, by_hand = f"Microsoft MSLR-WEB{size}, one fold", _MSLR.format(file)
+    return _letor(f"mslr-web{size.lower()}", title, f"{file} or its folder", 100, by_hand=by_hand, **more)
 
 
 def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
     presets = {**_LISTS, "paper": {**_LISTS["paper"], "truncate": list_size or 100}}
-    default = "paper" if list_size is not None else "raw"
-    return Kind(
-        name, "search", title, wants, ".readers.letor:letor", ".readers.letor:LetorOptions", presets, default, **more
-    )
+    default, options = "raw" if list_size is None else "paper", ".readers.letor:LetorOptions"
+    return Kind(name, "search", title, wants, ".readers.letor:letor", options, presets, default, **more)
 
 
 KINDS = {
@@ -170,21 +167,8 @@ KINDS = {
             "SequenceOptions",
         ),
         _letor("letor", "svmlight rows with qid:, or rows and .query files", "a file, folder or archive"),
-        _letor(
-            "mslr-web10k",
-            "Microsoft MSLR-WEB10K, one fold",
-            "MSLR-WEB10K.zip or its folder",
-            100,
-            by_hand=_MSLR.format("MSLR-WEB10K.zip"),
-        ),
-        _letor(
-            "mslr-web30k",
-            "Microsoft MSLR-WEB30K, one fold",
-            "MSLR-WEB30K.zip or its folder",
-            100,
-            published=(_PAPER_MSLR,),
-            by_hand=_MSLR.format("MSLR-WEB30K.zip"),
-        ),
+        _mslr("10K"),
+        _mslr("30K", published=(_PAPER_MSLR,)),
         _letor(
             "yahoo-ltr",
             "Yahoo! Learning to Rank, set 1 or 2",
@@ -255,10 +239,9 @@ KINDS = {
 
 
 def find_kind(name: str) -> Kind:
-    """The kind of this name, or a ``DataError`` with the nearest."""
+    """The kind of this name, or a ``DataError`` with the nearest names."""
     if name in KINDS:
         return KINDS[name]
     near = difflib.get_close_matches(str(name), KINDS, n=3)
-    raise DataError(
-        f"{name!r} is no kind of data set", f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
-    )
+    fix = f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
+    raise DataError(f"{name!r} is no kind of data set", fix)

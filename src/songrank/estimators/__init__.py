@@ -1,4 +1,4 @@
-"""Fit, predict, save: ranking models in scikit-learn's manners, on the same training code as the command line."""
+"""Estimators with scikit-learn's interface, on the same training code as the command line."""
 
 from songrank.estimators.base import NotFittedError
 from songrank.estimators.document_ranker import DocumentRanker

@@ -36,13 +36,12 @@ class DocumentRanker(RankingEstimator):
 
     All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
 
-    Features are standardised, heavy-tailed ones after a logarithm, and a missing value (NaN) becomes the mean, with a
-    column more that says where it was missing; all of it is learned in ``fit`` and done again in ``predict``. The MLP
-    scores each document alone. With ``model="context-aware"`` or ``within_query`` a score depends on the other
-    documents of its list, so that ``predict`` needs to know the lists.
+    Features are standardised, heavy-tailed ones after a logarithm; a missing value (NaN) becomes the mean and sets a
+    flag column. ``fit`` learns the transformation and ``predict`` applies it. The MLP scores each document alone; with
+    ``model="context-aware"`` or ``within_query`` a score depends on the list, so ``predict`` needs the lists.
 
-    After fitting, besides what all estimators have: ``best_score_`` and ``evals_result_`` by name of the evaluation set
-    and metric, ``best_iteration_``, ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
+    After fitting, also: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
+    ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
 
     >>> X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 0, 1])
     >>> small = {"model.hidden": [4], "warm_up.epochs": 2}
@@ -53,7 +52,8 @@ class DocumentRanker(RankingEstimator):
     """
 
     task = "search"
-    default_recipe = "search"
+    evals_result_: dict[str, dict[str, list[float]]]
+    best_iteration_: int
 
     def fit(
         self,
@@ -70,24 +70,23 @@ class DocumentRanker(RankingEstimator):
         eval_sample_weight: Sequence[Any] | None = None,
         eval_names: Sequence[str] | None = None,
     ) -> Self:
-        """Learn from documents and how relevant they are to their queries.
+        """Learn from documents and their relevance to queries.
 
         Args:
             X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN is a missing value.
             y: labels [n], at least 0, graded or fractional.
-            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects for the position at
-                which it was shown. For losses that are made of gains: song, k-song, lambdarank, approx-ndcg,
-                gumbel-approx-ndcg, neural-ndcg, pirank; others are refused. Weights of irrelevant documents have no
-                effect, and in the warm-up with listwise cross-entropy none has, except 0: irrelevant there too.
+            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects position bias. Only
+                for losses made of gains: song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg,
+                pirank. No effect in the warm-up with listwise cross-entropy, except that 0 means irrelevant.
             group: lengths of the lists, which follow one another in X.
-            qid: instead of ``group``, the query of each row; its rows need not stand together.
-            group_weight: weight of each query in the mean over a batch's queries, in the order in which they begin.
-            eval_set: ``[(X, y), …]``. The first is for validation: it chooses the epoch and stops early, by the
-                recipe's patience. The others are measured at the end. Without any, all epochs are trained.
-            eval_group: lengths of the lists of each of them.
-            eval_qid: instead of ``eval_group``, the query of each row of each of them.
-            eval_sample_weight: ``sample_weight`` of each of them.
-            eval_names: what they are called; ``valid_0``, ``valid_1``, … if not given.
+            qid: instead of ``group``, the query of each row, in any order.
+            group_weight: weight of each query in the mean over a batch, in the order in which queries begin.
+            eval_set: ``[(X, y), …]``. The first one is for validation and early stopping with the recipe's patience;
+                the others are evaluated at the end. Without any, all epochs are trained.
+            eval_group: ``group`` of each evaluation set.
+            eval_qid: instead of ``eval_group``, ``qid`` of each evaluation set.
+            eval_sample_weight: ``sample_weight`` of each evaluation set.
+            eval_names: names of the evaluation sets; None: ``valid_0``, ``valid_1``, ….
 
         """
         recipe = self._recipe(Path())
@@ -97,31 +96,24 @@ class DocumentRanker(RankingEstimator):
         columns = FittedColumns.of(given, (self.data_options or {}).get("ignore"))
         train = read_documents(columns.find(given), y, group, qid, sample_weight, gain=gain)
         sets = read_eval_sets(eval_set, eval_group, eval_qid, eval_sample_weight)
-        evaluated = [
-            read_documents(columns.find(read_matrix(data)), *more, gain=gain, prefix="eval_") for data, *more in sets
-        ]
+        found = [(columns.find(read_matrix(data)), *more) for data, *more in sets]
+        evaluated = [read_documents(*given, gain=gain, prefix="eval_") for given in found]
         called = read_eval_names(eval_names, len(sets))
-        weight = None
-        if group_weight is not None:
-            weight = read_weights("group_weight", group_weight, train.lists.count, "list")
+        lists = train.lists.count
+        weight = None if group_weight is None else read_weights("group_weight", group_weight, lists, "list")
         table = DocumentTable(columns.used, weight, columns.ignored)
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
-        self._forget()
+        self.best_score_, self.evals_result_ = {}, {}
+        self.best_iteration_ = int(self.history_[-1]["epoch"])
         self._take_columns(columns)
         if "validation" in run.dataset:
             self._note_validation(called[0] if called else "validation")
         for name, documents in zip(called[1:], evaluated[1:], strict=True):
-            self._note(name, self._measure(documents, None))
+            self._note(name, self._measure(documents, self._metrics(None)))
         return self
 
-    def _forget(self) -> None:
-        """Nothing of an earlier fit may stay."""
-        self.best_score_ = {}
-        self.evals_result_: dict[str, dict[str, list[float]]] = {}
-        self.best_iteration_ = int(self.history_[-1]["epoch"])
-
     def _note_validation(self, name: str) -> None:
-        """Take over what validation said in the last stage, under the name of its set."""
+        """Set the attributes for validation in the last stage, under the name of its set."""
         metric = self.recipe_.validation.metric
         key, stage = validation_name(metric, "all"), self.history_[-1]["stage"]
         looks = [(line["epoch"], line[key]) for line in self.history_ if line["stage"] == stage and key in line]
@@ -136,19 +128,15 @@ class DocumentRanker(RankingEstimator):
         self.best_score_[name] = dict(found.values)
         self.evals_result_[name] = {metric: [value] for metric, value in found.values.items()}
 
-    # ---- asking
-
     def predict(self, X: Any, *, group: Any = None, qid: Any = None) -> Array:
         """A score for each document, float32 [n]; within a list, higher is better.
 
         Args:
-            X: features; columns with the fitted names are put in their order, and more columns do not matter.
-            group: lengths of the lists; None for one list. It matters only where documents of a list are compared: by
-                the model ``context-aware`` or the data option ``within_query``.
+            X: features; named columns are found by the fitted names, further ones are ignored.
+            group: lengths of the lists, for the model ``context-aware`` or the option ``within_query``; None for one.
             qid: instead of ``group``, the query of each row.
 
         """
-        self._fitted()
         features = self._features(X)
         return self._score(features, read_lists(features.rows, group, qid))
 
@@ -162,25 +150,18 @@ class DocumentRanker(RankingEstimator):
         qid: Any = None,
         sample_weight: Any = None,
     ) -> Evaluation:
-        """How well these documents are ranked within their lists, under the recipe's policies.
+        """Metrics of these documents in their lists, under the recipe's policies; arguments as in :meth:`fit`.
 
-        Args:
-            X: features, as in :meth:`predict`.
-            y: labels.
-            group: lengths of the lists; None for one list.
-            metrics: e.g. ``["ndcg@5", "mrr"]``; None for the recipe's.
-            qid: instead of ``group``, the query of each row.
-            sample_weight: as in :meth:`fit`.
-
+        ``metrics`` is e.g. ``["ndcg@5", "mrr"]``, None for the recipe's; all is one list without ``group`` and ``qid``.
         """
-        wanted = self._metrics(metrics)
-        gain = str(self.recipe_.gain)
+        wanted, gain = self._metrics(metrics), str(self.recipe_.gain)
         documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
         return self._measure(documents, wanted)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
-        metric = self._validation_metric()
+        self._fitted()
+        metric = str(self.recipe_.validation.metric)
         return float(self.evaluate(X, y, group, metric, qid=qid, sample_weight=sample_weight).values[metric])
 
     @property
@@ -189,6 +170,7 @@ class DocumentRanker(RankingEstimator):
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
     def _features(self, X: Any) -> Features:
+        self._fitted()
         return self._fitted_columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
@@ -200,17 +182,10 @@ class DocumentRanker(RankingEstimator):
         scores[lists.order] = score_in_parts(folder, lists.lengths, features.take(lists.order).dense, _ROWS)
         return scores
 
-    def _measure(self, documents: Documents, metrics: str | Sequence[str] | None) -> Evaluation:
+    def _measure(self, documents: Documents, metrics: Sequence[str]) -> Evaluation:
         scores, order = self._score(documents.features, documents.lists), documents.lists.order
-        return evaluate_lists(
-            torch.from_numpy(scores[order]),
-            torch.from_numpy(documents.label[order]),
-            metrics=metrics or list(self.recipe_.evaluation.metrics),
-            lengths=torch.from_numpy(documents.lists.lengths),
-            **policies(self.recipe_),
-        )
-
-    # ---- saving, and scikit-learn
+        told = {"lengths": torch.from_numpy(documents.lists.lengths), "metrics": metrics, **policies(self.recipe_)}
+        return evaluate_lists(torch.from_numpy(scores[order]), torch.from_numpy(documents.label[order]), **told)
 
     def _more(self) -> dict[str, Any]:
         columns = asdict(self._fitted_columns)
@@ -223,7 +198,5 @@ class DocumentRanker(RankingEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.target_tags.required = True
         return tags

@@ -38,13 +38,12 @@ class LabelRanker(RankingEstimator):
 
     All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
 
-    A tenth of the rows is held out to choose the epoch; ``data_options={"validation": 0}`` trains on all of them.
-    Dense features are taken as they are, so standardise them first if their scales differ. Sparse ones without negative
-    values are taken as counts of words: logarithm of 1 + each, then every row to length 1 (``scale="log-l2"``);
-    ``data_options={"scale": "none"}`` leaves them alone.
+    10 % of the rows are held out to choose the epoch; ``data_options={"validation": 0}`` trains on all rows. Dense
+    features are not transformed: standardise them first if their scales differ. Sparse ones without negative values are
+    read as word counts: log(1 + x), then rows of length 1 (``scale="log-l2"``; ``"none"`` leaves them unchanged).
 
-    After fitting, besides what all estimators have: ``classes_``, the labels in the order of ``decision_function``'s
-    columns, and for features ``n_features_in_`` and ``feature_names_in_`` if X had names.
+    After fitting, also: ``classes_``, the labels in the order of ``decision_function``'s columns, and for features
+    ``n_features_in_`` and ``feature_names_in_`` if X had names.
 
     >>> texts = ["tax on wine", "wine and beer", "law of the sea", "sea and ship"] * 5
     >>> labels = [["tax", "drink"], ["drink"], ["law", "sea"], ["sea"]] * 5
@@ -56,7 +55,6 @@ class LabelRanker(RankingEstimator):
     """
 
     task = "labelling"
-    default_recipe = "labelling"
     _reads_texts = False
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -64,9 +62,8 @@ class LabelRanker(RankingEstimator):
 
         Args:
             X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
-            y: a list of labels a row, whole numbers or texts, which may be empty; or one label a row; or a matrix
-                [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional. An array
-                [n, 1] of whole numbers or texts is one label a row; any other matrix of one column is refused.
+            y: per row a list of labels, whole numbers or texts, or one label; an array [n, 1] is one label per row. Or
+                a matrix [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional.
 
         """
         given = as_texts(X) or read_matrix(X)
@@ -76,14 +73,13 @@ class LabelRanker(RankingEstimator):
             self._fit("xmc-text", LabelledRows(labels, ids, texts=given), _DIVIDED)
         else:
             labels, ids = read_label_sets(y, given.rows)
-            blocks = (sparse_block(_known(dense, first)) for first, _, dense in given.blocks())
-            rows = LabelledRows(labels, ids, features=blocks, num_features=given.count)
+            rows = LabelledRows(labels, ids, features=map(sparse_block, self._parts(given)), num_features=given.count)
             self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
         self._take_columns(None if isinstance(given, list) else FittedColumns.of(given))
         return self
 
     def _default_recipe(self) -> str:
-        return "labelling-text" if self._reads_texts else "labelling"
+        return "labelling-text" if self._reads_texts else self.task
 
     @property
     def classes_(self) -> Array:
@@ -92,10 +88,8 @@ class LabelRanker(RankingEstimator):
         assert known is not None
         return np.array(list(known), np.int64 if known.kind == "integer" else object)
 
-    # ---- asking
-
     def predict(self, X: Any, k: int = 5) -> Array:
-        """The k best labels of each row, best first: [n, k], of fewer columns where there are fewer labels."""
+        """The k best labels of each row, best first: [n, k], or [n, labels] if there are fewer."""
         found: Array = self.classes_[self._best(X, k).item.numpy()]
         return found
 
@@ -111,24 +105,18 @@ class LabelRanker(RankingEstimator):
         return write_table(frame, kind_of(X))
 
     def evaluate(self, X: Any, y: Any, metrics: str | Sequence[str] | None = None) -> Evaluation:
-        """How well these labels are ranked among all, under the recipe's policies.
+        """Metrics of these labels among all, under the recipe's policies; unknown labels are left out.
 
-        Labels that were never seen in fitting are left out.
-
-        Args:
-            X: texts or features.
-            y: labels, as in :meth:`fit`; columns of a matrix without names are :attr:`classes_`.
-            metrics: e.g. ``["ndcg@5", "precision@1"]``; None for the recipe's.
-
+        Arguments are those of :meth:`fit`; columns of a matrix without names are :attr:`classes_`. ``metrics`` is e.g.
+        ``["ndcg@5", "precision@1"]``, None for the recipe's.
         """
         wanted = self._metrics(metrics)
         folder, given = self._fitted(), self._read(X)
         assert folder.item_ids is not None
         rows = len(given) if isinstance(given, list) else given.rows
         table = read_known_labels(y, rows, folder.item_ids)
-        targets = Relevance.from_pairs(
-            table.row_of_entries(), table["item"].long(), table["label"], rows, len(folder.item_ids)
-        ).to(folder.device)
+        pairs = table.row_of_entries(), table["item"].long(), table["label"]
+        targets = Relevance.from_pairs(*pairs, rows, len(folder.item_ids)).to(folder.device)
 
         def score_all(query: Tensor) -> Tensor:
             numbers = query.cpu().numpy()
@@ -139,15 +127,16 @@ class LabelRanker(RankingEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The recipe's validation metric, NDCG@5, of :meth:`evaluate`: for model selection with scikit-learn."""
-        metric = self._validation_metric()
+        self._fitted()
+        metric = str(self.recipe_.validation.metric)
         return float(self.evaluate(X, y, metric).values[metric])
 
     def _best(self, X: Any, k: int) -> Labels:
         found = [best for part in self._parts(self._read(X)) for best in label(self._fitted(), part, k)]
-        return Labels(torch.cat([best.item for best in found]), torch.cat([best.score for best in found]))
+        return Labels(*(torch.cat(column) for column in zip(*found, strict=True)))
 
     def _read(self, X: Any) -> list[str] | Features:
-        """What is asked about: texts, or features in the order that was fitted."""
+        """Texts, or features in the fitted order."""
         folder, texts = self._fitted(), as_texts(X)
         if (texts is None) == (folder.inputs == "words"):
             given, fitted = ("features", "texts") if texts is None else ("texts", "features")
@@ -163,8 +152,6 @@ class LabelRanker(RankingEstimator):
         else:
             yield from (_known(dense, first) for first, _, dense in given.blocks())
 
-    # ---- saving, and scikit-learn
-
     def _more(self) -> dict[str, Any]:
         named = not self._reads_texts and self._fitted_columns.named
         return {"names": list(self._fitted_columns.names) if named else None}
@@ -178,11 +165,8 @@ class LabelRanker(RankingEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
-        tags.target_tags.required = True
-        tags.target_tags.two_d_labels = True
-        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = tags.input_tags.string = True
+        tags.target_tags.required = tags.target_tags.two_d_labels = tags.target_tags.multi_output = True
         return tags
 
 

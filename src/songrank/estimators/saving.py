@@ -1,4 +1,4 @@
-"""An estimator on disk: its model folder, its parameters, and what else it needs; whole or not at all, no pickle."""
+"""An estimator on disk: model folder, parameters and other files, written whole or not at all, without pickle."""
 
 import hashlib
 import json
@@ -11,19 +11,14 @@ import torch
 
 from songrank import __version__
 from songrank.core.errors import DataError, UserError, shown
-from songrank.io.checksums import check_sha256
-from songrank.io.files import write_whole
+from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import plain, read_json
 from songrank.io.staging import staged_directory
 from songrank.models.model_folder import ModelFolder, save_model
 
 FORMAT, VERSION = "songrank-estimator", 1
-NOT_SAVED = ("callbacks", "folder")
-"""Parameters that belong to one process and one machine."""
-
-RANKER = "ranker.json"
-"""What a ranker keeps besides its model and parameters."""
-
+NOT_SAVED = ("callbacks", "folder")  # parameters that belong to one process and one machine
+RANKER = "ranker.json"  # fitted attributes of a ranker
 _TOLD = "estimator.json"
 _OWN = ("model.json", "vocabulary.txt", "recommender.json", RANKER, "interactions.parquet")
 _AGAIN = "save the estimator again"

@@ -1,11 +1,12 @@
-"""Arrays that are written in pieces and read by memory map.
+"""Arrays in `safetensors <https://huggingface.co/docs/safetensors>`_ files, written in pieces and read by memory map.
 
-Arrays are kept in `safetensors <https://huggingface.co/docs/safetensors>`_ files: a length, a JSON header, the bytes.
-The library writes only arrays that are in memory, so the writing of larger ones is done here; reading is the library's.
+The library itself writes only arrays that fit in memory.
 """
 
 import hashlib
+import itertools
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +18,7 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
-from songrank.io.checksums import file_digests
-from songrank.io.files import not_written
+from songrank.io.files import file_digests, not_written
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
@@ -27,7 +27,7 @@ _PIECE_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Pieces:
-    """An array that comes in pieces along its first axis, because it need not fit in memory."""
+    """An array in pieces along its first axis; it may exceed memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -35,7 +35,7 @@ class Pieces:
 
 
 class ScratchArray:
-    """Rows that are appended to a file while their number is not known, and mapped once it is.
+    """Rows appended to a file before their number is known, then memory-mapped.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,13 +50,13 @@ class ScratchArray:
         self._file = path.open("wb")
 
     def append(self, rows: Array) -> None:
-        """Add rows at the end."""
+        """Append rows."""
         rows = np.ascontiguousarray(rows, self.dtype)
         self._file.write(rows.reshape(-1).view(np.uint8).data)
         self.rows += rows.shape[0]
 
     def mapped(self) -> Array:
-        """All rows so far, on disk; nothing can be added afterwards."""
+        """All rows; nothing can be appended afterwards."""
         self._file.close()
         shape = (self.rows, *self.tail)
         if 0 in shape:
@@ -79,34 +79,27 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
     with path.open("wb") as file:
-        for piece in (len(text).to_bytes(8, "little"), text):
-            file.write(piece)
-            digest.update(piece)
-        for name in names:
-            rows = 0
-            for part in _pieces(arrays[name]):
-                data = np.ascontiguousarray(part, arrays[name].dtype).reshape(-1).view(np.uint8).data
-                file.write(data)
-                digest.update(data)
-                rows += part.shape[0]
-            if rows != arrays[name].shape[0]:
-                raise RuntimeError(f"{name} has {rows} rows; expected {arrays[name].shape[0]}")
+        head = (len(text).to_bytes(8, "little"), text)
+        for data in itertools.chain(head, *(_data(name, arrays[name]) for name in names)):
+            file.write(data)
+            digest.update(data)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()
 
 
-def _pieces(array: Array | Pieces) -> Iterator[Array]:
-    if isinstance(array, Pieces):
-        yield from array.pieces
-        return
-    rows = max(1, _PIECE_BYTES // max(1, array[:1].nbytes))
-    for start in range(0, array.shape[0], rows):
-        yield array[start : start + rows]
+def _data(name: str, array: Array | Pieces) -> Iterator[bytes | memoryview]:
+    rows, step = 0, max(1, _PIECE_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
+    pieces = array.pieces if isinstance(array, Pieces) else (array[at : at + step] for at in range(0, len(array), step))
+    for piece in pieces:
+        yield np.ascontiguousarray(piece, array.dtype).reshape(-1).view(np.uint8).data
+        rows += piece.shape[0]
+    if rows != array.shape[0]:
+        raise RuntimeError(f"{name} has {rows} rows; expected {array.shape[0]}")
 
 
 def read_arrays(path: Path, fix: str = "write it again") -> dict[str, Tensor]:
-    """All arrays of a safetensors file, memory-mapped: a page is read when it is first touched."""
+    """All arrays of a safetensors file, memory-mapped."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -119,7 +112,7 @@ def read_arrays(path: Path, fix: str = "write it again") -> dict[str, Tensor]:
 
 
 def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
-    """Write tensors that are in memory, readable by whoever may read other new files, and return the SHA-256."""
+    """Write tensors with the permissions of any new file, and return the SHA-256."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 

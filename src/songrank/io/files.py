@@ -1,47 +1,100 @@
-"""Single files: each is there whole or as it was before."""
+"""Single files: atomic writes and SHA-256 checksums."""
 
+import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from songrank.core.errors import DataError, first_line
 
 WINDOWS = os.name == "nt"  # which neither removes nor replaces what is open, and does not open directories
-NEW = ".songrank-new-"  # what a file is called while it is being written
-_ROOM = "free space or choose another place with -o"
+NEW = ".songrank-new-"  # prefix of a file's name while it is being written
+_BLOCK_BYTES = 1 << 22
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or as it was before, however this process ends.
-
-    What was begun goes when it fails or is interrupted; only a process that is killed outright leaves it behind.
-    """
+    """Replace a file atomically; a failed or interrupted write leaves nothing behind unless the process is killed."""
     data = content.encode() if isinstance(content, str) else content
     new = file.parent / f"{NEW}{file.name}"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(file)
-    except BaseException as error:
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with new.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            new.replace(file)
+    except BaseException:
         with suppress(OSError):
             new.unlink()
-        if isinstance(error, OSError):
-            raise not_written(file, error) from None
         raise
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those that it is in, unless it is there."""
-    try:
+    """Create a directory and its parents unless it exists."""
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Turn an ``OSError`` into the error of :func:`not_written`."""
+    try:
+        yield
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise not_written(file, error) from None
+
+
+@contextmanager
+def new_parents(target: Path) -> Iterator[None]:
+    """Remove the parent directories that were created meanwhile if ``target`` does not exist at the end."""
+    made = [parent for parent in target.parents if not parent.exists()]
+    try:
+        yield
+    finally:
+        if not target.exists():
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
 
 
 def not_written(file: Path, error: Exception) -> DataError:
-    """The one-line error for a file that could not be written."""
+    """The error for a file that could not be written."""
     reason = error.strerror if isinstance(error, OSError) else None
-    return DataError(f"cannot be written ({reason or first_line(error)})", _ROOM, file=str(file))
+    what = f"cannot be written ({reason or first_line(error)})"
+    return DataError(what, "free space or choose another place with -o", file=str(file))
+
+
+def sha256(content: str | bytes) -> str:
+    """Hexadecimal SHA-256 of bytes, or of a text in UTF-8.
+
+    >>> sha256("song")[:12]
+    '63f75c890b05'
+    """
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] | None = None) -> list[str]:
+    """Digests of a file in one pass; ``progress`` receives the number of bytes read so far."""
+    digests = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
+    done = 0
+    with file.open("rb") as stream:
+        while digests and (block := stream.read(_BLOCK_BYTES)):
+            for digest in digests:
+                digest.update(block)
+            done += len(block)
+            if progress is not None:
+                progress(done)
+    return [digest.hexdigest() for digest in digests]
+
+
+def check_sha256(file: Path, expected: Any, damaged: str, fix: str) -> None:
+    """Raise a ``DataError`` that says ``damaged`` unless the file has this SHA-256."""
+    try:
+        (found,) = file_digests(file, "sha256")
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
+    if found != expected:
+        raise DataError(damaged, fix, file=str(file))

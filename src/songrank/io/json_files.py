@@ -11,7 +11,7 @@ from songrank.core.errors import DataError, first_line
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write an object, indented, and wait until it is on the disk."""
+    """Write an indented object and flush it to disk."""
     # File names may hold any bytes; the bytes written are the same on every system.
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         json.dump(content, file, indent=2, ensure_ascii=False)
@@ -21,14 +21,7 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 def read_json(path: Path, fix: str = "write it again", missing: str | None = None) -> dict[str, Any]:
-    """Read an object, or raise a ``DataError``.
-
-    Args:
-        path: the file.
-        fix: what to do about it.
-        missing: what to do where there is no such file, if that is something else.
-
-    """
+    """Read an object, or raise a ``DataError`` with this ``fix``, or ``missing`` if there is no such file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -43,7 +36,7 @@ def read_json(path: Path, fix: str = "write it again", missing: str | None = Non
 
 
 def plain(content: Any) -> Any:
-    """Null for numbers that JSON has no words for.
+    """Replace NaN and infinity by None.
 
     >>> plain({"ndcg": float("nan"), "step": 3})
     {'ndcg': None, 'step': 3}

@@ -10,10 +10,10 @@ from typing import Any
 
 from songrank.core.errors import DataError
 
-LOCK = ".songrank-lock"  # the file that is locked while a process has a folder to itself
+LOCK = ".songrank-lock"  # the file that is locked
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _TAKEN = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
-_FAR = 2**32 - 2  # Windows keeps everybody from the locked byte itself, so it is one that files seldom have
+_FAR = 2**32 - 2  # Windows blocks reads of the locked byte, so it lies where files seldom have one
 
 
 _fcntl: Any = None
@@ -25,11 +25,7 @@ with suppress(ImportError):
 
 
 def lock(handle: int) -> bool:
-    """Lock an open file for this process until it is closed; False if another process has it.
-
-    The system releases the lock however a process ends. Where the system or the file system has no locks, every
-    process is told that it has the lock.
-    """
+    """Lock an open file until it is closed; False if another process has locked it, True if there are no locks."""
     try:
         if _fcntl is not None:
             _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
@@ -47,17 +43,12 @@ def lock(handle: int) -> bool:
 
 @contextmanager
 def alone(folder: Path, doing: str) -> Iterator[None]:
-    """Keep other processes out of a folder while this one is ``doing`` something with it.
-
-    The lock is on a file of its own, which stays and is never replaced. It is opened for writing, without which network
-    file systems lock nothing.
-    """
+    """Lock a directory while this process is ``doing`` something with it; the lock file stays."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)  # network file systems lock no read-only files
     except OSError as error:
-        raise DataError(
-            f"cannot be written to ({error.strerror})", "check path and permissions", file=str(folder)
-        ) from None
+        what = f"cannot be written to ({error.strerror})"
+        raise DataError(what, "check path and permissions", file=str(folder)) from None
     try:
         if not lock(handle):
             raise DataError(f"is being {doing} by another process", "wait for it", file=str(folder))

@@ -1,7 +1,7 @@
-"""Where bytes come from: a file, a compressed file, or a member of a zip archive, read ahead in blocks of whole lines.
+"""Bytes of files, compressed files and members of zip archives, read ahead in blocks of whole lines.
 
-Whatever is read goes through :meth:`Source.blocks`, so that here, and only here, line ends, byte order marks,
-encodings, truncated archives and missing permissions are dealt with, progress is shown and checksums are taken.
+:meth:`Source.blocks` is the one home of line ends, byte order marks, encodings, damaged archives, permissions, progress
+and checksums.
 """
 
 import bz2
@@ -34,19 +34,19 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass
 class Job:
-    """One preparation: who is told about progress, what was read, and what was left out on the way."""
+    """One preparation: its progress callback, the sources that were read, and counts of what was left out."""
 
     progress: Progress | None = None
     sources: list[dict[str, str | int]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def report(self, what: str, done: int, total: int | None) -> None:
-        """Say how far ``what`` has come."""
+        """Report progress."""
         if self.progress is not None:
             self.progress(what, done, total)
 
     def count(self, what: str, number: int) -> None:
-        """Remember for ``dataset.json`` that ``number`` of ``what`` were left out or changed."""
+        """Count ``number`` more of ``what`` for ``dataset.json``: rows that were left out or changed."""
         if number:
             self.counts[what] = self.counts.get(what, 0) + int(number)
 
@@ -69,7 +69,7 @@ class Block:
         return enumerate(self.data.decode("utf-8").removesuffix("\n").split("\n"), self.line)
 
     def fail(self, what: str, fix: str, line: int) -> NoReturn:
-        """Raise, naming the file and the line."""
+        """Raise a ``DataError`` with the file and the line."""
         raise DataError(what, fix, file=self.file, line=line) from None
 
 
@@ -83,17 +83,17 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return str(self.path) if self.member is None else f"{self.path}/{self.member}"
 
     @property
     def short_name(self) -> str:
-        """What ``dataset.json`` calls it, without the folders of this machine."""
+        """Name in ``dataset.json``, without directories of this machine."""
         return self.path.name if self.member is None else f"{self.path.name}/{self.member}"
 
     @property
     def file_name(self) -> str:
-        """The name of the file itself, without archive, folder and compression."""
+        """Name without archive, directory and compression suffix."""
         name = Path(self.member or self.path.name).name
         return name[: len(name) - len(self._compression)]
 
@@ -103,7 +103,7 @@ class Source:
         return suffix if suffix in _COMPRESSED else ""
 
     def size(self) -> int | None:
-        """How many bytes it unpacks to, where that is known beforehand."""
+        """Unpacked size in bytes, if known beforehand."""
         with reading(self.name):
             if self._compression:
                 return None
@@ -113,7 +113,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The unpacked bytes as a stream; whatever goes wrong while reading becomes a ``DataError``."""
+        """The unpacked bytes as a stream; errors while reading become a ``DataError``."""
         with reading(self.name):
             unpack = _COMPRESSED.get(self._compression, nullcontext)
             packed = self.path.open("rb") if self.member is None else _archive(self.path).open(self.member)
@@ -121,7 +121,7 @@ class Source:
                 yield stream
 
     def whole(self, job: Job) -> Path | io.BytesIO:
-        """The file, or its unpacked bytes, for formats that cannot be read from front to back."""
+        """The file, or its unpacked bytes, for formats that are not read from front to back."""
         job.report(f"reading {self.file_name}", 0, None)
         with self.open() as stream:
             if self.member is None and not self._compression:
@@ -135,10 +135,7 @@ class Source:
         return data
 
     def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
-        """Blocks of whole lines, unpacked one ahead of the one that is being parsed.
-
-        With ``quotes``, newlines between double quotes do not end a line.
-        """
+        """Blocks of whole lines, read one ahead; with ``quotes``, newlines between double quotes do not end a line."""
         raw = self._raw_blocks(job, block_bytes, quotes)
         ahead = ThreadPoolExecutor(1)
         try:
@@ -147,70 +144,61 @@ class Source:
                 upcoming = ahead.submit(next, raw, None)
                 yield block
         finally:
-            # Without waiting: blocks of a file that was refused are given up by the garbage collector, at any moment
-            # of any thread, also of one that holds the lock which waiting for a thread takes.
+            # Not waiting: the garbage collector may close this generator in a thread that holds the lock to wait for.
             ahead.shutdown(wait=False, cancel_futures=True)
 
     def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
-        digest, done, total, rest, line, first = hashlib.sha256(), 0, self.size(), b"", 1, True
-        what = f"reading {self.file_name}"
+        digest, done, total, rest, line = hashlib.sha256(), 0, self.size(), b"", 1
         with self.open() as stream:
             while piece := stream.read(block_bytes):
                 digest.update(piece)
+                if not done and piece.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
+                text = piece if done else piece.removeprefix(b"\xef\xbb\xbf")
                 done += len(piece)
-                if first:
-                    piece, first = self._without_mark(piece), False
-                data, rest = _cut(rest + piece, quotes and len(rest) < block_bytes)
+                data, rest = _cut(rest + text, quotes and len(rest) < block_bytes)
                 if data:
                     block = self._clean(data, line)
                     yield block
                     line += block.data.count(b"\n")
                 elif len(rest) > MAX_LINE_BYTES:
+                    what = f"has a line of more than {MAX_LINE_BYTES >> 20} MiB"
                     fix = "expected a text file with one record a line" + (" and quotes that close" if quotes else "")
-                    raise DataError(
-                        f"has a line of more than {MAX_LINE_BYTES >> 20} MiB", fix, file=self.name, line=line
-                    )
-                job.report(what, done, total)
+                    raise DataError(what, fix, file=self.name, line=line)
+                job.report(f"reading {self.file_name}", done, total)
         if rest:
             yield self._clean(rest.removesuffix(b"\n") + b"\n", line)
         elif line == 1:
             raise DataError("is empty", "expected at least one line of data", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
 
-    def _without_mark(self, piece: bytes) -> bytes:
-        if piece.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
-        return piece.removeprefix(b"\xef\xbb\xbf")
-
     def _clean(self, data: bytes, line: int) -> Block:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-            data = _recode(data, self.encoding, self.name, line)
+            data = self._recode(data, line)
         if b"\0" in data:
             what, at = "holds a NUL byte, so it is a binary file or UTF-16 text", data.index(b"\0")
             Block(data, line, self.name).fail(what, "expected UTF-8 text", line + data.count(b"\n", 0, at))
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n")
-        return Block(data, line, self.name)
+        return Block(data.replace(b"\r\n", b"\n"), line, self.name)
+
+    def _recode(self, data: bytes, line: int) -> bytes:
+        try:
+            return data.decode(self.encoding).encode("utf-8")
+        except UnicodeDecodeError as error:
+            what, at = f"cannot be read as {self.encoding}", line + data.count(b"\n", 0, error.start)
+            raise DataError(what, "name the file's true encoding", file=self.name, line=at) from None
+        except (LookupError, ValueError):  # the encoding is unknown, or not one of text
+            what = f"encoding is {self.encoding!r}"
+            raise DataError(what, "expected a name that Python knows, e.g. latin-1") from None
 
 
 def check_utf8(block: Block) -> None:
-    """Raise unless the block is UTF-8, naming the line that is not."""
+    """Raise unless the block is UTF-8."""
     try:
         block.data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = block.line + block.data.count(b"\n", 0, error.start)
         found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
         block.fail(found, "save the file as UTF-8 or say --encoding latin-1", line)
-
-
-def _recode(data: bytes, encoding: str, file: str, line: int) -> bytes:
-    try:
-        return data.decode(encoding).encode("utf-8")
-    except UnicodeDecodeError as error:
-        at = line + data.count(b"\n", 0, error.start)
-        raise DataError(f"cannot be read as {encoding}", "name the file's true encoding", file=file, line=at) from None
-    except (LookupError, ValueError):  # what Python says of encodings that are unknown, or no encodings of text
-        raise DataError(f"encoding is {encoding!r}", "expected a name that Python knows, e.g. latin-1") from None
 
 
 def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:
@@ -227,7 +215,7 @@ def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is opened or unpacked becomes a ``DataError`` with a remedy."""
+    """Turn the errors of opening and unpacking a file into a ``DataError`` with a remedy."""
     try:
         yield
     except FileNotFoundError:
@@ -238,20 +226,19 @@ def reading(file: str) -> Iterator[None]:
         raise DataError("may not be read", "change its permissions, or copy it", file=file) from None
     except _DAMAGED as error:
         raise DataError(f"is truncated or damaged ({_reason(error)})", "fetch or copy it again", file=file) from None
-    except (RuntimeError, NotImplementedError) as error:  # zipfile's words for encrypted and for unknown methods
-        what = f"cannot be unpacked ({_reason(error)})"
-        raise DataError(what, "unpack it yourself and name the file", file=file) from None
+    except (RuntimeError, NotImplementedError) as error:  # zipfile, for encrypted members and unknown methods
+        what, fix = f"cannot be unpacked ({_reason(error)})", "unpack it yourself and name the file"
+        raise DataError(what, fix, file=file) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", "check file and disk", file=file) from None
 
 
 def _reason(error: BaseException) -> str:
-    """What another library says, on one line and no longer than a reader wants."""
     return shown(str(error) or type(error).__name__, limit=100)[1:-1]
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    """An open archive; kept open, since its directory is read anew each time it is opened."""
+    """An open archive, cached because each opening reads its directory anew."""
     status = path.stat()
     return _open_archive(path, status.st_mtime_ns, status.st_size)
 
@@ -262,10 +249,10 @@ def _open_archive(path: Path, *version: int) -> zipfile.ZipFile:
 
 
 def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Source]:
-    """Files behind ``path`` whose name matches one of ``patterns``, in a folder or a zip archive; or the file itself.
+    """Files behind ``path``: itself, or those in a directory or zip archive whose name matches one of ``patterns``.
 
-    The user may name a file, a folder, a zip archive, or ``archive.zip/member``. Patterns are compared with the end of
-    the path inside the folder or archive, ignoring case; ``expected`` is what messages say that a reader wants.
+    ``path`` may also be ``archive.zip/member``. Patterns are compared with the end of the path inside the directory or
+    archive, ignoring case; ``expected`` is what messages say that a reader wants.
     """
     archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), None)
     if archive is not None:
@@ -279,7 +266,7 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
             if not found and len(archives) == 1:
                 return find_sources(path / archives[0], patterns, expected)
         elif path.suffix.lower() == ".zip":
-            names = sorted(info.filename for info in _archive(path).infolist() if not info.is_dir())
+            names = _members(path)
             found = [Source(path, name) for name in names if _matches(name, patterns)]
         else:
             with path.open("rb"):
@@ -292,13 +279,29 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
 def _find_member(archive: Path, wanted: str) -> Source:
     """The member of this name, or the only one that ends in it."""
     with reading(str(archive)):
-        names = sorted(info.filename for info in _archive(archive).infolist() if not info.is_dir())
+        names = _members(archive)
     found = [wanted] if wanted in names else [name for name in names if name.endswith("/" + wanted)]
     if not found:
         raise DataError(f"holds no {wanted}", _what_is_there(names), file=str(archive))
+    return only_source([Source(archive, name) for name in found], archive, f"files {wanted}")
+
+
+def _members(archive: Path) -> list[str]:
+    return sorted(info.filename for info in _archive(archive).infolist() if not info.is_dir())
+
+
+def only_source(found: Sequence[Source], path: Path, files: str) -> Source:
+    """The only one of these sources, or an error that calls them ``files``."""
     if len(found) > 1:
-        raise DataError(f"holds {len(found)} files {wanted}", f"name one, e.g. {archive}/{found[0]}", file=str(archive))
-    return Source(archive, found[0])
+        raise DataError(f"holds {len(found)} {files}", f"name one, e.g. {found[0].name}", file=str(path))
+    return found[0]
+
+
+def check_one_kind(found: Sequence[Source], path: Path) -> None:
+    """Raise unless the names of these sources have the same suffix."""
+    kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
+    if len(kinds) > 1:
+        raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

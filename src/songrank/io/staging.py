@@ -7,11 +7,11 @@ import secrets
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from songrank.core.errors import DataError
-from songrank.io.files import WINDOWS
+from songrank.io.files import WINDOWS, new_parents
 
 _MARK = ".songrank-unfinished-"
 
@@ -20,46 +20,38 @@ _MARK = ".songrank-unfinished-"
 def staged_directory(
     target: Path, *, marker: str, own: tuple[str, ...] = (), overwrite: bool = False
 ) -> Iterator[Path]:
-    """A folder to write into, which becomes ``target`` when all went well and vanishes when anything did not.
+    """A directory to write into, renamed to ``target`` on success and removed on failure.
 
-    Until the last moment it lies beside ``target`` under a name that starts with a dot. What a killed process left
-    there is removed by the next that writes to the same ``target`` (not on Windows, which does not say whether a
-    process still runs).
+    It lies beside ``target`` under a hidden name. What a killed process left there is removed by the next writer of
+    ``target`` (not on Windows, which does not say whether a process still runs).
 
     Args:
-        target: what the folder shall be called in the end.
-        marker: the file without which a folder is not one of ours.
-        own: what else such a folder may hold, besides arrays; nothing else is ever replaced.
-        overwrite: replace a folder that is there already, if it holds ``marker``.
+        target: the final path.
+        marker: the file that marks a directory as written by songrank.
+        own: other files that such a directory may hold, besides arrays; nothing else is ever replaced.
+        overwrite: replace an existing directory that holds ``marker``.
 
     """
     target = Path(os.path.realpath(target))
-    made = [parent for parent in (target.parent, *target.parent.parents) if not parent.exists()]
     staging = _unfinished(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _clear_up(target, marker)
-        _check_free(target, overwrite, marker, own)
-        staging.mkdir()
-        yield staging
-        _check_free(target, overwrite, marker, own)
-        _swap(staging, target)
-    except OSError as error:
-        raise DataError(
-            f"cannot be written ({error.strerror or error})",
-            "nothing was kept: free space or choose another place",
-            file=str(target),
-        ) from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        if not target.exists():
-            for parent in made:
-                with suppress(OSError):
-                    parent.rmdir()
+    with new_parents(target):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _clear_up(target, marker)
+            _check_free(target, overwrite, marker, own)
+            staging.mkdir()
+            yield staging
+            _check_free(target, overwrite, marker, own)
+            _swap(staging, target)
+        except OSError as error:
+            fix = "nothing was kept: free space or choose another place"
+            raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(target)) from None
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _clear_up(target: Path, marker: str) -> None:
-    """Remove what killed processes left; but what is whole, where nothing is in its place, goes there."""
+    """Remove what killed processes left; a complete directory is renamed if ``target`` does not exist."""
     for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
         if _alive(left):
             continue
@@ -82,10 +74,8 @@ def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]
         raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
     if not overwrite:
         raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
-    known = (marker, *own)
-    foreign = sorted(
-        f.name for f in target.iterdir() if f.is_dir() or (f.name not in known and f.suffix != ".safetensors")
-    )
+    known, files = (marker, *own), target.iterdir()
+    foreign = sorted(f.name for f in files if f.is_dir() or (f.name not in known and f.suffix != ".safetensors"))
     if foreign:
         raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))
 
@@ -110,7 +100,7 @@ def _swap(staging: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Wait until a directory's entries are on the disk, where directories can be opened."""
+    """Flush a directory's entries to disk where directories can be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:  # on Windows
@@ -122,7 +112,7 @@ def _sync(folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places at once; False where the system cannot, as macOS and Windows."""
+    """Exchange two directories atomically; False where the system cannot, as on macOS and Windows."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -133,8 +123,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _unfinished(target: Path) -> Path:
     """A name that no other process takes."""
-    name = f".{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    return target.parent / name
+    return target.parent / f".{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _alive(staging: Path) -> bool:
@@ -144,8 +133,6 @@ def _alive(staging: Path) -> bool:
         return True
     try:
         os.kill(int(owner), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True

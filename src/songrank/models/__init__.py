@@ -1,4 +1,4 @@
-"""Models, one a file. Catalogue models are called ``model(query, item)``, list models ``model(features, mask)``.
+"""Models, one per file. Catalogue models are called ``model(query, item)``, list models ``model(features, mask)``.
 
 >>> import torch
 >>> from songrank import SONG, Relevance, SlateSampler, models

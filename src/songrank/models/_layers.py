@@ -1,34 +1,30 @@
-"""What several models are built from: hidden layers, dropout, and a first layer for sparse features."""
+"""Layers of several models: hidden layers, dropout, sparse features, word vectors and self-attention."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.checks import fail
+from songrank.core.checks import check_shape, fail
 from songrank.core.options import Annotated, Choice, Number
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
 
 Features = Tensor | tuple[Tensor, Tensor, Tensor]
-"""B rows of features: dense [B, F], a sparse CSR tensor [B, F], or its parts, (indices, offsets [B + 1], values): row b
-holds ``values[offsets[b]:offsets[b + 1]]`` at the columns ``indices[…]``."""
-
+"""B rows of features: dense [B, F], sparse CSR [B, F], or its parts (indices, offsets [B + 1], values)."""
 
 Dropped = Annotated[float, Number(0.0, 1.0, high_open=True)]
-"""The share of cells that are dropped in training."""
+"""The share of cells dropped in training."""
 Activation = Annotated[str, Choice(tuple(ACTIVATIONS))]
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout`` that draws a CPU's random numbers four at a time, in a quarter of the time.
+    """``nn.Dropout`` that on a CPU draws four random numbers at a time, in a quarter of the time.
 
-    Cells are kept with a probability that is a multiple of 2⁻¹⁶, and those that are kept are divided by it.
-
-    >>> layer = Dropout(0.25)
-    >>> sorted(set(layer(torch.ones(1000)).tolist()))
-    [0.0, 1.3333333730697632]
+    The keep probability is rounded to a multiple of 2⁻¹⁶, and kept cells are divided by it.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -44,33 +40,20 @@ class Dropout(nn.Dropout):
 
 
 def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
-    """What follows a linear layer: the activation, then dropout."""
-    made = nn.ReLU(inplace) if inplace else ACTIVATIONS[activation]()
-    return nn.Sequential(made, Dropout(dropout))
+    """The activation and dropout after a linear layer."""
+    return nn.Sequential(nn.ReLU(inplace) if inplace else ACTIVATIONS[activation](), Dropout(dropout))
 
 
 def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: str = "relu") -> nn.Sequential:
-    """Linear, activation and dropout for each size; nothing for no size.
-
-    >>> [layer for block in hidden_layers(5, (3,), dropout=0.1) for layer in block]
-    [Linear(in_features=5, out_features=3, bias=True), ReLU(), Dropout(p=0.1, inplace=False)]
-    """
-    widths = (width, *sizes)
-    return nn.Sequential(
-        *(nn.Sequential(nn.Linear(a, b), *bend(dropout, activation)) for a, b in zip(widths, sizes, strict=False))
-    )
+    """Linear, activation and dropout for each size."""
+    pairs = pairwise((width, *sizes))
+    return nn.Sequential(*(nn.Sequential(nn.Linear(a, b), *bend(dropout, activation)) for a, b in pairs))
 
 
 class FeatureLinear(nn.Module):
-    """x W + b, for rows x that are dense or sparse; sparse ones are never made dense.
+    """x W + b, for dense or sparse rows x; sparse rows are never made dense.
 
-    The weight is [F, width], not its transpose as in ``nn.Linear``: then a sparse row is a weighted sum of rows of it.
-
-    >>> layer = FeatureLinear(4, 2)
-    >>> dense = torch.tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
-    >>> parts = (torch.tensor([1, 3]), torch.tensor([0, 2, 2]), torch.tensor([1.0, 2.0]))
-    >>> torch.allclose(layer(dense), layer(parts)), torch.allclose(layer(dense), layer(dense.to_sparse_csr()))
-    (True, True)
+    The weight is [F, width], transposed compared to ``nn.Linear``, so that a sparse row is a weighted sum of its rows.
     """
 
     def __init__(self, num_features: int, width: int) -> None:
@@ -118,3 +101,60 @@ class FeatureLinear(nn.Module):
         wanted = self.weight.shape[0]
         if features.dim() != 2 or features.shape[1] != wanted:
             raise ValueError(f"query has shape {list(features.shape)}; expected features, of shape [B, {wanted}]")
+
+
+def word_table(
+    vocabulary: int, dim: int, draw: Callable[[Tensor], object], embeddings: Tensor | None, *, freeze: bool
+) -> nn.Embedding:
+    """Word vectors, given or drawn; row 0, the padding, is 0."""
+    if freeze and embeddings is None:
+        fail("freeze", freeze, "embeddings to keep, or freeze=False")
+    table = nn.Embedding(vocabulary, dim, padding_idx=0)
+    with torch.no_grad():
+        if embeddings is None:
+            draw(table.weight)
+        else:
+            check_shape("embeddings", embeddings, tuple(table.weight.shape), meaning="[vocabulary, dim]")
+            table.weight.copy_(embeddings)
+        table.weight[0] = 0.0
+    table.weight.requires_grad_(not freeze)
+    return table
+
+
+class AttentionBlock(nn.Module):
+    """x ← x + attention(norm(x)),    x ← x + W₂ ReLU(W₁ norm(x)).
+
+    ``dropout`` applies in training to attention weights, between W₁ and W₂, and before each sum; with ``causal``, a
+    position attends only to itself and to positions before it.
+    """
+
+    def __init__(self, dim: int, heads: int, feed_forward: int, dropout: float, *, causal: bool = False) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.attention_norm, self.feed_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
+        self.dropout = Dropout(dropout)
+        # Queries, keys and values are three layers in one: each is initialised like a square layer.
+        for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
+            nn.init.xavier_uniform_(weight)
+
+    @staticmethod
+    def check_together(options: Mapping[str, Any]) -> None:
+        """Raise unless ``heads`` divides ``dim``."""
+        if options["dim"] % options["heads"]:
+            fail("heads", options["heads"], f"a divisor of dim, {options['dim']}")
+
+    def forward(self, x: Tensor, attend: Tensor | None = None) -> Tensor:
+        """X [B, L, dim] after the block; ``attend``, broadcast to [B, heads, L, L], is True for allowed positions."""
+        x = x + self.dropout(self._attention(self.attention_norm(x), attend))
+        x = x + self.dropout(self.narrow(self.dropout(F.relu(self.widen(self.feed_norm(x))))))
+        return x
+
+    def _attention(self, x: Tensor, attend: Tensor | None) -> Tensor:
+        parts = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
+        query, key, value = parts.unbind(0)
+        dropout = self.dropout.p if self.training else 0.0
+        found = F.scaled_dot_product_attention(query, key, value, attend, dropout, is_causal=self.causal)
+        joined: Tensor = self.join(found.transpose(1, 2).flatten(2))
+        return joined

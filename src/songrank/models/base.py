@@ -1,4 +1,4 @@
-"""What all models share: declared capabilities, and scores that are products of query and item vectors."""
+"""Base classes: declared capabilities, and scores that are products of query and item vectors."""
 
 from abc import abstractmethod
 from typing import Any
@@ -12,19 +12,13 @@ from songrank.models.capabilities import Capabilities
 
 
 class RankingModel(nn.Module, WithOptions):
-    """A model that declares its capabilities; a subclass gives the calls of ``CatalogueModel`` or ``ListModel``."""
+    """A model that declares its capabilities; a subclass implements ``CatalogueModel`` or ``ListModel``."""
 
     capabilities: Capabilities
-
-    @property
-    def history_length(self) -> int | None:
-        """Most items that are read of a history; None where queries are not histories."""
-        return None
-
-    @property
-    def query_bytes(self) -> int:
-        """Bytes needed to score one query without gradients, besides its scores; roughly."""
-        return 0
+    history_length: int | None = None
+    """Maximum number of items read per history; None if queries are not histories."""
+    query_bytes: int = 0
+    """Approximate memory to score one query without gradients, scores excluded."""
 
     @abstractmethod
     def reset_head(self) -> None:
@@ -33,13 +27,11 @@ class RankingModel(nn.Module, WithOptions):
     def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
         """Embeddings of which a step over ``pairs`` pairs reads few rows, by whose rows they are: "query" or "item".
 
-        Those of queries always; those of items where there are more items than pairs.
+        Query tables are always included, item tables if there are more items than pairs.
         """
         if not self.capabilities.sparse_rows:
             return {}
-        query, item = (
-            self._embeddings(names) for names in (self.capabilities.query_tables, self.capabilities.item_tables)
-        )
+        query, item = map(self._embeddings, (self.capabilities.query_tables, self.capabilities.item_tables))
         found = {"query": query, "item": [table for table in item if table.num_embeddings > pairs]}
         return {name: tables for name, tables in found.items() if tables}
 
@@ -49,7 +41,7 @@ class RankingModel(nn.Module, WithOptions):
 
 
 class DotProductModel(RankingModel):
-    """score = v(query) · w_item + b_item: a subclass gives the query's vector and the items' layer."""
+    """score = v(query) · w_item + b_item: a subclass provides the query vectors and the item layer."""
 
     @abstractmethod
     def query_vectors(self, query: Any) -> Tensor:
@@ -58,11 +50,11 @@ class DotProductModel(RankingModel):
     @property
     @abstractmethod
     def item_layer(self) -> nn.Embedding | nn.Linear:
-        """The layer whose weight [N, D] has the items' vectors."""
+        """The layer whose weight [N, D] holds the item vectors."""
 
     @property
     def item_bias(self) -> Tensor | None:
-        """[N]: what is added to the score of each item."""
+        """[N]: the bias of each item."""
         return None
 
     def forward(self, query: Any, item: Tensor) -> Tensor:
@@ -73,19 +65,30 @@ class DotProductModel(RankingModel):
         return table_scores(vectors, layer.weight, item, self.item_bias)
 
     def score_all(self, query: Any) -> Tensor:
-        """Scores [B, num_items] for B queries: one product of matrices."""
+        """Scores [B, num_items] for B queries, by one matrix product."""
         return F.linear(self.query_vectors(query), self.item_layer.weight, self.item_bias)
 
 
+class LabelModel(DotProductModel):
+    """score_label = w_label · z(text) + b_label, with w and b the weight and bias of ``head``."""
+
+    head: Any
+
+    @property
+    def item_layer(self) -> nn.Linear:
+        """The last layer: its weight has one row per label."""
+        return self.head  # type: ignore[no-any-return]
+
+    @property
+    def item_bias(self) -> Tensor:
+        """B."""
+        return self.head.bias  # type: ignore[no-any-return]
+
+    def reset_head(self) -> None:
+        """Initialise w and b of all labels again; the layers below stay."""
+        self.head.reset_parameters()
+
+
 def capabilities_of(model: nn.Module | None) -> Capabilities:
-    """What a model declares; a module of another origin is one of ids without declared tables.
-
-    >>> capabilities_of(nn.Linear(2, 1)).query
-    'ids'
-    """
+    """The capabilities a model declares; other modules read ids and declare no tables."""
     return model.capabilities if isinstance(model, RankingModel) else Capabilities("ids")
-
-
-def history_length(model: nn.Module | None) -> int | None:
-    """Most items that this model reads of a history; None where its queries are not histories."""
-    return model.history_length if isinstance(model, RankingModel) else None

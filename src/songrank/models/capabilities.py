@@ -1,19 +1,11 @@
-"""What a model declares about itself: training, evaluation, serving and warm start ask this and nothing else."""
+"""What a model declares about itself; training, evaluation, serving and warm start rely on nothing else."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Query = Literal["ids", "history", "sequence", "documents", "features", "tokens"]
 
-_ON_DISK: dict[Query, str] = {
-    "ids": "ids",
-    "history": "histories",
-    "sequence": "histories",
-    "documents": "documents",
-    "features": "features",
-    "tokens": "words",
-}
-"""What model folders on disk call each kind of query."""
+_ON_DISK: dict[Query, str] = {"history": "histories", "sequence": "histories", "tokens": "words"}
 
 
 @dataclass(frozen=True)
@@ -28,8 +20,8 @@ class Capabilities:
         sparse_rows: whether a step reads only the rows of the slate's queries and items in these tables, by calling
             their embeddings; then an optimiser may update those rows alone.
         dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias.
-        tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. A recorded graph has
-            a fixed number of operations, so that an export records the call with all items instead.
+        tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. An exported graph has
+            a fixed number of operations, so an export records the call with all items instead.
         pointwise: whether the score of a document does not depend on the other documents of its list.
 
     >>> Capabilities("sequence").inputs
@@ -47,5 +39,5 @@ class Capabilities:
 
     @property
     def inputs(self) -> str:
-        """What a model folder on disk calls this kind of query."""
-        return _ON_DISK[self.query]
+        """The name of this kind of query in model folders."""
+        return _ON_DISK.get(self.query, self.query)

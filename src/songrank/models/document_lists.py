@@ -1,4 +1,4 @@
-"""Lists of documents of different lengths, scored by a list model in bounded memory."""
+"""Scores of document lists of different lengths, in bounded memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,25 +6,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.csr import length_groups, offsets
+from songrank.core.csr import offsets
 
-_VALUES = 2**24  # features of padded lists that are held at once
-_PAIRS = 2**24  # pairs of documents of a list that are compared at once, by models that do
+_VALUES = 2**24  # feature values of padded lists per batch
+_PAIRS = 2**24  # pairs of documents of a list per batch, for attention
 
 
 def list_groups(lengths: list[int], num_features: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring lists [first, last) that fit into memory when padded to the longest of them.
-
-    >>> list(list_groups([3000, 3000, 10], num_features=5))
-    [(0, 1), (1, 2), (2, 3)]
-    """
-    return length_groups(
-        lengths, lambda rows, longest: rows * longest * num_features <= _VALUES and rows * longest**2 <= _PAIRS
-    )
+    """Batches [first, last) of neighbouring lists that fit into memory when padded to the longest."""
+    first, longest = 0, 1
+    for at, length in enumerate(lengths):
+        rows, longest = at + 1 - first, max(longest, length)
+        if rows > 1 and (rows * longest * num_features > _VALUES or rows * longest**2 > _PAIRS):
+            yield first, at
+            first, longest = at, max(1, length)
+    if len(lengths) > first:
+        yield first, len(lengths)
 
 
 def score_lists(model: Any, features: Tensor, lengths: Tensor, device: torch.device) -> Tensor:
-    """Scores float32 [documents] of lists that follow one another in ``features`` [documents, F], on the CPU."""
+    """Scores float32 [documents], on the CPU, of consecutive lists in ``features`` [documents, F]."""
     start, scores = offsets(lengths), torch.empty(features.shape[0])
     with torch.no_grad():
         for first, last in list_groups(lengths.tolist(), features.shape[1]):

@@ -1,25 +1,21 @@
-"""Several models of one kind as one: the mean of their scores."""
+"""An ensemble: the mean of the scores of several models of one kind."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
-from songrank.models.base import RankingModel, capabilities_of, history_length
+from songrank.models.base import RankingModel, capabilities_of
 from songrank.models.capabilities import Capabilities
 
 
 class Ensemble(RankingModel):
-    """The mean of its members' scores, with the calls that its members have; for use, not for training.
+    """score = (1 / M) Σ_m s_m, the mean of its members' scores, with the calls of its members; for inference only.
 
-    With s_m the scores of member m of M,
-
-        score = (1 / M) Σ_m s_m
-
-    which only means something if the members' scores are of one scale: the same model, trained alike, from other seeds.
+    Members must score on one scale: the same model, trained alike, from different seeds.
 
     Args:
-        members: models that read the same.
+        members: models that read the same input.
 
     >>> import torch
     >>> from songrank.models import Ensemble, MatrixFactorisation
@@ -35,24 +31,17 @@ class Ensemble(RankingModel):
         if not members:
             raise ValueError("members is empty; expected at least one model")
         self.members = nn.ModuleList(members)
-        first = capabilities_of(members[0])
-        self.capabilities = Capabilities(first.query, tiled=first.tiled, pointwise=first.pointwise)  # no own tables
+        first = members[0]
+        declared = capabilities_of(first)
+        self.capabilities = Capabilities(declared.query, tiled=declared.tiled, pointwise=declared.pointwise)
+        if isinstance(first, RankingModel):
+            # Members score one after the other, so a query needs the memory of one member.
+            self.history_length, self.query_bytes = first.history_length, first.query_bytes
 
     @property
     def num_items(self) -> int:
-        """N, of members that have a catalogue."""
+        """N, if members have a catalogue."""
         return int(self.members[0].num_items)  # type: ignore[arg-type]
-
-    @property
-    def history_length(self) -> int | None:
-        """Most items that are read of a history."""
-        return history_length(self.members[0])
-
-    @property
-    def query_bytes(self) -> int:
-        """Those of one member: members are asked one after the other."""
-        first = self.members[0]
-        return first.query_bytes if isinstance(first, RankingModel) else 0
 
     def reset_head(self) -> None:
         """An ensemble is not trained."""
@@ -68,7 +57,4 @@ class Ensemble(RankingModel):
 
     @staticmethod
     def _mean(scores: list[Tensor]) -> Tensor:
-        total = scores[0]
-        for more in scores[1:]:
-            total = total + more
-        return total / len(scores)
+        return sum(scores[1:], start=scores[0]) / len(scores)

@@ -1,27 +1,26 @@
-"""Plain networks: one that scores documents on their own, and one that scores all labels of a text."""
+"""Multilayer perceptrons: one scores documents independently, one scores all labels of a text."""
 
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from songrank.core.options import Annotated, Sizes, Whole, checked
+from songrank.core.options import Annotated, Count, Sizes, checked
+from songrank.models._inputs import read_lists
 from songrank.models._items import column_scores
-from songrank.models._labels import LabelModel
 from songrank.models._layers import Activation, Dropped, FeatureLinear, Features, bend, hidden_layers
-from songrank.models._lists import read_lists
-from songrank.models.base import RankingModel
+from songrank.models.base import LabelModel, RankingModel
 from songrank.models.capabilities import Capabilities
 
 
 class MLPScorer(RankingModel):
-    """A network over the features of one document at a time: the usual baseline of neural learning to rank.
+    """An MLP over the features of one document at a time: the usual baseline of neural learning to rank.
 
         score = w · φ_n(W_n … φ_1(W_1 x + b_1) … + b_n) + b
 
     where φ is the activation and dropout.
 
     Args:
-        num_features: features of a document.
+        num_features: number of features of a document.
         hidden: widths of the hidden layers; ``()`` for a linear model.
         dropout: share of hidden cells that are dropped in training.
         activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
@@ -40,19 +39,18 @@ class MLPScorer(RankingModel):
     @checked
     def __init__(
         self,
-        num_features: Annotated[int, Whole()],
+        num_features: Count,
         hidden: Annotated[Sequence[int], Sizes()] = (64, 32),
         dropout: Dropped = 0.0,
         activation: Activation = "relu",
     ) -> None:
         super().__init__()
-        widths = (num_features, *hidden)
-        self.body = hidden_layers(widths[0], widths[1:], dropout, activation)
-        self.head = nn.Linear(widths[-1], 1)
-        self.num_features = widths[0]
+        self.num_features = num_features
+        self.body = hidden_layers(num_features, hidden, dropout, activation)
+        self.head = nn.Linear((num_features, *hidden)[-1], 1)
 
     def reset_head(self) -> None:
-        """Draw w and b anew; the hidden layers stay."""
+        """Initialise w and b again; the hidden layers stay."""
         self.head.reset_parameters()
 
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
@@ -63,16 +61,16 @@ class MLPScorer(RankingModel):
 
 
 class LabelMLP(LabelModel):
-    """A network from the features of a text, dense or sparse, to a score for each label.
+    """An MLP from the features of a text, dense or sparse, to a score for each label.
 
         score_label = w_label · φ_n(… φ_1(W_1 x + b_1) …) + b_label
 
-    A bag of words goes in as a sparse CSR tensor or as its parts (indices, offsets [B + 1], values), and is never made
-    dense. Where few of many labels are asked for, only their rows w_label are read.
+    A bag of words is a sparse CSR tensor or its parts (indices, offsets [B + 1], values), and is never made dense. If
+    few of many labels are requested, only their rows w_label are read.
 
     Args:
-        num_features: features of a text.
-        num_labels: labels, the items of this task.
+        num_features: number of features of a text.
+        num_labels: number of labels, the items of this task.
         hidden: widths of the hidden layers; ``()`` for a linear model.
         dropout: share of hidden cells that are dropped in training.
         activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
@@ -95,37 +93,35 @@ class LabelMLP(LabelModel):
     @checked
     def __init__(
         self,
-        num_features: Annotated[int, Whole()],
-        num_labels: Annotated[int, Whole()],
+        num_features: Count,
+        num_labels: Count,
         hidden: Annotated[Sequence[int], Sizes()] = (1024,),
         dropout: Dropped = 0.0,
         activation: Activation = "relu",
     ) -> None:
         super().__init__()
-        widths, self.num_items = tuple(hidden), num_labels
+        self.num_items = num_labels
         self.body: nn.Sequential | None = None
-        if widths:
+        if hidden:
             self.body = nn.Sequential(
-                FeatureLinear(num_features, widths[0]),
+                FeatureLinear(num_features, hidden[0]),
                 *bend(dropout, activation),
-                hidden_layers(widths[0], widths[1:], dropout, activation),
+                hidden_layers(hidden[0], hidden[1:], dropout, activation),
             )
-            self.head = nn.Linear(widths[-1], num_labels)
+            self.head = nn.Linear(hidden[-1], num_labels)
         else:
             self.head = FeatureLinear(num_features, num_labels)
 
-    def encode(self, query: Features) -> Tensor:
-        """z, [B, D]."""
+    def query_vectors(self, query: Features) -> Tensor:
+        """Z, [B, D]."""
         assert self.body is not None
         z: Tensor = self.body(query)
         return z
 
     def forward(self, query: Features, item: Tensor) -> Tensor:
         """Scores [B, L] of the labels [B, L] or [1, L] for B texts."""
-        if self.body is None:
-            # A sparse row reads the weights of its words, each a row with all labels: there is nothing to leave out.
-            return column_scores(self.head(query), item)
-        return super().forward(query, item)
+        # In a linear model, a sparse row reads the weights of its words, each a row with all labels.
+        return column_scores(self.head(query), item) if self.body is None else super().forward(query, item)
 
     def score_all(self, query: Features) -> Tensor:
         """Scores [B, num_labels] for B texts."""

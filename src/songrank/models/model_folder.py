@@ -1,19 +1,18 @@
-"""A trained model on disk: weights, what they mean, and nothing that needs pickle or the data it was trained on.
+"""A trained model on disk, without pickle and independent of its training data.
 
 =========================  =============================================================================================
 ``model.safetensors``      the weights
 ``model.json``             model, sizes, how new input is read, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
-``seen.safetensors``       recommendation: what each user has met in any split, so that nobody is shown it again
-``histories.safetensors``  models of histories: what each user turned to last in any split, oldest first
-``vocabulary.txt``         texts: the words, one a line
+``seen.safetensors``       recommendation: seen items of each user in any split
+``histories.safetensors``  models of histories: the last items of each user in any split, oldest first
+``vocabulary.txt``         texts: the words, one per line
 =========================  =============================================================================================
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,10 @@ from torch.overrides import TorchFunctionMode
 from songrank import __version__
 from songrank.core.csr import CSR
 from songrank.core.devices import choose_device
-from songrank.core.errors import DataError, UserError
+from songrank.core.errors import DataError, UserError, first_line
 from songrank.core.ids import Ids
 from songrank.io.arrays import read_arrays
-from songrank.io.checksums import check_sha256
-from songrank.io.files import write_whole
+from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json
 from songrank.models.base import RankingModel
 from songrank.models.ensemble import Ensemble
@@ -41,26 +39,32 @@ VERSION = 2
 WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
 HISTORIES = "histories.safetensors"
 MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
-TASKS = {"ids": "recommendation", "histories": "recommendation", "documents": "search"}
-TASKS |= {"features": "labelling", "words": "labelling"}
-READS = ("features", "transform", "vocabulary", "called")  # what dataset.json says about how input is read
+# The task of each kind of input, and the files of its folder.
+KINDS = {
+    "ids": ("recommendation", {WEIGHTS, IDS, SEEN}),
+    "histories": ("recommendation", {WEIGHTS, IDS, SEEN, HISTORIES}),
+    "documents": ("search", {WEIGHTS}),
+    "features": ("labelling", {WEIGHTS, IDS}),
+    "words": ("labelling", {WEIGHTS, IDS, WORDS}),
+}
+READS = ("features", "transform", "vocabulary", "called")  # sections of dataset.json on how input is read
 _AGAIN = "copy the folder again, or train again"
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a folder holds, checked: the model in evaluation mode, and the tables that belong to it.
+    """The checked contents of a folder: the model in evaluation mode and its tables.
 
     Args:
-        path: where it was read from.
-        info: all that ``model.json`` says.
-        model: with its weights, on the device that was asked for.
+        path: the folder.
+        info: contents of ``model.json``.
+        model: the model with its weights, on the requested device.
         item_ids: original ids of items or labels; None for search.
-        query_ids: original ids of users; None unless the task is recommendation.
-        seen: the seen items of each user, ascending; None unless the task is recommendation.
-        item_counts: the number of training users of each item [N]; None unless the task is recommendation.
-        words: the number of each word, for texts.
-        histories: the last items of each user, oldest first; None unless the model reads histories.
+        query_ids: recommendation: original ids of users.
+        seen: recommendation: the seen items of each user, ascending.
+        item_counts: recommendation: the number of training users of each item [N].
+        words: texts: the number of each word.
+        histories: models of histories: the last items of each user, oldest first.
 
     """
 
@@ -87,10 +91,9 @@ class ModelFolder:
     def need(self, task: str) -> None:
         """Raise unless the model is for this task."""
         if self.task != task:
-            told = {"recommendation": "songrank recommend", "search": "songrank rank", "labelling": "songrank label"}
-            raise DataError(
-                f"holds a model for {self.task}, not for {task}", f"use `{told[self.task]}`", file=str(self.path)
-            )
+            command = {"recommendation": "recommend", "search": "rank", "labelling": "label"}[self.task]
+            found = f"holds a model for {self.task}, not for {task}"
+            raise DataError(found, f"use `songrank {command}`", file=str(self.path))
 
     def queries(self, user: Tensor) -> Tensor:
         """The model's input for these known users: their numbers, or their last items."""
@@ -107,16 +110,16 @@ class ModelFolder:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.model.parameters()).device
 
 
 def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
-    """One model that gives the mean of their scores; they are of one kind and were trained on the same data."""
+    """An ensemble of models of one kind that were trained on the same data."""
     first = folders[0]
 
     def told(folder: ModelFolder) -> dict[str, Any]:
-        """All that a folder says, checksums of its tables included, but for its weights."""
+        """The description and the checksums of all files but the weights."""
         return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None}, "songrank": None}
 
     for other in folders[1:]:
@@ -128,7 +131,7 @@ def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
 
 
 def save_model(model: ModelFolder, folder: Path) -> None:
-    """Write a model that is in memory; ``model.json`` comes last and vouches for the rest."""
+    """Write a model folder; ``model.json``, with the checksums of the other files, comes last."""
     from safetensors.torch import save
 
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.model.state_dict().items()}
@@ -157,7 +160,7 @@ def save_model(model: ModelFolder, folder: Path) -> None:
 
 
 def read_words(file: Path) -> dict[str, int]:
-    """The number of each word of a vocabulary, one a line; 0 is padding and 1 a word that is not known."""
+    """The number of each word of a vocabulary, one per line; 0 is padding and 1 an unknown word."""
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
 
 
@@ -169,17 +172,17 @@ def read_model(
 ) -> ModelFolder:
     """Read a model folder; everything is checked before any part of it is used.
 
-    Nothing is unpickled, no name in a file is followed, and memory is allocated only for weights that exist.
+    Nothing is unpickled, no path in a file is followed, and memory is allocated only for weights that exist.
 
     Args:
         path: a model folder, or the directory of a finished run.
-        device: where the weights go; a name is that of a recipe, such as ``"auto"``.
+        device: the device of the weights, or its name in recipes such as ``"auto"``.
         task: raise unless the model is for this task.
-        readable: whether new input can be read as the folder describes it; a check of the caller's.
+        readable: the caller's check whether new input can be read as the folder describes it.
 
     """
     path = Path(path)
-    with _one_line(path):
+    try:
         info = _description(path)
         for name, digest in info["files"].items():
             damaged = "is damaged, or of another model: its checksum is not that of model.json"
@@ -190,24 +193,18 @@ def read_model(
         folder = ModelFolder(path, info, _load(path, info, arrays[WEIGHTS]).to(place).eval(), **tables)
         if task is not None:
             folder.need(task)
-        if not (tables_fit(folder) and readable(folder)):
-            raise ValueError("tables")
-    return folder
-
-
-@contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Whatever is wrong with tables becomes one line about the folder."""
-    try:
-        yield
+        sound = tables_fit(folder) and readable(folder)
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError):
-        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path)) from None
+        sound = False
+    if not sound:
+        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path))
+    return folder
 
 
 def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
-    """All but the weights, by the names of the fields."""
+    """All but the weights, by the names of the fields; ``ValueError`` if they do not fit one another."""
     ids = {word: Ids.from_arrays(word, arrays[IDS]) for word in ("item", "query") if word in arrays.get(IDS, {})}
     if not all(known.is_valid() for known in ids.values()):
         raise ValueError("ids")
@@ -234,19 +231,12 @@ def _description(path: Path) -> dict[str, Any]:
     if info.get("version") != VERSION:
         other = f"has format version {info.get('version')!r}, and songrank {__version__} reads {VERSION}"
         raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
-    needed = {"ids": {WEIGHTS, IDS, SEEN}, "documents": {WEIGHTS}, "features": {WEIGHTS, IDS}}
-    needed |= {"words": {WEIGHTS, IDS, WORDS}, "histories": {WEIGHTS, IDS, SEEN, HISTORIES}}
-    inputs, section = info.get("inputs"), info.get("model")
+    inputs = str(info.get("inputs"))
     sound = (
-        isinstance(inputs, str)
-        and inputs in TASKS
-        and TASKS[inputs] == info.get("task")
-        and isinstance(section, dict)
-        and section.get("name") in INPUTS[inputs]
-        and isinstance(info.get("sizes"), dict)
-        and isinstance(info.get("files"), dict)
-        and set(info["files"]) == needed[inputs]
+        all(isinstance(info.get(key), dict) for key in ("model", "sizes", "files"))
         and all(isinstance(info.get(key, {}), dict) for key in READS)
+        and KINDS.get(inputs) == (info.get("task"), set(info["files"]))
+        and info["model"].get("name") in INPUTS[inputs]
     )
     if not sound:
         raise DataError("was changed by hand or is damaged", _AGAIN, file=str(file))
@@ -258,7 +248,7 @@ _DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
 
 
 class _WithoutDraws(TorchFunctionMode):
-    """Modules are built with whatever weights: a draw without memory would import torch's compiler, for a second."""
+    """Modules without initialisation: drawing without memory would import torch's compiler, which takes a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _DRAWS:
@@ -267,7 +257,7 @@ class _WithoutDraws(TorchFunctionMode):
 
 
 def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> RankingModel:
-    """The model with its weights: built without memory first, so that sizes that do not fit the file cost nothing."""
+    """The model with its weights; built without memory first, so that sizes that do not fit the file cost nothing."""
     options = {key: value for key, value in info["model"].items() if key != "name"}
     try:
         layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
@@ -280,11 +270,9 @@ def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
             models = [kind(**info["sizes"], **options) for _ in range(members)]
         model: RankingModel = models[0] if members == 1 else Ensemble(models)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
-    except Exception as error:  # models raise whatever they like at options that are none
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(
-            f"describes no model that can be built ({reason})", _AGAIN, file=str(path / "model.json")
-        ) from None
+    except Exception as error:  # models raise any error for wrong options
+        wrong = f"describes no model that can be built ({first_line(error)})"
+        raise DataError(wrong, _AGAIN, file=str(path / "model.json")) from None
     if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != expected:
         raise DataError("holds other weights than model.json describes", _AGAIN, file=str(path / WEIGHTS))
     if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):

@@ -1,4 +1,4 @@
-"""Whether the tables of a model folder fit its model: nothing that comes from a file is used before this."""
+"""Whether the tables of a model folder fit its model; nothing read from a file is used before this check."""
 
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,18 @@ if TYPE_CHECKING:
 
 def tables_fit(folder: "ModelFolder") -> bool:
     """Whether ids, seen items, histories and vocabulary fit the model's sizes."""
-    sizes, info = folder.info["sizes"], folder.info
+    sizes, info, item_ids, query_ids = folder.info["sizes"], folder.info, folder.item_ids, folder.query_ids
     items = sizes.get("num_items", sizes.get("num_labels"))
-    users = sizes.get("num_queries", None if folder.query_ids is None else len(folder.query_ids))
-    sound = (folder.item_ids is None) == (folder.inputs == "documents")
-    sound = sound and (folder.query_ids is None) == (folder.inputs not in ("ids", "histories"))
-    sound = sound and (folder.item_ids is None or len(folder.item_ids) == items)
-    sound = sound and (folder.query_ids is None or len(folder.query_ids) == users)
+    users = sizes.get("num_queries", None if query_ids is None else len(query_ids))
+    sound = (item_ids is None) == (folder.inputs == "documents")
+    sound = sound and (query_ids is None) == (folder.inputs not in ("ids", "histories"))
+    sound = sound and (item_ids is None or len(item_ids) == items)
+    sound = sound and (query_ids is None or len(query_ids) == users)
+    sound = sound and all(_fits(lists, users, items) for lists in (folder.seen, folder.histories) if lists is not None)
     if folder.seen is not None:
         count = folder.item_counts
         sound = sound and count is not None and count.dtype == torch.int64 and count.shape == (items,)
-        sound = sound and _sound_lists(folder.seen, users, items)
     if folder.histories is not None:
-        sound = sound and _sound_lists(folder.histories, users, items)
         sound = sound and isinstance(info.get("min_rating") or 0.0, int | float)
     if folder.words is not None:
         told = info["vocabulary"]
@@ -37,9 +36,9 @@ def tables_fit(folder: "ModelFolder") -> bool:
     return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
 
 
-def _sound_lists(lists: CSR, users: int, items: int) -> bool:
-    """Whether these are lists of items, one for each user."""
-    offsets, item = lists.offsets, lists.columns["item"]
+def _fits(lists: CSR, users: int, items: int) -> bool:
+    """Whether each user has one list of valid items."""
+    offsets, item = lists.offsets, lists["item"]
     sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
     sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
     sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]

@@ -1,4 +1,4 @@
-"""NeuMF, the paper's model for recommendation: a product of factors beside a small network."""
+"""NeuMF, the paper's model for recommendation: a product of factors plus a small network."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,17 +8,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank import kernels
-from songrank.core.options import Annotated, Sizes, Whole, checked
-from songrank.models._items import check_ids, check_item, item_rows, item_scores, table_rows
+from songrank.core.options import Annotated, Count, Sizes, checked
+from songrank.models._inputs import check_ids, check_item
+from songrank.models._items import item_rows, item_scores, table_rows
 from songrank.models._layers import Dropped, bend, hidden_layers
 from songrank.models.base import RankingModel
 from songrank.models.capabilities import Capabilities
 
 CPU_TILE, GPU_TILE = 2**20, 2**28
-"""Bytes of hidden cells that ``score_all`` makes at a time. What stays in a core's cache is added up three times as
-fast; a GPU wants few and large tiles, and 256 MB of its memory is what evaluation may cost beside the scores."""
+"""Bytes of hidden cells per tile of ``score_all``: a core is three times as fast with tiles that fit its cache, a GPU
+needs few large tiles."""
 
-_TILE_ROWS = 16  # queries that share a tile's items; fewer would read the items' halves too often
+_TILE_ROWS = 16  # queries per tile; with fewer, the items' halves are read too often
 _STD = 0.01
 
 
@@ -29,14 +30,14 @@ class NeuMF(RankingModel):
 
         score = w · [p ∘ q, φ(W_query u + W_item v + b)]
 
-    where φ is ReLU and dropout, and further hidden layers if there are any. All parameters start as N(0, 0.01²).
+    where φ is ReLU and dropout, and any further hidden layers. All parameters start as N(0, 0.01²).
 
-    The first layer is a sum of what the query and what the item brings to it. Each half is computed once for each query
-    and, where more pairs are asked for than there are items, once for each item: nothing is multiplied twice.
+    The first layer is the sum of a query half and an item half. Each half is computed once per query and, if there are
+    more pairs than items, once per item.
 
     Args:
         num_queries: number of queries (users).
-        num_items: items of the catalogue.
+        num_items: number of items of the catalogue.
         dim: width of each of the four embeddings.
         hidden: widths of the hidden layers, at least one.
         dropout: share of hidden cells that are dropped in training.
@@ -44,10 +45,8 @@ class NeuMF(RankingModel):
     >>> from songrank.models import NeuMF
     >>> model = NeuMF(num_queries=4, num_items=9).eval()
     >>> query = torch.tensor([2, 0])
-    >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
-    torch.Size([2, 3])
-    >>> torch.allclose(model(query, item=torch.arange(9).unsqueeze(0)), model.score_all(query), atol=1e-6)
-    True
+    >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(query).shape
+    (torch.Size([2, 3]), torch.Size([2, 9]))
 
     """
 
@@ -62,9 +61,9 @@ class NeuMF(RankingModel):
     @checked
     def __init__(
         self,
-        num_queries: Annotated[int, Whole()],
-        num_items: Annotated[int, Whole()],
-        dim: Annotated[int, Whole()] = 64,
+        num_queries: Count,
+        num_items: Count,
+        dim: Count = 64,
         hidden: Annotated[Sequence[int], Sizes(least=1)] = (64,),
         dropout: Dropped = 0.2,
     ) -> None:
@@ -76,14 +75,14 @@ class NeuMF(RankingModel):
         self.query_hidden = nn.Embedding(num_queries, dim)
         self.item_hidden = nn.Embedding(num_items, dim)
         self.first = nn.Linear(2 * dim, self.widths[0])
-        # In place: the sum of the two halves is needed by nobody else, and it is the largest tensor of all.
+        # In place, because the sum of the two halves is the largest tensor and is not used again.
         self.rest = nn.Sequential(bend(dropout, inplace=True), hidden_layers(self.widths[0], self.widths[1:], dropout))
         self.head = nn.Linear(dim + self.widths[-1], 1, bias=False)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=_STD)
 
     def reset_head(self) -> None:
-        """Draw w anew; the embeddings and hidden layers stay."""
+        """Initialise w again; the embeddings and hidden layers stay."""
         nn.init.normal_(self.head.weight, std=_STD)
 
     def forward(self, query: Tensor, item: Tensor) -> Tensor:
@@ -93,11 +92,14 @@ class NeuMF(RankingModel):
         factors, by_query, item_layer, head = self._begin(query)
         if item.shape[0] == query.shape[0] and self._has_kernel(factors):
             return self._by_kernel(factors, by_query, item_layer, head, item)
-        product = item_scores(factors, self.item_product, item)
-        return product + self._top(by_query.unsqueeze(1) + self._item_half(item, item_layer), head)
+        if item.numel() < self.num_items:
+            by_item = F.linear(item_rows(self.item_hidden, item), item_layer)
+        else:
+            by_item = table_rows(F.linear(self.item_hidden.weight, item_layer), item)
+        return item_scores(factors, self.item_product, item) + self._top(by_query.unsqueeze(1) + by_item, head)
 
     def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_items] for the queries [B], in tiles: hidden cells never take more than ``GPU_TILE`` bytes."""
+        """Scores [B, num_items] for the queries [B], in tiles of at most ``GPU_TILE`` bytes of hidden cells."""
         check_ids(query)
         factors, by_query, item_layer, head = self._begin(query)
         by_item = F.linear(self.item_hidden.weight, item_layer)
@@ -120,13 +122,12 @@ class NeuMF(RankingModel):
         )
 
     def _has_kernel(self, factors: Tensor) -> bool:
-        """Whether a kernel gives these scores. It adds up in any order, which some ask torch not to do."""
+        """Whether a kernel can compute these scores; its order of summation is not deterministic."""
         simple = len(self.widths) == 1 and factors.dtype == torch.float32 and kernels.usable(factors)
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
         return simple and not ordered and not torch.is_autocast_enabled(factors.device.type)
 
     def _by_kernel(self, factors: Tensor, by_query: Tensor, item_layer: Tensor, head: Tensor, item: Tensor) -> Tensor:
-        """The same scores, in one kernel forward and one backward."""
         from songrank.kernels.pair_scores import pair_scores
 
         table, hidden, place = self.item_product.weight, self.item_hidden.weight, item
@@ -137,20 +138,14 @@ class NeuMF(RankingModel):
         return pair_scores(factors, by_query, table, F.linear(hidden, item_layer), head, place, dropout)
 
     def _begin(self, query: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The factors p times their part of w, the query's half of the first layer and its bias, W_item and w's rest.
+        """P times its part of w, the query half with its bias, W_item, and the rest of w.
 
-        Each weight is split once, so that its gradient is put together once.
+        Each weight is split once, so that its gradient is assembled once.
         """
         query_layer, item_layer = torch.split(self.first.weight, self.dim, 1)
         product, hidden = torch.split(self.head.weight.view(-1), [self.dim, self.widths[-1]])
         by_query = F.linear(self.query_hidden(query), query_layer, self.first.bias)
         return self.query_product(query) * product, by_query, item_layer, hidden
-
-    def _item_half(self, item: Tensor, layer: Tensor) -> Tensor:
-        """The items' half of the first layer, [B, L, H] or [1, L, H]."""
-        if item.numel() < self.num_items:
-            return F.linear(item_rows(self.item_hidden, item), layer)
-        return table_rows(F.linear(self.item_hidden.weight, layer), item)
 
     def _top(self, hidden: Tensor, head: Tensor) -> Tensor:
         return torch.matmul(self.rest(hidden), head)
@@ -163,5 +158,5 @@ class NeuMF(RankingModel):
 
 
 def _slices(total: int, step: int) -> Iterator[slice]:
-    # A batch of no queries still has one slice, so that there is something to put together.
+    # An empty batch still has one slice, so that there is a tensor to concatenate.
     return (slice(start, start + step) for start in range(0, max(1, total), step))

@@ -1,4 +1,4 @@
-"""The two kinds of models, by how they are called. Any module of yours with the same calls does as well."""
+"""The two kinds of models, by how they are called. Any module with the same calls works as well."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,21 +17,21 @@ class CatalogueModel(Protocol):
     """
 
     def __call__(self, query: Any, item: Tensor, /) -> Tensor:
-        """Scores [B, L] of the items int64 [B, L], or [1, L] where all queries share their candidates."""
+        """Scores [B, L] of the items int64 [B, L], or [1, L] if all queries share their candidates."""
         ...
 
     def score_all(self, query: Any, /) -> Tensor:
-        """Scores [B, num_items]: what the call gives for all items, but cheaper."""
+        """Scores [B, num_items]: those of the call with all items, at lower cost."""
         ...
 
     def reset_head(self) -> None:
-        """Initialise the last layer anew and leave all others alone, as the paper does before fine-tuning."""
+        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
         ...
 
 
 @runtime_checkable
 class ListModel(Protocol):
-    """Each query brings its own documents, described by features: search.
+    """Each query has its own documents, described by features: search.
 
     >>> from songrank.models import MLPScorer
     >>> isinstance(MLPScorer(num_features=4), ListModel)
@@ -39,9 +39,9 @@ class ListModel(Protocol):
     """
 
     def __call__(self, features: Tensor, mask: Tensor, /) -> Tensor:
-        """Scores [B, L] of documents [B, L, F]; 0 where the mask [B, L] is False, whatever stands there."""
+        """Scores [B, L] of documents [B, L, F]; 0 where the mask [B, L] is False, whatever the features are."""
         ...
 
     def reset_head(self) -> None:
-        """Initialise the last layer anew and leave all others alone, as the paper does before fine-tuning."""
+        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
         ...

@@ -1,4 +1,4 @@
-"""Models by name, for recipes and commands that hold nothing but words and numbers."""
+"""Models by name, for recipes and commands."""
 
 import inspect
 from typing import Any
@@ -28,22 +28,13 @@ MODELS: dict[str, type[RankingModel]] = {
     "text-transformer": TextTransformer,
 }
 INPUTS: dict[str, tuple[str, ...]] = {}
-"""Names of models by what they read of a query, in the words of model folders on disk."""
+"""Names of models by their kind of query, as named in model folders."""
 for _name, _kind in MODELS.items():
     INPUTS[_kind.capabilities.inputs] = (*INPUTS.get(_kind.capabilities.inputs, ()), _name)
 
 
-def inputs_of(name: str) -> str:
-    """What the model of this name reads, a key of ``INPUTS``.
-
-    >>> inputs_of("neumf"), inputs_of("sequence")
-    ('ids', 'histories')
-    """
-    return MODELS[check_choice("name", name, tuple(MODELS))].capabilities.inputs
-
-
 def create(name: str, **sizes: Any) -> RankingModel:
-    """The model of this name, such as neumf, sequence, context-aware or label-mlp: a key of ``MODELS``.
+    """The model of this name, a key of ``MODELS`` such as neumf, sequence, context-aware or label-mlp.
 
     >>> from songrank import models
     >>> model = models.create("neumf", num_queries=100, num_items=50, dim=16)

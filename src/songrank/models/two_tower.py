@@ -1,4 +1,4 @@
-"""Two towers: a vector for each query and one for each item, from ids or from features, and their product."""
+"""Two towers: a vector for each query and one for each item, from ids or features, and their product."""
 
 import math
 from dataclasses import replace
@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
-from songrank.core.options import Annotated, Choice, Number, Whole, checked
-from songrank.models._items import check_ids, check_item, item_rows, row_scores, table_rows, table_scores
+from songrank.core.options import Annotated, Choice, Count, Number, checked
+from songrank.models._inputs import check_ids, check_item
+from songrank.models._items import item_rows, row_scores, table_rows, table_scores
 from songrank.models.base import RankingModel
 from songrank.models.capabilities import Capabilities
 
-SIMILARITIES = ("dot", "cosine")
 _STD = 0.1
 
 
@@ -22,24 +22,24 @@ class TwoTower(RankingModel):
     """score = s(f(query), g(item)) / τ, with s the dot product or the cosine and τ learned.
 
     The model of retrieval at scale (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): items can be encoded
-    ahead of time. Each side is an embedding of ids or a module of yours over features, such as an ``nn.Sequential``.
+    ahead of time. Each side is an embedding of ids or your own module over features, such as an ``nn.Sequential``.
 
     Args:
         num_queries: number of query ids to embed; or give ``query_encoder``.
         num_items: number of item ids to embed; or give ``item_encoder`` and ``item_features``.
-        query_encoder: a module from whatever describes B queries to vectors [B, D].
+        query_encoder: a module from the input of B queries to vectors [B, D].
         item_encoder: a module from rows of ``item_features`` [..., F] to vectors [..., D].
         item_features: [num_items, F], kept with the model.
-        dim: width of the embeddings; a side with an encoder must give vectors of the other side's width.
+        dim: width of the embeddings; an encoder must return vectors of the other side's width.
         similarity: ``"dot"`` or ``"cosine"``.
-        temperature: τ to start from.
+        temperature: initial τ.
 
     >>> from songrank.models import TwoTower
     >>> model = TwoTower(num_queries=4, num_items=9, dim=8, similarity="cosine", temperature=0.1)
     >>> model(torch.tensor([2, 0]), item=torch.tensor([[8, 1, 3]])).shape
     torch.Size([2, 3])
 
-    Texts and labels that are described by features, scored through encoders of your own:
+    Texts and labels described by features, with your own encoders:
 
     >>> encoder, features = torch.nn.Linear(5, 8), torch.randn(9, 5)
     >>> model = TwoTower(query_encoder=torch.nn.Linear(20, 8), item_encoder=encoder, item_features=features)
@@ -60,14 +60,14 @@ class TwoTower(RankingModel):
     @checked
     def __init__(
         self,
-        num_queries: Annotated[int, Whole()] | None = None,
-        num_items: Annotated[int, Whole()] | None = None,
+        num_queries: Count | None = None,
+        num_items: Count | None = None,
         *,
         query_encoder: nn.Module | None = None,
         item_encoder: nn.Module | None = None,
         item_features: Tensor | None = None,
-        dim: Annotated[int, Whole()] = 64,
-        similarity: Annotated[str, Choice(SIMILARITIES)] = "dot",
+        dim: Count = 64,
+        similarity: Annotated[str, Choice(("dot", "cosine"))] = "dot",
         temperature: Annotated[float, Number(0.0, low_open=True)] = 1.0,
     ) -> None:
         super().__init__()
@@ -90,31 +90,31 @@ class TwoTower(RankingModel):
         self.log_temperature = nn.Parameter(torch.tensor(self._start))
 
     def reset_head(self) -> None:
-        """Set τ back: a product has no other weights of its own, and the towers stay."""
+        """Reset τ: a product has no other weights of its own, and the towers stay."""
         nn.init.constant_(self.log_temperature, self._start)
 
     def forward(self, query: Any, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
         vectors = self._query_vectors(query)
         check_item(item, vectors.shape[0])
-        # As in NeuMF: what is asked of more pairs than there are items is computed once for each item.
+        # As in NeuMF: with more pairs than items, item vectors are computed once per item.
         if item.numel() < self.num_items:
             return row_scores(vectors, self._item_vectors(item))
         return table_scores(vectors, self._item_vectors(), item)
 
     def score_all(self, query: Any) -> Tensor:
-        """Scores [B, num_items] for B queries: one product of matrices."""
+        """Scores [B, num_items] for B queries, by one matrix product."""
         return F.linear(self._query_vectors(query), self._item_vectors())
 
     def _query_vectors(self, query: Any) -> Tensor:
-        """[B, D], divided by τ here, where there are fewest numbers to divide."""
+        """[B, D], divided by τ here, where it costs least."""
         if self.embeds_queries:
             check_ids(query)
         vectors: Tensor = self.query_encoder(query)
         return self._scaled(vectors) * torch.exp(-self.log_temperature)
 
     def _item_vectors(self, item: Tensor | None = None) -> Tensor:
-        """[..., D] of the items asked for, or [num_items, D] of all."""
+        """[..., D] of these items, or [num_items, D] of all."""
         if self.item_features is None:
             assert isinstance(self.item_encoder, nn.Embedding)
             return self._scaled(self.item_encoder.weight if item is None else item_rows(self.item_encoder, item))

@@ -1,37 +1,32 @@
-"""XML-CNN, the paper's model for labelling raw text: convolutions, pooled in pieces, and a bottleneck."""
+"""XML-CNN, the paper's model for labelling raw text: convolutions, dynamic max pooling and a bottleneck."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.options import Annotated, Sizes, Whole, checked
-from songrank.models._labels import LabelModel, check_words, word_table
-from songrank.models._layers import Dropout, Dropped
+from songrank.core.options import Annotated, Count, Sizes, Whole, checked
+from songrank.models._inputs import check_words
+from songrank.models._layers import Dropout, Dropped, word_table
+from songrank.models.base import LabelModel
 from songrank.models.capabilities import Capabilities
 
-_EMBEDDING_BOUND = 0.25  # word vectors that are trained elsewhere have entries of about this size
-
-
-def _draw(weight: Tensor) -> None:
-    nn.init.uniform_(weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND)
+_draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # about the size of entries of pretrained word vectors
 
 
 def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
-    """The largest of each of ``pools`` pieces of a row's first ``length`` columns: [B, C, T] → [B, C, pools].
+    """The maximum of each of ``pools`` pieces of a row's first ``length`` columns: [B, C, T] → [B, C, pools].
 
-    Piece j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but n is the row's own
-    length and not that of the padded tensor; −∞ where n is 0.
+    Piece j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but with n the length of
+    the row instead of the padded width; −∞ if n is 0.
 
     >>> values = torch.tensor([[[3.0, 1.0, 2.0, 5.0, 9.0]], [[4.0, 2.0, 9.0, 9.0, 9.0]]])
-    >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2)
-    tensor([[[3., 5.]],
-    <BLANKLINE>
-            [[4., 2.]]])
+    >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2).tolist()
+    [[[3.0, 5.0]], [[4.0, 2.0]]]
     """
-    # Flat from the start and without a negative division: a graph with T left open cannot tell how to join two axes,
-    # and ONNX rounds towards 0.
+    # One flat axis and no negative division: a graph with dynamic T cannot join two axes, and ONNX rounds towards 0.
     columns = values.shape[2]
     widest = (columns + pools - 1) // pools + 1
     place = torch.arange(pools * widest, device=values.device)
@@ -48,34 +43,31 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
 class XMLCNN(LabelModel):
     """Convolutions over the words of a text (Liu et al., *Extreme Multi-label Text Classification*, SIGIR 2017).
 
-    For each window h, filters over h neighbouring words; the largest answer of each filter in each of p pieces of the
-    text, so that where in the text it was is kept roughly; then
+    For each window size h, filters over h neighbouring words; the maximum output of each filter in each of p pieces of
+    the text; then
 
-        z = dropout(ReLU(W [all pooled ReLU(answers)] + b)),    score_label = w_label · z + b_label
+        z = dropout(ReLU(W [all pooled ReLU(outputs)] + b)),    score_label = w_label · z + b_label
 
-    The text is followed and preceded by h − 1 empty places, so that texts shorter than a window are read too. Pieces
-    are those of the text and not of the padded batch, as in the formula of the authors: padding changes nothing.
+    The text is padded with h − 1 positions at both ends, so that texts shorter than a window are read too. Pieces
+    divide the text, not the padded batch, as in the authors' formula: padding changes nothing.
 
     Args:
-        vocabulary: how many word numbers there are, with 0, which pads a text at its end.
-        num_labels: labels, the items of this task.
+        vocabulary: number of word numbers, including 0, the padding at the end of a text.
+        num_labels: number of labels, the items of this task.
         dim: width of the word vectors.
-        filters: filters of each window.
-        windows: numbers of words that filters see.
-        pools: p, the pieces of a text.
+        filters: number of filters per window size.
+        windows: window sizes, in words.
+        pools: p, the number of pieces of a text.
         bottleneck: width of z.
         dropout: share of z that is dropped in training.
-        embeddings: [vocabulary, dim] word vectors to start from; by default uniform within ±0.25. Row 0 becomes 0.
-        freeze: keep the given embeddings as they are.
+        embeddings: [vocabulary, dim] initial word vectors; by default uniform within ±0.25. Row 0 becomes 0.
+        freeze: do not train the given embeddings.
 
     >>> from songrank.models import XMLCNN
     >>> model = XMLCNN(vocabulary=50, num_labels=9, dim=8, filters=4, bottleneck=16).eval()
     >>> texts = torch.tensor([[7, 3, 3, 9], [12, 0, 0, 0]])
-    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape
-    torch.Size([2, 3])
-    >>> alone = model.score_all(texts[1:, :1])                      # padding changes nothing
-    >>> torch.allclose(model.score_all(texts)[1:], alone, atol=1e-6)
-    True
+    >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(texts).shape
+    (torch.Size([2, 3]), torch.Size([2, 9]))
 
     """
 
@@ -85,12 +77,12 @@ class XMLCNN(LabelModel):
     def __init__(
         self,
         vocabulary: Annotated[int, Whole(2)],
-        num_labels: Annotated[int, Whole()],
-        dim: Annotated[int, Whole()] = 300,
-        filters: Annotated[int, Whole()] = 128,
+        num_labels: Count,
+        dim: Count = 300,
+        filters: Count = 128,
         windows: Annotated[Sequence[int], Sizes(least=1)] = (2, 4, 8),
-        pools: Annotated[int, Whole()] = 8,
-        bottleneck: Annotated[int, Whole()] = 512,
+        pools: Count = 8,
+        bottleneck: Count = 512,
         dropout: Dropped = 0.5,
         embeddings: Tensor | None = None,
         freeze: bool = False,
@@ -104,8 +96,8 @@ class XMLCNN(LabelModel):
         self.dropout = Dropout(dropout)
         self.head = nn.Linear(bottleneck, num_labels)
 
-    def encode(self, query: Tensor) -> Tensor:
-        """z, [B, bottleneck]."""
+    def query_vectors(self, query: Tensor) -> Tensor:
+        """Z, [B, bottleneck]."""
         check_words(query)
         place = torch.arange(1, query.shape[1] + 1, device=query.device)
         length = (place * (query != 0)).amax(1)
@@ -114,7 +106,7 @@ class XMLCNN(LabelModel):
             dynamic_max_pool(convolution(words), length + size - 1, self.pools)
             for size, convolution in zip(self.windows, self.convolutions, strict=True)
         ]
-        # The largest of ReLUs is the ReLU of the largest, and there are fewer of these.
+        # ReLU after pooling gives the same numbers at lower cost.
         found = F.relu(torch.cat(pooled, 1).flatten(1))
         z: Tensor = self.dropout(F.relu(self.bottleneck(found)))
         return z

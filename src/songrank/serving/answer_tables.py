@@ -14,7 +14,7 @@ from songrank.serving.recommendations import Recommendations
 
 
 class Written(NamedTuple):
-    """What was written to a file: how many queries, rows, and new users among the queries."""
+    """How much was written to a file: queries, rows, and the new users among the queries."""
 
     queries: int
     rows: int
@@ -24,7 +24,7 @@ class Written(NamedTuple):
 def recommendation_frame(
     batches: Sequence[Recommendations], names: tuple[str, str], users: pl.Series, items: pl.Series
 ) -> pl.DataFrame:
-    """User, item, score, rank and source, which is ``model`` or ``popular``; ``names`` are those of user and item."""
+    """User, item, score, rank and source, ``model`` or ``popular``; ``names`` are the columns of user and item."""
 
     def column(parts: list[Tensor], dtype: torch.dtype = torch.int64) -> Array:
         return np.asarray(torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy())

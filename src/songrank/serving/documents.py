@@ -1,4 +1,4 @@
-"""Scores for new documents: features as they come, treated as those of training were, whole lists at a time."""
+"""Scores for new documents: features are transformed as in training, whole lists at a time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,16 +20,14 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
 
     Args:
         folder: of a search task.
-        features: [documents, F] as in the file that training came from, NaN where a value is missing; lists follow one
-            another.
-        lengths: how many documents each list has; None for one list.
+        features: [documents, F] as in the training file, NaN where a value is missing; list after list.
+        lengths: number of documents of each list; None for one list.
 
     """
     folder.need("search")
     raw = np.asarray(features)
     how = folder.info["features"].get("within_query", "none")
-    transform = _transform(folder)
-    expected = num_raw_features(folder)
+    transform, expected = feature_transform(folder), num_raw_features(folder)
     if raw.ndim != 2 or raw.shape[1] != expected:
         raise DataError(f"features have shape {list(raw.shape)}", f"expected [documents, {expected}], as in training")
     try:
@@ -40,8 +38,7 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != raw.shape[0]:
         what = f"lists have {int(lengths.sum()):,} documents in all, and there are {raw.shape[0]:,}"
         raise DataError(what, "expected one length a list, each at least 1, that sum to the documents")
-    scores = np.empty(raw.shape[0], np.float32)
-    starts = numpy_offsets(lengths)
+    scores, starts = np.empty(raw.shape[0], np.float32), numpy_offsets(lengths)
     for first, last in list_groups(lengths.tolist(), transform.num_features):
         begin, end = int(starts[first]), int(starts[last])
         part, sizes = raw[begin:end], lengths[first:last]
@@ -57,15 +54,9 @@ def score_in_parts(
     most: int,
     report: Callable[[int], None] = lambda done: None,
 ) -> Array:
-    """:func:`score_documents` for features that are read in parts: whole lists, ``most`` documents at a time or so.
+    """:func:`score_documents` for features that ``dense(first, last)`` reads: whole lists, about ``most`` documents.
 
-    Args:
-        folder: of a search task.
-        lengths: how many documents each list has.
-        dense: the features of the documents from one position to another.
-        most: how many documents are read at a time.
-        report: told how many documents are scored.
-
+    ``report`` receives the number of scored documents.
     """
     starts, at = numpy_offsets(lengths), 0
     scores = np.empty(int(starts[-1]), np.float32)
@@ -79,13 +70,13 @@ def score_in_parts(
 
 
 def num_raw_features(folder: ModelFolder) -> int:
-    """How many features a document has in a file; the model may see each in two ways, and flags of missing ones."""
-    within = folder.info["features"].get("within_query")
-    return _transform(folder).num_given // (2 if within == "z-rank" else 1)
+    """The number of features of a document in a file, before ``within_query`` doubles them or flags are added."""
+    both = folder.info["features"].get("within_query") == "z-rank"
+    return feature_transform(folder).num_given // (2 if both else 1)
 
 
-def _transform(folder: ModelFolder) -> FeatureTransform:
-    """That of training; synthetic documents have none."""
+def feature_transform(folder: ModelFolder) -> FeatureTransform:
+    """The transformation learned in training; synthetic documents have none."""
     if "transform" in folder.info:
         return FeatureTransform.from_json(folder.info["transform"])
     return FeatureTransform.fit([], int(folder.info["features"]["count"]))

@@ -1,7 +1,4 @@
-"""A trained model as one file for other programs: ONNX, or the format of torch.export.
-
-A file gets its name only after it was loaded back and gave the model's scores.
-"""
+"""A trained model as one ONNX or torch.export file, renamed into place once it was loaded back and gave the scores."""
 
 import copy
 import importlib
@@ -19,24 +16,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from songrank.core.errors import UserError
+from songrank import __version__
+from songrank.core.errors import UserError, first_line
 from songrank.io.files import NEW, not_written
 from songrank.models.base import capabilities_of
+from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
-"""How names of files end in each format."""
-
-TOLERANCE = 1e-5
-"""How far scores may be off: this times the largest score, or times 1 if that is more."""
-
-ONNX_BYTES = 2**31 - 2**24
-"""Weights that one ONNX file can hold: protobuf ends at 2 GB, and the graph needs some of it."""
-
+TOLERANCE = 1e-5  # allowed difference of scores, times the largest score or 1, whichever is larger
+ONNX_BYTES = 2**31 - 2**24  # weights that one ONNX file can hold: protobuf ends at 2 GB, and the graph needs some of it
 _SHAPES = ((3, 4), (1, 1), (1, 7), (4, 1), (5, 23))  # rows and columns; the first is recorded, all are compared
 
-Example = tuple[tuple[Tensor, ...], Tensor]
-"""Inputs, and the scores that the model gives for them."""
+Example = tuple[tuple[Tensor, ...], Tensor]  # inputs, and the model's scores for them
 
 
 class ExportError(UserError):
@@ -68,12 +60,12 @@ def export_model(
 
     Args:
         model: a model of ``songrank.models``, or one with the same calls, on any device; it is not changed.
-        inputs: what it reads, one of those above.
-        sizes: those that the model was built with; ``num_queries``, ``num_items`` for histories, ``num_features`` or
+        inputs: what the model reads, from the table above.
+        sizes: what the model was built with: ``num_queries``, ``num_items`` (histories), ``num_features`` or
             ``vocabulary`` is needed.
-        path: name of the file, which ends in ``.onnx`` or ``.pt2``; a file of this name is replaced.
+        path: a name that ends in ``.onnx`` or ``.pt2``; an existing file is replaced.
         format: ``"onnx"`` or ``"torch"``.
-        mask: ``False`` for documents that come without padding: the file then takes features alone.
+        mask: ``False`` for documents without padding: the file then takes features alone.
 
     >>> import tempfile
     >>> from songrank.models import MLPScorer
@@ -85,19 +77,20 @@ def export_model(
 
     """
     path = Path(path)
-    kind = _kind(inputs, mask)
-    _check_format(format, path)
+    kind = _checked(inputs, format, path, mask=mask)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
     recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
-    if format == "onnx":
-        _check_bytes(recorded, name)
+    size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
+    if format == "onnx" and size > ONNX_BYTES:
+        raise UserError(f"weights of {name} take {size / 2**30:.1f} GB, and an ONNX file ends at 2; use format torch")
     examples = _examples(recorded, kind, sizes, f"{name}, read as a model of {inputs},")
     with _quiet():
         try:
-            content = _content(recorded, kind, examples[0][0], format, name)
+            about = {"songrank": __version__, "task": KINDS[inputs][0], "model": name}
+            content = _content(recorded, kind.axes, examples[0][0], format, about)
         except Exception as error:  # exporters raise whatever they like
-            raise ExportError(f"{name} cannot be exported as {format} ({_line(error)})") from error
+            raise ExportError(f"{name} cannot be exported as {format} ({first_line(error)})") from error
         new = path.with_name(NEW + path.name)
         try:
             _write(new, content)
@@ -114,29 +107,19 @@ def export_model(
 class _Kind(NamedTuple):
     """What a file takes and gives."""
 
-    task: str
-    size: str
-    """The one that bounds or shapes the inputs."""
-    axes: dict[str, str]
-    """Of each input, which axes stay open: its first ones, by their letters."""
+    size: str  # the one that bounds or shapes the inputs
+    axes: dict[str, str]  # the open axes of each input, its first ones, by their letters
     takes: str
     gives: str
 
 
+_LISTS = "features float32 [B, L, {num_features}] and mask bool [B, L]"
 _KINDS = {
-    "ids": _Kind("recommendation", "num_queries", {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
-    "histories": _Kind("recommendation", "num_items", {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
-    "documents": _Kind(
-        "search",
-        "num_features",
-        {"features": "BL", "mask": "BL"},
-        "features float32 [B, L, {num_features}] and mask bool [B, L]",
-        "[B, L]",
-    ),
-    "features": _Kind(
-        "labelling", "num_features", {"features": "B"}, "features float32 [B, {num_features}]", "[B, {num_labels}]"
-    ),
-    "words": _Kind("labelling", "vocabulary", {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
+    "ids": _Kind("num_queries", {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
+    "histories": _Kind("num_items", {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
+    "documents": _Kind("num_features", {"features": "BL", "mask": "BL"}, _LISTS, "[B, L]"),
+    "features": _Kind("num_features", {"features": "B"}, "features float32 [B, {num_features}]", "[B, {num_labels}]"),
+    "words": _Kind("vocabulary", {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
 }
 
 
@@ -149,15 +132,13 @@ def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
     return _KINDS[inputs].takes.format(**sizes), _KINDS[inputs].gives.format(**sizes)
 
 
-class _Recorded(nn.Module):
+class _Catalogue(nn.Module):
     """``forward`` is recorded; ``scores`` is what the model itself says."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-
-class _Catalogue(_Recorded):
     def forward(self, query: Tensor) -> Tensor:
         if not capabilities_of(self.model).tiled:
             return self.scores(query)
@@ -178,25 +159,20 @@ class _Histories(_Catalogue):
         return self.scores(filled.gather(1, (count - length).clamp_min(0) + torch.arange(length)))
 
 
-class _Lists(_Recorded):
+class _Lists(_Catalogue):
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.scores(features, mask)
+
+    def scores(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         scores: Tensor = self.model(features, torch.ones_like(features[..., 0]).bool() if mask is None else mask)
         return scores
 
-    scores = forward
 
-
-def _kind(inputs: str, mask: bool) -> _Kind:
+def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
     if inputs not in _KINDS:
         raise UserError(f"inputs is {inputs!r}; expected one of {', '.join(_KINDS)}")
-    if mask:
-        return _KINDS[inputs]
-    if inputs != "documents":
+    if not mask and inputs != "documents":
         raise UserError(f"mask is False, and {inputs} have no mask; leave it out")
-    return _KINDS[inputs]._replace(axes={"features": "BL"})
-
-
-def _check_format(format: str, path: Path) -> None:
     if format not in SUFFIXES:
         raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")
     if path.suffix != SUFFIXES[format]:
@@ -205,15 +181,10 @@ def _check_format(format: str, path: Path) -> None:
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         raise UserError(f"format onnx needs {', '.join(missing)}; install with `pip install 'songrank[export]'`")
+    return _KINDS[inputs] if mask else _KINDS[inputs]._replace(axes={"features": "BL"})
 
 
-def _check_bytes(recorded: nn.Module, name: str) -> None:
-    total = sum(tensor.nbytes for tensor in recorded.state_dict().values())
-    if total > ONNX_BYTES:
-        raise UserError(f"weights of {name} take {total / 2**30:.1f} GB, and an ONNX file ends at 2; use format torch")
-
-
-def _examples(recorded: _Catalogue | _Lists, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
+def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
     """Inputs of all shapes with the model's scores, or a ``UserError`` where it has none for them."""
     if kind.size not in sizes:
         raise UserError(f"sizes has no {kind.size}; expected it for {title}")
@@ -222,7 +193,7 @@ def _examples(recorded: _Catalogue | _Lists, kind: _Kind, sizes: Mapping[str, in
         drawn = [tuple(_draw(n, s[: len(w)], size, random) for n, w in kind.axes.items()) for s in _SHAPES]
         examples = [(given, recorded.scores(*given)) for given in drawn]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{title} cannot be run with {kind.size}={size} ({_line(error)})") from error
+        raise UserError(f"{title} cannot be run with {kind.size}={size} ({first_line(error)})") from error
     if not all(scores.isfinite().all() for _, scores in examples):
         raise UserError(f"scores of {title} are not finite; export a model whose training went well")
     return examples
@@ -242,23 +213,21 @@ def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator)
     return inside if name == "mask" else torch.randint(1, size, shape, generator=random) * inside
 
 
-def _content(recorded: nn.Module, kind: _Kind, given: tuple[Tensor, ...], format: str, name: str) -> bytes:
+def _content(
+    recorded: nn.Module, axes: Mapping[str, str], given: tuple[Tensor, ...], format: str, about: dict[str, str]
+) -> bytes:
     """The file, in memory: so that whatever goes wrong on a disk is an ``OSError``."""
-    from songrank import __version__
-
-    about = {"songrank": __version__, "task": kind.task, "model": name}
-    letters = {letter: torch.export.Dim(letter, min=1) for word in kind.axes.values() for letter in word}
-    shapes = tuple({axis: letters[letter] for axis, letter in enumerate(word)} for word in kind.axes.values())
+    letters = {letter: torch.export.Dim(letter, min=1) for word in axes.values() for letter in word}
+    shapes = tuple({axis: letters[letter] for axis, letter in enumerate(word)} for word in axes.values())
     program = torch.export.export(recorded, given, dynamic_shapes=shapes, strict=False)
     if format == "torch":
         buffer = io.BytesIO()
         torch.export.save(program, buffer, extra_files={"songrank.json": json.dumps(about)})
         return buffer.getvalue()
-    names: dict[str, Any] = {"input_names": list(kind.axes), "output_names": ["scores"], "dynamic_shapes": shapes}
+    names: dict[str, Any] = {"input_names": list(axes), "output_names": ["scores"], "dynamic_shapes": shapes}
     made: Any = torch.onnx.export(program, dynamo=True, external_data=False, verbose=False, **names)
     importlib.import_module("onnx").helper.set_model_props(proto := made.model_proto, about)
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -274,7 +243,7 @@ def _check_scores(file: Path, format: str, examples: Sequence[Example], name: st
     try:
         answers = (_onnx_answers if format == "onnx" else _torch_answers)(file, examples)
     except Exception as error:  # so do those who run what they wrote
-        raise ExportError(f"{name} was exported as {format} and does not run ({_line(error)})") from error
+        raise ExportError(f"{name} was exported as {format} and does not run ({first_line(error)})") from error
     for (_, scores), answer in zip(examples, answers, strict=True):
         off = (answer - scores).abs().max().item() if answer.shape == scores.shape else float("inf")
         allowed = TOLERANCE * max(1.0, scores.abs().max().item())
@@ -303,12 +272,7 @@ def _quiet() -> Iterator[None]:
     level = logging.root.manager.disable
     logging.disable(max(level, logging.ERROR))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(level)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

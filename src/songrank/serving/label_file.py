@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,18 +18,11 @@ from songrank.io.tables.table_writer import table_writer
 from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, label_frame
-from songrank.serving.batches import texts_at_once
-from songrank.serving.labels import label
+from songrank.serving.labels import label, texts_at_once
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".parquet")
-
-
-class _Rows(NamedTuple):
-    """Some rows of the input: what the model reads, and their ids, if they have any."""
-
-    queries: Any
-    ids: Sequence[str | int] | None
+_Rows = tuple[Any, Sequence[str | int] | None]  # some rows of the input: what the model reads, and their ids, if any
 
 
 def label_file(
@@ -42,31 +35,20 @@ def label_file(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Written:
-    """Write a table of id (or row, from 0), label, score and rank.
+    """Write a table of id (or row, from 0), label, score and rank; the options are those of ``songrank label``.
 
-    Args:
-        folder: of a labelling task.
-        texts: for a model of words, JSON lines, a CSV, TSV or Parquet table, or text with one text per line; for a
-            model of features, text in the Extreme Classification format.
-        output: CSV or Parquet file to write.
-        k: how many labels per text.
-        text_column: column of texts of a table; None: ``text``.
-        overwrite: replace an existing file.
-        progress: receives progress.
-
+    ``texts`` is, for a model of words, JSON lines, a CSV, TSV or Parquet table, or text with one text per line; for a
+    model of features, text in the Extreme Classification format.
     """
     assert folder.item_ids is not None
     names, done = id_column(folder.item_ids), 0
     with table_writer(output, overwrite=overwrite) as writer:
         for queries, ids in _read(folder, texts, text_column, Job(progress)):
-            begin = 0
+            first = pl.Series("row", np.arange(done, done + len(queries))) if ids is None else pl.Series("id", ids)
             for found in label(folder, queries, k):
-                count = found.item.shape[0]
-                rows = np.arange(begin, begin + count)
-                first = pl.Series("row", rows + done) if ids is None else pl.Series("id", ids[begin : begin + count])
-                writer.write(label_frame(first, found, names))
-                begin += count
-            done += begin
+                writer.write(label_frame(first[: len(found.item)], found, names))
+                first = first[len(found.item) :]
+            done += len(queries)
     return Written(done, writer.rows)
 
 
@@ -94,25 +76,23 @@ def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) ->
 
 def _json(source: Source, job: Job) -> Iterator[_Rows]:
     kind: type | None = None
-    rows = 0
     for lines in json_lines(source, job):
         names = [line.id() for line in lines]
         for line, name in zip(lines, names, strict=True):
             kind = kind or type(name)
             if type(name) is not kind:
                 line.fail(f"its id is {shown(name)}", "give every row an id, or none: all numbers, or all texts")
-        rows += len(lines)
         if lines:
             ids = [name for name in names if name is not None]
-            yield _Rows([line.text() for line in lines], ids or None)
-    if not rows:
+            yield ([line.text() for line in lines], ids or None)
+    if kind is None:
         raise DataError("has no rows", "expected at least one JSON object", file=source.name)
 
 
 def _lines(source: Source, job: Job) -> Iterator[_Rows]:
     for block in source.blocks(job):
         check_utf8(block)
-        yield _Rows(block.data.decode().removesuffix("\n").split("\n"), None)
+        yield (block.data.decode().removesuffix("\n").split("\n"), None)
 
 
 def _table(path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:
@@ -127,7 +107,7 @@ def _table(path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:
         kind = pl.Int64 if whole else pl.String
     for block in table.blocks([name] if called is None else [name, called]):
         ids = None if called is None else block.read(read_ids, called, ID_EXPECTED).cast(kind).to_list()
-        yield _Rows(block.read(_read_texts, name, "expected a text"), ids)
+        yield (block.read(_read_texts, name, "expected a text"), ids)
 
 
 def _read_texts(column: pl.Series) -> list[str] | None:
@@ -150,7 +130,7 @@ def _bags(folder: ModelFolder, source: Source, job: Job) -> Iterator[_Rows]:
             part = table.take(range(first, min(len(table), first + step)))
             dense = np.zeros((len(part), width), np.float32)
             dense[part.row_of_entries().numpy(), part["index"].numpy()] = part["value"].numpy()
-            yield _Rows(dense, None)
+            yield (dense, None)
         done += len(table)
     if not done:
         raise DataError("has no rows", "expected at least one", file=source.name)

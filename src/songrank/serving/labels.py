@@ -1,8 +1,7 @@
 """Labels for new texts: words or features as they come, treated as those of training were."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,26 +13,26 @@ from songrank.data.adapters.feature_matrix import dense_rows, num_rows
 from songrank.data.preparation.sparse_features import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.batches import texts_at_once
-from songrank.serving.recommendations import check_k, top
+from songrank.serving.recommendations import check_count, top
+
+_TEXT_VALUES = 2**24  # scores, features or token vectors of texts that are held at once
+_TOKEN_VALUES = 1024
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(NamedTuple):
     """The k best labels of texts: numbers and scores [texts, k], best first."""
 
     item: Tensor
     score: Tensor
 
 
-def read_queries(folder: ModelFolder, queries: Any) -> Tensor:
-    """What the model reads of new texts: words [B, T] int64, or dense features [B, F]."""
-    if folder.inputs == "words":
-        return _words(folder, queries)
-    return torch.from_numpy(_features(folder, queries))
+def texts_at_once(folder: ModelFolder) -> int:
+    """How many texts are scored at once, in bounded memory."""
+    sizes, width = folder.info["sizes"], folder.info.get("vocabulary", {}).get("width", 0)
+    return int(max(1, _TEXT_VALUES // max(sizes["num_labels"], sizes.get("num_features", 0), width * _TOKEN_VALUES)))
 
 
-def _words(folder: ModelFolder, texts: Sequence[str]) -> Tensor:
+def _words(folder: ModelFolder, texts: Sequence[str]) -> Array:
     assert folder.words is not None
     told, known = folder.info["vocabulary"], folder.words
     width = int(told["width"])
@@ -43,16 +42,14 @@ def _words(folder: ModelFolder, texts: Sequence[str]) -> Tensor:
             raise DataError(f"text {row} (from 0) is a {type(text).__name__}", "expected texts")
         words = tokenise(text, lowercase=bool(told["lowercase"]), most=width)
         tokens[row, : len(words)] = [known.get(word, UNKNOWN) for word in words]
-    return torch.from_numpy(tokens)
+    return tokens
 
 
 def _features(folder: ModelFolder, rows: Any) -> Array:
-    told = folder.info["features"]
-    dense = dense_rows(rows)
+    told, dense = folder.info["features"], dense_rows(rows)
     if dense.ndim != 2 or dense.shape[1] != told["count"]:
-        raise DataError(
-            f"features have shape {list(dense.shape)}", f"expected [texts, {told['count']}], as in training"
-        )
+        fix = f"expected [texts, {told['count']}], as in training"
+        raise DataError(f"features have shape {list(dense.shape)}", fix)
     if not np.isfinite(dense).all():
         raise DataError("a feature is no finite number", "expected numbers: mend or leave out such rows")
     lengths = np.full(dense.shape[0], dense.shape[1])
@@ -62,9 +59,9 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
 def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
     """Scores [B, labels] of all labels, a batch of texts at a time."""
     folder.need("labelling")
-    step = texts_at_once(folder)
+    step, read = texts_at_once(folder), _words if folder.inputs == "words" else _features
     for first in range(0, num_rows(queries), step):
-        part = read_queries(folder, queries[first : first + step])
+        part = torch.from_numpy(read(folder, queries[first : first + step]))
         with torch.no_grad():
             yield folder.model.score_all(part.to(folder.device)).float()  # type: ignore[operator]
 
@@ -74,11 +71,11 @@ def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
 
     Args:
         folder: of a labelling task.
-        queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the file that training came from.
-        k: how many labels a text, at most all of them; of equal scores the first in order of number.
+        queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the training file.
+        k: labels per text, at most all of them; equal scores are ordered by the number of the label.
 
     """
-    k = check_k(k)
+    k = check_count("k", k)
     return (
         Labels(item, value)
         for scores in score_labels(folder, queries)

@@ -1,6 +1,7 @@
 """Scores and ranks for the documents of a file, written to a table."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,23 +36,15 @@ def rank_file(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Written:
-    """Score the documents of each query, and write them with score and rank; 1 is best.
+    """Write the documents of each query with score and rank, 1 is best; the options are those of ``songrank rank``.
 
-    Args:
-        folder: of a search task.
-        documents: a CSV, TSV or Parquet table with the features of training, or LETOR text.
-        output: CSV or Parquet file to write.
-        query_column: column of queries of a table; None: found by its name.
-        by_rank: by query and rank, and not in the order of ``documents``.
-        overwrite: replace an existing file.
-        progress: receives progress.
-
+    ``documents`` is a CSV, TSV or Parquet table with the features of training, or LETOR text. Rows keep its order, or
+    are sorted by query and rank. Features and the other columns of a table wait on disk.
     """
     job = Job(progress)
     with table_writer(output, overwrite=overwrite) as writer:
-        rows = _Documents(folder, writer)
         with writing(output):  # what is read goes to the same disk
-            rows.read(documents, query_column, job)
+            rows = _Documents(folder, writer, documents, query_column, job)
         rows.score(job)
         for frame in rows.frames(by_rank):
             writer.write(frame)
@@ -59,24 +52,16 @@ def rank_file(
 
 
 class _Documents:
-    """Documents of a file: features and carried columns on disk; queries, scores and ranks in memory.
+    """Documents of a file: features and other columns in the writer's folder; queries, scores and ranks in memory."""
 
-    Args:
-        folder: of the model.
-        writer: of the output; its folder is for what does not fit in memory.
-
-    """
-
-    def __init__(self, folder: ModelFolder, writer: TableWriter) -> None:
+    def __init__(
+        self, folder: ModelFolder, writer: TableWriter, path: Path, query_column: str | None, job: Job
+    ) -> None:
         self.folder, self.writer, self.width = folder, writer, num_raw_features(folder)
         self.features, self._query = FeatureStore(writer.folder), IdColumn()
         self.columns, self.query = ["query", "row"], "query"
         self._parts: list[Path] = []
-        self.num_queries = 0
-
-    def read(self, path: Path, query_column: str | None, job: Job) -> None:
-        """Read a file of the kind that the model was trained on."""
-        names = self.folder.info["features"].get("names")
+        names = folder.info["features"].get("names")
         if names is not None:
             self._read_table(path, names, query_column, job)
             return
@@ -99,15 +84,14 @@ class _Documents:
         for name in ("score", "rank"):
             if name in others:
                 raise DataError(f"has a column {name!r}, as the output has", "rename or remove it", file=table.name)
+        fix = "expected a finite number, or nothing if it is missing"
         for block in table.blocks([*others, *names]):
             carried = block.frame.select(others)
             self.writer.check(carried.schema)
-            query = block.read(read_ids, self.query, ID_EXPECTED)
+            self._query.add(block.read(read_ids, self.query, ID_EXPECTED))
             features = np.empty((block.frame.height, len(names)), np.float32)
             for at, name in enumerate(names):
-                fix = "expected a finite number, or nothing if it is missing"
                 features[:, at] = block.read(read_features, name, fix)
-            self._query.add(query)
             self.features.add(features)
             self._carry(carried)
 
@@ -145,27 +129,18 @@ class _Documents:
             return features
 
         most, total = max(1, CHUNK_BYTES // (4 * self.width)), rows.shape[0]
-        self._score = np.empty(total, np.float32)
-        self._score[rows] = score_in_parts(
-            self.folder, lengths, dense, most, lambda done: job.report("ranking", done, total)
-        )
+        self._score, self._rank = np.empty(total, np.float32), np.empty(total, np.int64)
+        report = partial(job.report, "ranking", total=total)
+        self._score[rows] = score_in_parts(self.folder, lengths, dense, most, report)
         self._best_first = np.lexsort((-self._score, self._number))
-        self._rank = np.empty(total, np.int64)
         self._rank[self._best_first] = np.arange(total) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
 
     def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
         """The output, in the order of the input or by query and rank; the latter holds carried columns in memory."""
-        if by_rank:
-            carried = pl.concat([pl.read_parquet(part) for part in self._parts])
-            yield self._frame(self._best_first, carried[self._best_first])
-            return
-        begin = 0
-        for part in self._parts:
-            carried = pl.read_parquet(part)
-            yield self._frame(np.arange(begin, begin + carried.height), carried)
+        parts, begin = (pl.read_parquet(part) for part in self._parts), 0
+        for carried in [pl.concat(parts)[self._best_first]] if by_rank else parts:
+            rows = self._best_first if by_rank else np.arange(begin, begin + carried.height)
+            query = self._ids.gather(self._number[rows]).alias(self.query)
+            figures = [pl.Series("score", self._score[rows]), pl.Series("rank", self._rank[rows])]
+            yield carried.with_columns(query, *figures).select(*self.columns, "score", "rank")
             begin += carried.height
-
-    def _frame(self, rows: Array, carried: pl.DataFrame) -> pl.DataFrame:
-        query = self._ids.gather(self._number[rows]).alias(self.query)
-        figures = [pl.Series("score", self._score[rows]), pl.Series("rank", self._rank[rows])]
-        return carried.with_columns(query, *figures).select(*self.columns, "score", "rank")

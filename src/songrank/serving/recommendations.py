@@ -1,7 +1,4 @@
-"""Recommendations: the k best items of the catalogue that a user has not seen; new users get a stated fallback.
-
-A model that reads histories also answers for new histories.
-"""
+"""Recommendations: the k best unseen items of users or after new histories; new users get a fallback."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,35 +11,26 @@ from songrank.core.checks import check_int
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
+from songrank.core.relevance import Relevance
 from songrank.data.adapters.id_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
-from songrank.serving.batches import queries_at_once
 
 FALLBACKS = ("popular", "none", "error")
+_SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
+_BYTES = {"cpu": 2**28, "cuda": 2**32}  # memory for what the model computes from queries
 
 
 @dataclass(frozen=True)
 class Recommendations:
-    """Rows of one batch of users.
+    """Rows of one batch of users."""
 
-    Args:
-        position: which of the users that were asked about each row is for, from 0.
-        item: number of the item.
-        score: the model's, or for the fallback the number of training users of the item.
-        rank: from 1.
-        known: False where the user is new and the rows are the fallback's.
-        num_users: how many users were asked about in this batch, with rows or without.
-        num_new: how many of them are new.
-
-    """
-
-    position: Tensor
-    item: Tensor
-    score: Tensor
-    rank: Tensor
-    known: Tensor
-    num_users: int
-    num_new: int
+    position: Tensor  # of the user among all requested users, from 0
+    item: Tensor  # number of the item
+    score: Tensor  # the model's; for the fallback the number of training users of the item
+    rank: Tensor  # from 1
+    known: Tensor  # False where the user is new and the row comes from the fallback
+    num_users: int  # users in this batch, with or without rows
+    num_new: int  # new users among them
 
 
 def recommend(
@@ -57,39 +45,31 @@ def recommend(
 ) -> Iterator[Recommendations]:
     """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
 
-    Arguments are checked at the call, before the first batch.
+    Arguments are checked at the call. Equal scores are ordered by the number of the item, on any device.
 
     Args:
         folder: of a recommendation task.
-        users: original ids, a sequence, an array or a column of pandas or polars, in any order; one may occur twice.
-            None for all known users, in the order of their numbers.
-        k: how many items per user.
-        exclude_seen: leave out the user's seen items, of any split of the data.
+        users: original ids as a sequence, an array or a column, repeated or not; None for all known users, by number.
+        k: items per user.
+        exclude_seen: leave out the user's seen items, of any split.
         allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not.
+        deny: original ids of items that may not be recommended.
         fallback: for new users: ``"popular"``, the items with most training users; ``"none"``, no rows; ``"error"``.
 
-    Equal scores are ordered by the number of the item, on any device and in any batch.
-
     """
-    k = check_k(k)
+    k = check_count("k", k)
     if fallback not in FALLBACKS:
         raise UserError(f"fallback is {shown(fallback)}; expected one of {', '.join(map(repr, FALLBACKS))}")
-    folder.need("recommendation")
-    assert folder.query_ids is not None
-    assert folder.item_ids is not None
-    assert folder.item_counts is not None
-    if users is None:
-        number = torch.arange(len(folder.query_ids))
-    else:
-        number = folder.query_ids.find(users := ids_in_order("users", users))
+    query_ids, item_ids = known_ids(folder)
+    users = None if users is None else ids_in_order("users", users)
+    number = torch.arange(len(query_ids)) if users is None else query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
         unknown = id_at(users, int((number < 0).nonzero()[0]))
-        raise UserError(
-            f"user {shown(unknown)} was never seen in training; expected known users only, or fallback popular or none"
-        )
-    barred, popular = _barred(folder.item_ids, allow, deny), None
+        fix = "expected known users only, or fallback popular or none"
+        raise UserError(f"user {shown(unknown)} was never seen in training; {fix}")
+    barred, popular = _barred(item_ids, allow, deny), None
     if fallback == "popular":
+        assert folder.item_counts is not None
         order = torch.argsort(folder.item_counts, descending=True, stable=True)
         order = order[~barred[order]][:k]
         popular = order, folder.item_counts[order].float()
@@ -106,44 +86,88 @@ def recommend_after(
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any | None = None,
 ) -> Iterator[Recommendations]:
-    """The k best items after each of these histories, of known or new users; batch by batch, as in :func:`recommend`.
-
-    The model answers an empty history too.
+    """Like :func:`recommend`, for these histories of known or new users; a history may be empty.
 
     Args:
         folder: of a model that reads histories.
         histories: item numbers, oldest first; see :func:`songrank.data.histories.table_histories`.
-        k: how many items per history.
+        k: items per history.
         exclude_seen: leave out seen items.
         met: the seen items of each history, if they are more than the history itself.
         allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not.
+        deny: original ids of items that may not be recommended.
 
     """
-    k = check_k(k)
-    need_histories(folder)
-    assert folder.item_ids is not None
-    number, barred = torch.arange(len(histories)), _barred(folder.item_ids, allow, deny)
+    k = check_count("k", k)
+    barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))
     seen = None if not exclude_seen else histories if met is None else met
     return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
 
 
-def need_histories(folder: ModelFolder) -> None:
-    """Raise unless the model reads histories."""
+def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
+    """Original ids of the users and items of a model for recommendation."""
     folder.need("recommendation")
+    assert folder.query_ids is not None
+    assert folder.item_ids is not None
+    return folder.query_ids, folder.item_ids
+
+
+def queries_at_once(folder: ModelFolder, scores: int) -> int:
+    """How many users are scored at once, with this many scores per user, in bounded memory."""
+    kind = folder.device.type
+    room = _BYTES.get(kind, 2**28) // max(1, folder.model.query_bytes)
+    return max(1, min(_SCORES.get(kind, 2**26) // scores, room))
+
+
+def history_item_ids(folder: ModelFolder) -> Ids:
+    """Original ids of the items of a model that reads histories."""
+    item_ids = known_ids(folder)[1]
     if folder.histories is None:
         name = folder.info["model"]["name"]
         fix = "train with model=sequence or model=history, or ask for users that it knows"
         raise DataError(f"holds {name}, which knows users by their ids alone", fix, file=str(folder.path))
+    return item_ids
 
 
 def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
     """[B, N]: scores of all items for these known users, computed in bounded memory."""
-    assert folder.item_ids is not None
-    step = queries_at_once(folder, len(folder.item_ids))
+    step = queries_at_once(folder, len(known_ids(folder)[1]))
     with torch.no_grad():
         parts = [folder.model.score_all(folder.queries(part)).float() for part in torch.split(user, step)]  # type: ignore[operator]
         return torch.cat(parts)
+
+
+def score_pairs(folder: ModelFolder, user: Tensor, item: Tensor) -> Tensor:
+    """The score of each pair of numbers, NaN where one of them is −1, computed in bounded memory."""
+    scores = torch.full(user.shape, torch.nan)
+    known = ((user >= 0) & (item >= 0)).nonzero().squeeze(-1)
+    with torch.no_grad():
+        for rows in torch.split(known, queries_at_once(folder, 2**8)):
+            found = folder.model(folder.queries(user[rows]), item[rows].unsqueeze(1).to(folder.device))
+            scores[rows] = found.squeeze(1).float().cpu()
+    return scores
+
+
+def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
+    """The known users of these pairs of numbers (−1: new), and their relevance without the users' other seen items.
+
+    The largest label of a repeated pair counts.
+    """
+    assert folder.seen is not None
+    known, items = (user >= 0) & (item >= 0), len(known_ids(folder)[1])
+    if not bool(known.any()):
+        raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
+    users, row = torch.unique(user[known], return_inverse=True)
+    target, place = torch.unique(row * items + item[known], return_inverse=True)
+    best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
+    owner, at = folder.seen.entries(users)
+    met = owner * items + folder.seen["item"][at].long()
+    met = met[~torch.isin(met, target)]
+    target, best = target[best > 0], best[best > 0]
+    relevance = Relevance.from_pairs(
+        target // items, target % items, best, users.shape[0], items, exclude=(met // items, met % items)
+    )
+    return users.to(folder.device), relevance.to(folder.device)
 
 
 def column_names(user: str, item: str) -> tuple[str, str]:
@@ -155,15 +179,15 @@ def column_names(user: str, item: str) -> tuple[str, str]:
     return ("user", "item") if {user, item} & {"score", "rank", "source"} or user == item else (user, item)
 
 
-def check_k(k: Any) -> int:
-    """How many are asked for.
+def check_count(name: str, value: Any) -> int:
+    """A user's argument that is a whole number of at least 1.
 
-    >>> check_k(0)
+    >>> check_count("k", 0)
     Traceback (most recent call last):
     songrank.core.errors.UserError: k is 0; expected a whole number of at least 1
     """
     try:
-        return check_int("k", k)
+        return check_int(name, value)
     except (TypeError, ValueError) as error:
         raise UserError(str(error)) from None
 
@@ -198,9 +222,8 @@ def _batches(
     step = queries_at_once(folder, barred.shape[0])
     for first in range(0, number.shape[0], step):
         part = number[first : first + step]
-        known = (part >= 0).nonzero().squeeze(-1)
-        nothing = torch.zeros(0, dtype=torch.int64)
-        parts = [(nothing, nothing, torch.zeros(0), nothing > 0)]
+        known, new = (part >= 0).nonzero().squeeze(-1), (part < 0).nonzero().squeeze(-1)
+        parts = [(known[:0], known[:0], torch.zeros(0))]
         if known.numel():
             with torch.no_grad():
                 scores: Tensor = folder.model.score_all(inputs(part[known])).float()  # type: ignore[operator]
@@ -210,19 +233,14 @@ def _batches(
                 scores[owner.to(scores.device), seen["item"][at].long().to(scores.device)] = -torch.inf
             value, item = top(scores, min(scores.shape[1], k))
             left = value > -torch.inf
-            row = known.unsqueeze(1).expand(-1, value.shape[1])[left]
-            parts.append((row, item[left], value[left], torch.ones_like(row) > 0))
-        new = (part < 0).nonzero().squeeze(-1)
+            parts.append((known.unsqueeze(1).expand(-1, value.shape[1])[left], item[left], value[left]))
         if popular is not None and new.numel():
             item, score = popular
-            row = new.repeat_interleave(item.shape[0])
-            parts.append((row, item.repeat(new.numel()), score.repeat(new.numel()), torch.zeros_like(row) > 0))
-        row, item, score, by_model = (torch.cat(columns) for columns in zip(*parts, strict=True))
+            parts.append((new.repeat_interleave(len(item)), item.repeat(len(new)), score.repeat(len(new))))
+        row, item, score = (torch.cat(columns) for columns in zip(*parts, strict=True))
         row, order = torch.sort(row, stable=True)
         rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each user's rows begin
-        yield Recommendations(
-            row + first, item[order], score[order], rank, by_model[order], part.shape[0], new.shape[0]
-        )
+        yield Recommendations(row + first, item[order], score[order], rank, part[row] >= 0, len(part), len(new))
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from songrank.core.errors import DataError, UserError
 from songrank.io.arrays import read_arrays, write_tensors
-from songrank.io.checksums import file_digests, sha256
+from songrank.io.files import file_digests, sha256
 from songrank.io.json_files import read_json, write_json
 from songrank.io.staging import staged_directory
 from songrank.training.state_tree import flatten, unflatten

@@ -55,7 +55,7 @@ class RunDirectory:
         with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again: another process may have begun a run meanwhile
                 self._clear()
-            _write_plain(self.state, notes)
+            write_whole(self.state, json.dumps(plain(notes), indent=2) + "\n")
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
@@ -125,7 +125,7 @@ class RunDirectory:
     def note(self, **entries: Any) -> None:
         """Add to ``run.json``; None removes an entry."""
         kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
-        _write_plain(self.state, kept)
+        write_whole(self.state, json.dumps(plain(kept), indent=2) + "\n")
 
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Reset the history to these lines: epochs after a checkpoint run again."""
@@ -156,7 +156,7 @@ class RunDirectory:
             "lists_sha256": lists_sha256,
         }
         write_whole(self.path / "evaluation" / f"{split}.safetensors", save(values))
-        _write_plain(self.path / "evaluation" / f"{split}.json", summary)
+        write_whole(self.path / "evaluation" / f"{split}.json", json.dumps(plain(summary), indent=2) + "\n")
 
 
 class Curves:
@@ -198,10 +198,6 @@ def lists_fingerprint(dataset: Dataset, split: str) -> str:
         for column in columns:
             digest.update(column.contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _write_plain(file: Path, values: Mapping[str, Any]) -> None:
-    write_whole(file, json.dumps(plain(values), indent=2) + "\n")
 
 
 def _yaml(values: Mapping[str, Any]) -> str:

@@ -81,5 +81,5 @@ def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
     tables = [table for part in parts for table in (part.pairs, part.seen) if table is not None]
     keys: Tensor = torch.cat([table_keys(table, dataset.num_items) for table in tables]).unique()  # type: ignore[no-untyped-call]
     trained = unpack(latest_pairs(parts[0].pairs, dataset.num_items)[0], dataset.num_items)[1]
-    counts = torch.bincount(trained, minlength=dataset.num_items)
-    return key_table(keys, dataset.num_queries, dataset.num_items), counts
+    offsets, item = key_table(keys, dataset.num_queries, dataset.num_items)
+    return CSR(offsets, {"item": item}), torch.bincount(trained, minlength=dataset.num_items)

@@ -14,6 +14,7 @@ from songrank.data.adapters.frames import is_table, kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, InteractionColumns
+from songrank.io.tables.input_table import Block
 from songrank.io.tables.polars_frames import TABLE, to_polars
 from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_ids, read_labels
 
@@ -46,7 +47,7 @@ class InteractionTable:
         """Rows by numbers of their users and items, in order or with times."""
         label, time = (word if word in self.names else None for word in ("label", "time"))
         collector = Collector(InteractionColumns("user", "item", label, time))
-        collector.add(self._prepared(), TABLE)
+        collector.add(Block(self._prepared(), TABLE))
         return collector.finish()
 
     def and_more(self, more: "InteractionTable") -> "InteractionTable":

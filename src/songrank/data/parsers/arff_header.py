@@ -1,24 +1,30 @@
-"""The head of an ARFF file: its name and its attributes, up to ``@data``."""
+"""The header of an ARFF file up to ``@data``, and which of its attributes are labels.
+
+Mulan lists the labels in an XML file, MEKA counts them in the name of the relation.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from itertools import chain
+from typing import Literal
+from xml.etree import ElementTree
 
 from songrank.core.errors import DataError, shown
-from songrank.io.source import Block, Job, Source, check_utf8
+from songrank.io.source import Block, Job, Source, reading
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NAME = re.compile(rf"({_QUOTED}|[^\s{{]+)\s*(.*)")
 _ENTRY = re.compile(rf"((?:[^,'\"]|{_QUOTED})*)(,|\Z)")
-_NUMERIC = ("numeric", "real", "integer")
+_MEKA = re.compile(r"-C\s+(-?[0-9]{1,9})(?![0-9])")
 _SHOWN = 5
 _ATTRIBUTE = "expected @attribute NAME, then numeric or values in braces"
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column: its name, and the values it can take; None if these are numbers."""
+    """A column: its name and its nominal values; None if it is numeric."""
 
     name: str
     values: tuple[str, ...] | None
@@ -26,7 +32,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class ArffHeader:
-    """What stands before ``@data``."""
+    """Everything before ``@data``."""
 
     relation: str
     attributes: tuple[Attribute, ...]
@@ -35,66 +41,41 @@ class ArffHeader:
 def read_header(source: Source, job: Job) -> tuple[ArffHeader, Iterator[Block]]:
     """The header of a file, and the blocks of rows after it."""
     blocks = source.blocks(job)
-    reader = _HeaderReader(source.name)
+    relation, attributes = "", list[Attribute]()
     for block in blocks:
-        check_utf8(block)
-        lines = block.data.split(b"\n")
-        for at, line in enumerate(lines[:-1]):
-            reader.line = block.line + at
-            if reader.read(line.decode("utf-8").strip()):
-                rest = Block(b"\n".join(lines[at + 1 :]), reader.line + 1, block.file)
-                return ArffHeader(reader.relation, tuple(reader.attributes)), _with_first(rest, blocks)
+        for line, text in block.texts():
+            keyword, _, rest = text.strip().replace("\t", " ").partition(" ")
+            match keyword.lower():
+                case "@relation":
+                    relation = rest.strip()
+                case "@attribute":
+                    attributes.append(_attribute(rest.strip(), block, line))
+                case "@data":
+                    if not attributes:
+                        block.fail("@data comes before any attribute", _ATTRIBUTE, line)
+                    rows = block.data.split(b"\n", line - block.line + 1)[-1]
+                    return ArffHeader(relation, tuple(attributes)), chain([Block(rows, line + 1, block.file)], blocks)
+                case _ if keyword and not keyword.startswith("%"):
+                    fix = "expected @relation, @attribute or @data before the rows"
+                    block.fail(f"is {shown(text.strip())}", fix, line)
     fix = "expected an ARFF file: @relation, @attribute …, @data, rows"
     raise DataError("has no line @data", fix, file=source.name)
 
 
-def _with_first(first: Block, others: Iterator[Block]) -> Iterator[Block]:
-    if first.data:
-        yield first
-    for block in others:
-        check_utf8(block)
-        yield block
-
-
-class _HeaderReader:
-    def __init__(self, file: str) -> None:
-        self.file, self.line, self.relation = file, 0, ""
-        self.attributes: list[Attribute] = []
-
-    def fail(self, what: str, fix: str) -> NoReturn:
-        raise DataError(what, fix, file=self.file, line=self.line)
-
-    def read(self, text: str) -> bool:
-        """Take in a line; whether it was ``@data``."""
-        if not text or text.startswith("%"):
-            return False
-        keyword, _, rest = text.replace("\t", " ").partition(" ")
-        match keyword.lower():
-            case "@relation":
-                self.relation = rest.strip()
-            case "@attribute":
-                self.attributes.append(self.attribute(rest.strip()))
-            case "@data":
-                if not self.attributes:
-                    self.fail("@data comes before any attribute", _ATTRIBUTE)
-                return True
-            case _:
-                self.fail(f"is {shown(text)}", "expected @relation, @attribute or @data before the rows")
-        return False
-
-    def attribute(self, text: str) -> Attribute:
-        match = _NAME.fullmatch(text)
-        if match is None:
-            self.fail(f"attribute is {shown(text)}", _ATTRIBUTE)
-        name, kind = unquote(match[1]), match[2].strip()
-        if kind.lower() in _NUMERIC:
-            return Attribute(name, None)
-        if not (kind.startswith("{") and kind.endswith("}")):
-            self.fail(f"attribute {shown(name)} is of type {shown(kind)}", _ATTRIBUTE)
-        values = [unquote(entry) for entry in split_entries(kind[1:-1]) or [""]]
-        if not all(values) or len(set(values)) < len(values):
-            self.fail(f"attribute {shown(name)} has the values {shown(kind)}", "expected different values, and commas")
-        return Attribute(name, tuple(values))
+def _attribute(text: str, block: Block, line: int) -> Attribute:
+    match = _NAME.fullmatch(text)
+    if match is None:
+        block.fail(f"attribute is {shown(text)}", _ATTRIBUTE, line)
+    name, kind = unquote(match[1]), match[2].strip()
+    if kind.lower() in ("numeric", "real", "integer"):
+        return Attribute(name, None)
+    if not (kind.startswith("{") and kind.endswith("}")):
+        block.fail(f"attribute {shown(name)} is of type {shown(kind)}", _ATTRIBUTE, line)
+    values = [unquote(entry) for entry in split_entries(kind[1:-1]) or [""]]
+    if not all(values) or len(set(values)) < len(values):
+        what = f"attribute {shown(name)} has the values {shown(kind)}"
+        block.fail(what, "expected different values, and commas", line)
+    return Attribute(name, tuple(values))
 
 
 def shown_values(values: Sequence[str]) -> str:
@@ -107,7 +88,7 @@ def shown_values(values: Sequence[str]) -> str:
 
 
 def split_entries(text: str) -> list[str] | None:
-    r"""What stands between commas that are not in quotes; None if a quote does not close.
+    r"""Split at commas outside quotes; None if a quote does not close.
 
     >>> split_entries("1, 'a, b' ,c"), split_entries("'a")
     (['1', "'a, b'", 'c'], None)
@@ -124,7 +105,7 @@ def split_entries(text: str) -> list[str] | None:
 
 
 def unquote(text: str) -> str:
-    r"""A name as it is meant.
+    r"""A name without its quotes and backslashes.
 
     >>> unquote(r"'it\'s'"), unquote("plain")
     ("it's", 'plain')
@@ -132,3 +113,64 @@ def unquote(text: str) -> str:
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return re.sub(r"\\(.)", r"\1", text[1:-1])
     return text
+
+
+def read_label_list(source: Source, job: Job) -> list[str]:
+    """Names of the labels in Mulan's XML file, nested ones included."""
+    try:
+        with reading(source.name):
+            root = ElementTree.parse(source.whole(job)).getroot()
+    except ElementTree.ParseError as error:
+        what = f"is not XML ({error.msg.partition(':')[0]})"
+        raise DataError(what, "fetch it again", file=source.name, line=error.position[0]) from None
+    except (ValueError, LookupError) as error:  # encodings
+        raise DataError(f"cannot be read ({error})", "save it as UTF-8", file=source.name) from None
+    names = [element.get("name", "") for element in root.iter() if element.tag.rpartition("}")[2] == "label"]
+    if not names or not all(names):
+        raise DataError("has labels without a name, or none", 'expected <label name="…"> elements', file=source.name)
+    if repeated := _repeated(names):
+        raise DataError(f"label {shown(repeated)} is listed twice", "expected each label once", file=source.name)
+    return names
+
+
+def listed_labels(header: ArffHeader, names: Sequence[str], file: str, list_file: str) -> list[int]:
+    """Positions of the listed labels among the attributes."""
+    places = {attribute.name: at for at, attribute in enumerate(header.attributes)}
+    counts = Counter(attribute.name for attribute in header.attributes)
+    for name in names:
+        if counts[name] != 1:
+            times = f"{counts[name]} attributes" if counts[name] else "no attribute"
+            what = f"has {times} with the name {shown(name)}, which {list_file} lists as a label"
+            raise DataError(what, "expected the list and the file of one data set", file=file)
+    return [places[name] for name in names]
+
+
+def counted_labels(header: ArffHeader, count: int, position: Literal["first", "last"], file: str) -> list[int]:
+    """Positions of the first or the last ``count`` attributes."""
+    size = len(header.attributes)
+    if size == 1:
+        raise DataError("has one attribute", "expected at least two: a feature and a label", file=file)
+    if not 0 < count < size:
+        what = f"has {size:,} attributes, so that {count:,} of them cannot be labels"
+        raise DataError(what, f"expected a number from 1 to {size - 1:,}", file=file)
+    labels = list(range(count)) if position == "first" else list(range(size - count, size))
+    if (repeated := _repeated([header.attributes[at].name for at in labels])) is not None:
+        raise DataError(f"has two labels with the name {shown(repeated)}", "give them different names", file=file)
+    return labels
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+def meka_labels(header: ArffHeader) -> tuple[int, Literal["first", "last"]] | None:
+    """The number of labels in MEKA's ``-C n``, and their position; a negative number counts from the end.
+
+    >>> meka_labels(ArffHeader("'Music: -C 6'", ())), meka_labels(ArffHeader("enron -C -53", ()))
+    ((6, 'first'), (53, 'last'))
+    """
+    match = _MEKA.search(header.relation)
+    if match is None:
+        return None
+    number = int(match[1])
+    return abs(number), "first" if number >= 0 else "last"

@@ -18,14 +18,9 @@ _Entry = tuple[int, str | None]  # number of an attribute, and its value unless 
 
 @dataclass(frozen=True)
 class Column:
-    """What becomes of the values of an attribute.
+    """An attribute as a label, or as one or more features from number ``at`` on.
 
-    Attributes:
-        name: of the attribute.
-        at: number of the label, or of the attribute's first feature.
-        is_label: which of the two.
-        codes: the label's relevance, or which feature becomes 1 (0: none), by value; None if values are numbers.
-
+    ``codes`` gives the label's relevance, or which feature becomes 1 (0: none), by value; None if values are numbers.
     """
 
     name: str
@@ -37,17 +32,10 @@ class Column:
 def plan_columns(
     header: ArffHeader, labels: Sequence[int], numbers: Sequence[int], file: str
 ) -> tuple[list[Column], int]:
-    """What becomes of each attribute, and how many features there are.
+    """The column of each attribute, and how many features there are; ``numbers`` are those of ``labels`` as items.
 
-    A numeric attribute is one feature. One of k values is k − 1 features that are 0 or 1: the first value, which sparse
-    rows leave out, is that in which all of them are 0.
-
-    Args:
-        header: its attributes.
-        labels: which of them are labels.
-        numbers: the number of each label in the catalogue.
-        file: for messages.
-
+    A numeric attribute is one feature. One of k values is k − 1 features that are 0 or 1: all are 0 for the first
+    value, which sparse rows leave out.
     """
     number_of = dict(zip(labels, numbers, strict=True))
     columns: list[Column] = []
@@ -55,34 +43,27 @@ def plan_columns(
     for at, attribute in enumerate(header.attributes):
         if at in number_of:
             columns.append(Column(attribute.name, number_of[at], True, _relevances(attribute, file)))
-        elif attribute.values is None:
-            columns.append(Column(attribute.name, features, False, None))
-            features += 1
-        else:
-            codes = {value: float(place) for place, value in enumerate(attribute.values)}
-            columns.append(Column(attribute.name, features, False, codes))
-            features += len(codes) - 1
+            continue
+        codes = {value: float(place) for place, value in enumerate(attribute.values or ())} or None
+        columns.append(Column(attribute.name, features, False, codes))
+        features += 1 if codes is None else len(codes) - 1
     return columns, features
 
 
 def _relevances(attribute: Attribute, file: str) -> dict[str, float] | None:
     if attribute.values is None:
         return None
-    codes = {value: number(value.encode()) for value in attribute.values}
-    if any(code is None or code < 0 for code in codes.values()):
+    found = {value: number(value.encode()) for value in attribute.values}
+    codes = {value: code for value, code in found.items() if code is not None and code >= 0}
+    if len(codes) < len(found):
         what = f"label {shown(attribute.name)} has the values {shown_values(attribute.values)}"
         raise DataError(what, "expected 0 and 1, or other numbers from 0 on", file=file)
-    return {value: code for value, code in codes.items() if code is not None}
-
-
-def _value(entry: str) -> str | None:
-    """What an entry says; a question mark says that nothing is known, unless it is in quotes."""
-    return None if entry == "?" else unquote(entry)
+    return codes
 
 
 @dataclass
 class ArffRows:
-    """Rows of a block, one after the other."""
+    """The rows of blocks: how many labels and features each has, and those of all rows, one after the other."""
 
     columns: Sequence[Column]
     file: str
@@ -95,112 +76,92 @@ class ArffRows:
     index: list[int] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
 
-    @cached_property
-    def never_absent(self) -> str | None:
-        """A label that a sparse row would have by not naming it."""
-        for column in self.columns:
-            if column.is_label and column.codes and next(iter(column.codes.values())) != 0:
-                return column.name
-        return None
-
     def read(self, block: Block) -> None:
-        """Take in the rows of a block; comments and blank lines are skipped."""
-        for self.line, text in enumerate(block.data.decode("utf-8").split("\n"), block.line):
+        """Append the rows of a block; comments and blank lines are skipped."""
+        for self.line, text in block.texts():
             text = text.strip()
             if text and not text.startswith("%"):
-                self.read_row(self.sparse(text) if text.startswith("{") else self.dense(text))
+                self._read_row(self._sparse(text) if text.startswith("{") else self._dense(text))
 
-    def fail(self, what: str, fix: str) -> NoReturn:
-        """Raise, naming the line that is being read."""
+    @cached_property
+    def _never_absent(self) -> str | None:
+        """A label that a sparse row would have by not naming it."""
+        labels = ((column.name, column.codes) for column in self.columns if column.is_label and column.codes)
+        return next((name for name, codes in labels if next(iter(codes.values())) != 0), None)
+
+    def _fail(self, what: str, fix: str) -> NoReturn:
         raise DataError(what, fix, file=self.file, line=self.line)
 
-    def read_row(self, entries: list[_Entry]) -> None:
-        """Take in a row: attributes and their values."""
+    def _read_row(self, entries: list[_Entry]) -> None:
         labels, features = len(self.item), len(self.index)
         for at, text in entries:
             column = self.columns[at]
-            if text is None:
-                self.skip_missing(column)
+            if text is not None:
+                self._add(column, text)
             elif column.is_label:
-                self.add_label(column, text)
+                what = f"label {shown(column.name)} is missing (?)"
+                self._fail(what, "expected 0 or 1: leave out rows without labels")
             else:
-                self.add_feature(column, text)
+                self.missing += 1
         self.label_counts.append(len(self.item) - labels)
         self.feature_counts.append(len(self.index) - features)
 
-    def dense(self, text: str) -> list[_Entry]:
-        """All values, in order of the attributes."""
-        entries = self.entries(text)
-        if len(entries) != len(self.columns):
-            what = f"has {len(entries):,} values for {len(self.columns):,} attributes"
-            self.fail(what, "expected one value an attribute, separated by commas")
-        return [(at, _value(entry)) for at, entry in enumerate(entries)]
-
-    def sparse(self, text: str) -> list[_Entry]:
-        """Those values that are not 0, in order of the attributes."""
-        if not text.endswith("}"):
-            self.fail(f"ends in {shown(text[-20:])}", "expected } at the end of a sparse row")
-        if self.never_absent is not None:
-            what = f"sparse rows leave out first values, and that of label {shown(self.never_absent)} is not 0"
-            self.fail(what, "write 0 first in the braces of its @attribute, or write dense rows")
-        if not (inside := text[1:-1].strip()):
-            return []
-        found = sorted((self.sparse_entry(entry) for entry in self.entries(inside)), key=itemgetter(0))
-        for (at, _), (following, _) in pairwise(found):
-            if at == following:
-                self.fail(f"attribute {at} is repeated", "write each attribute once a row")
-        return found
-
-    def sparse_entry(self, entry: str) -> _Entry:
-        """``attribute value``."""
-        left, _, right = entry.replace("\t", " ").partition(" ")
-        if not (left.isascii() and left.isdigit()) or not right:
-            self.fail(f"{shown(entry)} is not an attribute and its value", "expected e.g. {0 1,17 0.5}")
-        if len(left) > _MAX_DIGITS or int(left) >= len(self.columns):
-            what = f"attribute is {shown(left)}, but the file has {len(self.columns):,}"
-            self.fail(what, f"expected a number from 0 to {len(self.columns) - 1:,}")
-        return int(left), _value(right.strip())
-
-    def entries(self, text: str) -> list[str]:
-        """What stands between commas."""
-        entries = split_entries(text)
-        if entries is None:
-            self.fail("has a quote that does not close", "expected quotes in pairs, or a backslash before one")
-        return entries
-
-    def skip_missing(self, column: Column) -> None:
-        """A feature that is not known counts as 0; a label must be known."""
-        if column.is_label:
-            self.fail(f"label {shown(column.name)} is missing (?)", "expected 0 or 1: leave out rows without labels")
-        self.missing += 1
-
-    def add_label(self, column: Column, text: str) -> None:
-        """Keep a label if it is relevant."""
-        relevance = self.coded(column, text)
-        if relevance < 0:
-            self.fail(f"label {shown(column.name)} is {shown(text)}", "expected a relevance of at least 0")
-        if relevance > 0:
-            self.item.append(column.at)
-            self.relevance.append(relevance)
-
-    def add_feature(self, column: Column, text: str) -> None:
-        """Keep a feature if it is not 0."""
-        value = self.coded(column, text)
-        if value == 0:
-            return
-        if column.codes is None:
-            self.index.append(column.at)
-            self.value.append(value)
-        else:
-            self.index.append(column.at + int(value) - 1)
-            self.value.append(1.0)
-
-    def coded(self, column: Column, text: str) -> float:
-        """The number that a value stands for."""
+    def _add(self, column: Column, text: str) -> None:
+        """Append a label or a feature unless it is 0."""
         value = number(text.encode()) if column.codes is None else column.codes.get(text)
         if value is None:
-            fix = "expected a finite number that fits float32"
+            one_of = "a finite number that fits float32"
             if column.codes is not None:
-                fix = f"expected one of {shown_values(list(column.codes))}"
-            self.fail(f"attribute {shown(column.name)} is {shown(text)}", fix)
-        return value
+                one_of = f"one of {shown_values(list(column.codes))}"
+            self._fail(f"attribute {shown(column.name)} is {shown(text)}", f"expected {one_of}")
+        if column.is_label and value < 0:
+            self._fail(f"label {shown(column.name)} is {shown(text)}", "expected a relevance of at least 0")
+        if value and column.is_label:
+            self.item.append(column.at)
+            self.relevance.append(value)
+        elif value:
+            self.index.append(column.at if column.codes is None else column.at + int(value) - 1)
+            self.value.append(value if column.codes is None else 1.0)
+
+    def _dense(self, text: str) -> list[_Entry]:
+        """All values, in order of the attributes."""
+        entries = self._entries(text)
+        if len(entries) != len(self.columns):
+            what = f"has {len(entries):,} values for {len(self.columns):,} attributes"
+            self._fail(what, "expected one value an attribute, separated by commas")
+        return [(at, _value(entry)) for at, entry in enumerate(entries)]
+
+    def _sparse(self, text: str) -> list[_Entry]:
+        """The values that are not 0, in order of the attributes."""
+        if not text.endswith("}"):
+            self._fail(f"ends in {shown(text[-20:])}", "expected } at the end of a sparse row")
+        if self._never_absent is not None:
+            what = f"sparse rows leave out first values, and that of label {shown(self._never_absent)} is not 0"
+            self._fail(what, "write 0 first in the braces of its @attribute, or write dense rows")
+        if not (inside := text[1:-1].strip()):
+            return []
+        found = sorted((self._sparse_entry(entry) for entry in self._entries(inside)), key=itemgetter(0))
+        for (at, _), (following, _) in pairwise(found):
+            if at == following:
+                self._fail(f"attribute {at} is repeated", "write each attribute once a row")
+        return found
+
+    def _sparse_entry(self, entry: str) -> _Entry:
+        left, _, right = entry.replace("\t", " ").partition(" ")
+        if not (left.isascii() and left.isdigit()) or not right:
+            self._fail(f"{shown(entry)} is not an attribute and its value", "expected e.g. {0 1,17 0.5}")
+        if len(left) > _MAX_DIGITS or int(left) >= len(self.columns):
+            what = f"attribute is {shown(left)}, but the file has {len(self.columns):,}"
+            self._fail(what, f"expected a number from 0 to {len(self.columns) - 1:,}")
+        return int(left), _value(right.strip())
+
+    def _entries(self, text: str) -> list[str]:
+        entries = split_entries(text)
+        if entries is None:
+            self._fail("has a quote that does not close", "expected quotes in pairs, or a backslash before one")
+        return entries
+
+
+def _value(entry: str) -> str | None:
+    """The value of an entry; an unquoted question mark is a missing one."""
+    return None if entry == "?" else unquote(entry)

@@ -1,13 +1,12 @@
 """Rows of the Extreme Classification format, ``label,label index:value index:value``, whose first line counts them.
 
-Blocks go through the parser of all lines at once that svmlight files go through; those in which it sees anything
-unusual go through the careful one, which gives the same rows or says what is wrong. A row may have no label (its line
-begins with a blank, or with a feature), no feature, or neither.
+Blocks go through the vectorised svmlight parser; those with anything unusual go through the line-by-line parser, which
+gives the same rows or names the mistake. A row may have no label (its line begins with a blank, or with a feature), no
+feature, or neither.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NoReturn
 
 import numpy as np
 
@@ -26,7 +25,7 @@ _MAX_DIGITS = 18
 
 @dataclass(frozen=True)
 class Header:
-    """The first line: how many rows follow, and how many features and labels there are."""
+    """The first line: numbers of rows, features and labels."""
 
     rows: int
     features: int
@@ -51,7 +50,7 @@ def parse_header(line: bytes, file: str) -> Header:
     Header(rows=15539, features=5000, labels=3993)
     """
     words = line.split()
-    if len(words) != 3 or not all(map(_is_whole, words)):
+    if len(words) != 3 or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in words):
         fix = "expected three whole numbers: how many rows, features and labels there are"
         raise DataError(f"the first line is {shown(line)}", fix, file=file, line=1)
     header = Header(*map(int, words))
@@ -59,10 +58,6 @@ def parse_header(line: bytes, file: str) -> Header:
         if found > most:
             raise DataError(f"the first line says {found:,} {what}", f"expected at most {most:,}", file=file, line=1)
     return header
-
-
-def _is_whole(text: bytes) -> bool:
-    return text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def parse_bags(block: Block, header: Header) -> Bags:
@@ -76,7 +71,7 @@ def parse_bags(block: Block, header: Header) -> Bags:
 
 
 def parse_all_at_once(block: Block, header: Header) -> Bags | None:
-    """Parse all lines together, or return None if there is anything that only the careful parser can judge."""
+    """Parse all lines together, or return None if anything needs the line-by-line parser."""
     heads, tails = [], []
     for _, line in block.lines():
         head, _, tail = line.partition(b" ")
@@ -85,12 +80,12 @@ def parse_all_at_once(block: Block, header: Header) -> Bags | None:
         heads.append(head)
         tails.append(tail)
     item = _labels(b",".join(filter(None, heads)), header)
-    text = b"0 " + b"\n0 ".join(tails)  # what svmlight calls a label: one a line, so that none of them is skipped
+    text = b"0 " + b"\n0 ".join(tails)  # a label for svmlight on every line, so that none is skipped
     if item is None or text.translate(None, _FEATURE_CHARACTERS):
         return None
     try:
         rows = parse_rows(text, file=block.file, first_index=0, max_index=header.features - 1)
-    except DataError:  # what it says fits svmlight files, and features in any order are right here
+    except DataError:  # its message is for svmlight files, and features in any order are right here
         return None
     counts = np.array([head.count(b",") + 1 if head else 0 for head in heads], np.int64)
     return Bags(counts, item, np.diff(rows.offsets), rows.index, rows.value)
@@ -107,8 +102,8 @@ def _labels(text: bytes, header: Header) -> Array | None:
 
 
 def parse_line_by_line(block: Block, header: Header) -> Bags:
-    """Parse one line after the other: the definition of what is accepted, and the home of every message about it."""
-    reader = _Reader(block.file, header)
+    """Parse one line at a time: the reference of what is accepted, and the source of all messages."""
+    reader = _Reader(block, header)
     for reader.line, text in block.lines():
         reader.read(text.replace(b"\t", b" "))
     return Bags(
@@ -120,51 +115,49 @@ def parse_line_by_line(block: Block, header: Header) -> Bags:
     )
 
 
+@dataclass
 class _Reader:
-    def __init__(self, file: str, header: Header) -> None:
-        self.file, self.header, self.line = file, header, 0
-        self.label_counts: list[int] = []
-        self.item: list[int] = []
-        self.feature_counts: list[int] = []
-        self.index: list[int] = []
-        self.value: list[float] = []
-
-    def fail(self, what: str, fix: str) -> NoReturn:
-        raise DataError(what, fix, file=self.file, line=self.line)
+    block: Block
+    header: Header
+    line: int = 0
+    label_counts: list[int] = field(default_factory=list)
+    item: list[int] = field(default_factory=list)
+    feature_counts: list[int] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
 
     def read(self, line: bytes) -> None:
         head, _, tail = line.partition(b" ")
         if b":" in head:
             head, tail = b"", line
-        labels = [self.read_number("label", text, self.header.labels) for text in head.split(b",")] if head else []
-        features = [self.read_feature(token) for token in tail.split(b" ") if token]
-        features.sort()
+        labels = [self.number("label", text, self.header.labels) for text in head.split(b",")] if head else []
+        features = sorted(self.feature(token) for token in tail.split(b" ") if token)
         for (index, _), (following, _) in pairwise(features):
             if index == following:
-                self.fail(f"feature {index} is repeated", "write each feature once a line")
+                self.block.fail(f"feature {index} is repeated", "write each feature once a line", self.line)
         self.label_counts.append(len(labels))
         self.item.extend(labels)
         self.feature_counts.append(len(features))
         self.index.extend(index for index, _ in features)
         self.value.extend(value for _, value in features)
 
-    def read_feature(self, token: bytes) -> tuple[int, float]:
+    def feature(self, token: bytes) -> tuple[int, float]:
         left, colon, right = token.partition(b":")
         if not colon:
-            self.fail(f"{shown(token)} has no colon", "expected labels, a blank, then index:value index:value …")
-        index = self.read_number("feature", left, self.header.features)
+            fix = "expected labels, a blank, then index:value index:value …"
+            self.block.fail(f"{shown(token)} has no colon", fix, self.line)
+        index = self.number("feature", left, self.header.features)
         value = number(right)
         if value is None:
-            self.fail(f"feature {index} is {shown(right)}", "expected a finite number that fits float32")
+            fix = "expected a finite number that fits float32"
+            self.block.fail(f"feature {index} is {shown(right)}", fix, self.line)
         return index, value
 
-    def read_number(self, what: str, text: bytes, count: int) -> int:
+    def number(self, what: str, text: bytes, count: int) -> int:
         if not text.isdigit():
-            self.fail(f"{what} is {shown(text)}", "expected a whole number from 0 on")
+            self.block.fail(f"{what} is {shown(text)}", "expected a whole number from 0 on", self.line)
         digits = text.lstrip(b"0") or b"0"
         if len(digits) > _MAX_DIGITS or int(digits) >= count:
-            self.fail(
-                f"{what} is {shown(text)}, but the first line says {count:,} {what}s",
-                "expected numbers that count from 0, and a first line that counts them all",
-            )
+            fix = "expected numbers that count from 0, and a first line that counts them all"
+            self.block.fail(f"{what} is {shown(text)}, but the first line says {count:,} {what}s", fix, self.line)
         return int(digits)

@@ -1,4 +1,4 @@
-"""Texts and their labels as JSON lines, one object a line."""
+"""Texts and their labels as JSON lines, one object per line."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LABELS = "expected a list of whole numbers or of texts"
 
 @dataclass(frozen=True)
 class Example:
-    """One object: a text and its labels; ``relevance`` goes with the labels where it is graded."""
+    """A text and its labels; ``relevance`` goes with the labels where it is graded."""
 
     text: str
     labels: list[str | int]
@@ -23,14 +23,16 @@ class Example:
     id: str | int | None
 
 
+@dataclass(frozen=True)
 class JsonLine:
     """An object, and where it stands."""
 
-    def __init__(self, values: dict[str, Any], file: str, line: int) -> None:
-        self.values, self.file, self.line = values, file, line
+    values: dict[str, Any]
+    file: str
+    line: int
 
     def fail(self, what: str, fix: str) -> NoReturn:
-        """Raise, naming this line."""
+        """Raise a ``DataError`` with this line."""
         raise DataError(what, fix, file=self.file, line=self.line)
 
     def example(self) -> Example:
@@ -51,9 +53,9 @@ class JsonLine:
 
     def _labels(self) -> list[str | int]:
         key = "labels" if "labels" in self.values else "target_ind"
-        labels = self.values.get(key)
         if key not in self.values:
             self.fail(f"has no labels, only {shown(sorted(self.values))}", "expected 'labels' or 'target_ind'")
+        labels = self.values[key]
         if not isinstance(labels, list):
             self.fail(f"{key} is {_seen(labels)}", _LABELS)
         for label in labels:
@@ -71,20 +73,18 @@ class JsonLine:
         if len(values) != count:
             self.fail(f"target_rel has {len(values):,} numbers for {count:,} labels", "expected one a label")
         for value in values:
-            if type(value) not in (int, float) or not 0 <= value < 2.0**127:  # NaN and what float32 cannot hold as well
+            if type(value) not in (int, float) or not 0 <= value < 2.0**127:  # nor NaN, nor beyond float32
                 self.fail(f"target_rel holds {_seen(value)}", "expected a finite number of at least 0")
         return [float(value) for value in values]
 
     def id(self) -> str | int | None:
-        """What the object calls itself, if it does."""
-        found = self.values.get("uid", self.values.get("id"))
-        if found is None:
-            return None
-        if type(found) not in (int, str) or (isinstance(found, int) and not -(2**63) < found < 2**63):
-            self.fail(f"its id is {_seen(found)}", "expected a text, or a whole number of at most 64 bits")
-        self._check_characters(found)
-        named: str | int = found
-        return named
+        """The id of the object, if it has one."""
+        found: str | int | None = self.values.get("uid", self.values.get("id"))
+        if found is not None:
+            if type(found) not in (int, str) or (isinstance(found, int) and not -(2**63) < found < 2**63):
+                self.fail(f"its id is {_seen(found)}", "expected a text, or a whole number of at most 64 bits")
+            self._check_characters(found)
+        return found
 
     def name(self) -> str:
         """The object as an entry of a list of labels."""
@@ -95,7 +95,7 @@ class JsonLine:
         return str(found)
 
     def _check_characters(self, name: str | int) -> None:
-        """Half of a surrogate pair, which JSON can spell, is no character."""
+        """Raise for half of a surrogate pair, which JSON can spell."""
         try:
             str(name).encode("utf-8")
         except UnicodeEncodeError:
@@ -103,10 +103,8 @@ class JsonLine:
 
 
 def _seen(value: object) -> str:
-    """What was found, without unfolding what may be long or deep."""
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    return shown(value)
+    """A value for messages; lists and objects may be long or deep."""
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else shown(value)
 
 
 def json_lines(source: Source, job: Job) -> Iterator[list[JsonLine]]:
@@ -121,7 +119,7 @@ def _read(text: bytes, block: Block, line: int) -> JsonLine:
         values = json.loads(text)
     except json.JSONDecodeError as error:
         block.fail(f"is not JSON ({error.msg} at character {error.pos + 1:,})", _LINES, line)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
+    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets in brackets
         block.fail(f"is JSON that cannot be read ({error})", _LINES, line)
     if not isinstance(values, dict):
         block.fail(f"is {_seen(values)}", _LINES, line)

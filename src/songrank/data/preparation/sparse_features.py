@@ -1,5 +1,6 @@
 """Sparse features of texts as they are written: as they are, or scaled row by row, which no other row can leak into."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,8 +8,13 @@ import numpy as np
 from pydantic import Field
 
 from songrank.core.columns import Array
-from songrank.data.preparation.row_writer import RowWriter
+from songrank.core.csr import CSR
+from songrank.core.ids import Ids
+from songrank.data.content import Content
+from songrank.data.preparation.labelled_queries import Role, label_table, labelling_content, split_rows
+from songrank.data.preparation.row_writer import RowWriter, stored_rows
 from songrank.data.preparation_options import QuerySplitOptions
+from songrank.io.source import Job
 
 Scale = Literal["none", "l2", "log-l2"]
 
@@ -32,6 +38,28 @@ class FeatureWriter(RowWriter):
         """Add rows of these lengths."""
         value = scale_rows(np.asarray(lengths, np.int64), np.asarray(columns["value"], np.float32), self.scale)
         super().append(lengths, index=columns["index"], value=value)
+
+
+def feature_content(
+    rows: Mapping[Role, int],
+    labels: CSR,
+    features: FeatureWriter,
+    item_ids: Ids,
+    num_features: int,
+    options: FeatureRowOptions,
+    job: Job,
+    names: Sequence[str] | None = None,
+) -> Content:
+    """A labelling task on rows of features; ``rows`` says how many each file has."""
+    table = features.finish()
+    described = {"count": num_features, "kind": "sparse", "scale": options.scale}
+    return labelling_content(
+        split_rows(rows, options),
+        label_table(labels, job),
+        lambda chosen: stored_rows(table, chosen, "features"),
+        item_ids=item_ids,
+        extra={"features": described | ({} if names is None else {"names": list(names)})},
+    )
 
 
 def scale_rows(lengths: Array, value: Array, scale: Scale) -> Array:

@@ -10,19 +10,12 @@ from pydantic import Field
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.parsers.arff_header import ArffHeader, Attribute, read_header, shown_values
-from songrank.data.parsers.arff_labels import counted_labels, listed_labels, meka_labels, read_label_list
+from songrank.data.parsers import arff_header
+from songrank.data.parsers.arff_header import ArffHeader, Attribute, shown_values
 from songrank.data.parsers.arff_rows import ArffRows, Column, plan_columns
-from songrank.data.preparation.labelled_queries import (
-    Role,
-    choose_files,
-    label_table,
-    labelling_content,
-    names_one_file,
-    split_rows,
-)
-from songrank.data.preparation.row_writer import RowWriter, stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation.labelled_queries import Role, choose_files, names_one_file
+from songrank.data.preparation.row_writer import RowWriter
+from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
 from songrank.io.source import Job, Source, find_sources
 
 
@@ -37,19 +30,18 @@ class ArffOptions(FeatureRowOptions):
 def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content:
     """Read multi-label ARFF files, dense or sparse.
 
-    Which attributes are labels is said by the option ``labels``, else by Mulan's list in an XML file that lies with
-    them, else by MEKA's ``-C n`` in the name of the relation. Item ids are the labels' names; query ids are numbers of
-    rows in their file, from 0. Numeric attributes are one feature each, those with k values are k − 1 features that are
-    0 or 1; the first value has none of them. A missing feature (?) counts as 0, and how many there are is reported.
+    The labels are those of the option ``labels``, else of Mulan's XML list beside the files, else of MEKA's ``-C n`` in
+    the name of the relation. Item ids are the labels' names; query ids are numbers of rows in their file, from 0.
+    Numeric attributes are one feature each, those with k values are k − 1 features that are 0 or 1; the first value has
+    none of them. Missing features (?) count as 0 and are counted.
     """
     tables, label_list = _find(source, options)
-    files = choose_files(tables, options, source)
     labels = RowWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
     features = FeatureWriter(scratch, options.scale)
     rows: dict[Role, int] = {}
     layout: _Layout | None = None
-    for role, file in files.items():
-        header, blocks = read_header(file, job)
+    for role, file in choose_files(tables, options, source).items():
+        header, blocks = arff_header.read_header(file, job)
         layout = layout or _lay_out(header, file.name, options, label_list, job)
         layout.check(header, file.name)
         before = labels.rows
@@ -61,14 +53,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
             job.count("missing values of features (taken as 0)", read.missing)
         rows[role] = labels.rows - before
     assert layout is not None  # there is at least one file
-    table = features.finish()
-    return labelling_content(
-        split_rows(rows, options),
-        label_table(labels.finish(), job),
-        lambda chosen: stored_rows(table, chosen, "features"),
-        item_ids=layout.item_ids,
-        extra={"features": {"count": layout.num_features, "kind": "sparse", "scale": options.scale}},
-    )
+    return feature_content(rows, labels.finish(), features, layout.item_ids, layout.num_features, options, job)
 
 
 @dataclass(frozen=True)
@@ -82,7 +67,6 @@ class _Layout:
     num_features: int
 
     def check(self, header: ArffHeader, file: str) -> None:
-        """Raise unless another file has the same attributes."""
         here, there = header.attributes, self.header.attributes
         if len(here) != len(there):
             what = f"has {len(here):,} attributes, but {self.file} has {len(there):,}"
@@ -99,11 +83,12 @@ def _described(attribute: Attribute) -> str:
 
 def _lay_out(header: ArffHeader, file: str, options: ArffOptions, label_list: Source | None, job: Job) -> _Layout:
     if label_list is not None:
-        places = listed_labels(header, read_label_list(label_list, job), file, label_list.name)
+        names = arff_header.read_label_list(label_list, job)
+        places = arff_header.listed_labels(header, names, file, label_list.name)
     elif options.labels is not None:
-        places = counted_labels(header, options.labels, options.label_position, file)
-    elif (counted := meka_labels(header)) is not None:
-        places = counted_labels(header, *counted, file)
+        places = arff_header.counted_labels(header, options.labels, options.label_position, file)
+    elif (counted := arff_header.meka_labels(header)) is not None:
+        places = arff_header.counted_labels(header, *counted, file)
     else:
         fix = "put Mulan's XML list of labels next to it, or give labels=N"
         raise DataError("does not say which attributes are labels", fix, file=file)
@@ -113,22 +98,13 @@ def _lay_out(header: ArffHeader, file: str, options: ArffOptions, label_list: So
     return _Layout(header, file, item_ids, columns, num_features)
 
 
-def _lists_next_to(table: Source) -> list[Source]:
-    """XML files in the folder or the archive of a file, whose names its name begins with."""
-    if table.member is None:
-        near = [Source(file) for file in sorted(table.path.parent.glob("*.xml"))]
-    else:
-        near = [file for file in find_sources(table.path, ["*"], "file") if file.file_name.lower().endswith(".xml")]
-    return [file for file in near if table.file_name.startswith(Path(file.file_name).stem)]
-
-
 def _find(path: Path, options: ArffOptions) -> tuple[list[Source], Source | None]:
-    """The ARFF files, and the list of labels unless the options make it superfluous."""
+    """The ARFF files, and the list of labels unless the options replace it."""
     found = find_sources(path, ["*.arff", "*.xml"], "ARFF file")
     if names_one_file(path):
         tables, lists = found, _lists_next_to(found[0])
     else:
-        lists = [file for file in found if file.file_name.lower().endswith(".xml")]
+        lists = [file for file in found if _is_list(file)]
         tables = [file for file in found if file not in lists]
     if not tables:
         raise DataError("holds no ARFF file", "name the folder or archive that holds the data", file=str(path))
@@ -139,3 +115,16 @@ def _find(path: Path, options: ArffOptions) -> tuple[list[Source], Source | None
         names = ", ".join(file.file_name for file in lists[:3])
         raise DataError(f"has {len(lists)} lists of labels: {names}", "leave one, or give labels=N", file=str(path))
     return tables, lists[0]
+
+
+def _lists_next_to(table: Source) -> list[Source]:
+    """XML files beside a file whose names its name begins with."""
+    if table.member is None:
+        near = [Source(file) for file in sorted(table.path.parent.glob("*.xml"))]
+    else:
+        near = [file for file in find_sources(table.path, ["*"], "file") if _is_list(file)]
+    return [file for file in near if table.file_name.startswith(Path(file.file_name).stem)]
+
+
+def _is_list(file: Source) -> bool:
+    return file.file_name.lower().endswith(".xml")

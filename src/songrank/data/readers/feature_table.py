@@ -1,4 +1,4 @@
-"""Documents with features in tables whose columns have names: CSV, TSV and Parquet files, or a DataFrame in memory."""
+"""Documents with features in tables with named columns: CSV, TSV and Parquet files, or a DataFrame in memory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,15 +15,14 @@ from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
-from songrank.data.split_names import SPLIT_WORDS, File, in_order, name_splits
-from songrank.io.source import Job, find_sources
+from songrank.data.split_names import SPLIT_WORDS, in_order, name_splits
+from songrank.io.source import Job, check_one_kind, find_sources
 from songrank.io.tables.input_table import Block, InputTable
 from songrank.io.tables.polars_frames import find_column, need_column
 from songrank.io.tables.typed_columns import ID_EXPECTED, LABEL_EXPECTED, read_features, read_ids, read_labels
 
 QUERY_NAMES = ("qid", "query_id", "query", "group", "group_id", "session_id", "search_id", "srch_id")
 _LABEL = ("label", "relevance", "rel", "grade", "rating", "target", "y")
-_SPLIT = ("split",)
 _ENDINGS = (".parquet", ".csv", ".tsv", ".txt")
 
 
@@ -47,7 +46,7 @@ class FeatureTableOptions(ListOptions):
 
 @dataclass(frozen=True)
 class FeatureTableColumns:
-    """Which column means what."""
+    """Names of columns by role."""
 
     query: str
     label: str
@@ -63,7 +62,9 @@ class FeatureTableColumns:
         left = [name for name in columns if name not in options.ignore]
         query = need_column(options.query_column, QUERY_NAMES, left, "query", file)
         label = need_column(options.label_column, _LABEL, [n for n in left if n != query], "label", file)
-        split = find_column(options.split_column, _SPLIT, [n for n in left if n not in (query, label)], "split", file)
+        split = find_column(
+            options.split_column, ("split",), [n for n in left if n not in (query, label)], "split", file
+        )
         weight = find_column(options.weight_column, (), left, "weight", file)
         features = tuple(name for name in left if name not in (query, label, split, weight))
         if not features:
@@ -72,17 +73,15 @@ class FeatureTableColumns:
 
     @property
     def all(self) -> list[str]:
-        """All that are read."""
-        return [
-            *(name for name in (self.query, self.label, self.split, self.weight) if name is not None),
-            *self.features,
-        ]
+        """All columns that are read."""
+        named = [name for name in (self.query, self.label, self.split, self.weight) if name is not None]
+        return [*named, *self.features]
 
 
 def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
-    """A file, files named after splits in a folder or archive, the parts of one table there, or a table in memory.
+    """A file, files named after splits or parts of one table in a folder or archive, a table, or an iterator of parts.
 
-    Of a table in memory an iterator of its parts will do, so that no more than one of them need be there at a time.
+    Of an iterator, only one part need be in memory at a time.
     """
     rows, first = ListRows(scratch), None
     for one, split in _sources(source, options):
@@ -100,22 +99,17 @@ def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: 
 
 
 def _sources(source: Any, options: FeatureTableOptions) -> Iterable[tuple[Any, str | None]]:
-    if isinstance(source, Path):
-        return [(replace(file, encoding=options.encoding), split) for file, split in _files(source)]
-    return ((table, None) for table in (source if isinstance(source, Iterator) else (source,)))
-
-
-def _files(path: Path) -> list[File]:
-    found = find_sources(path, [f"*{ending}" for ending in _ENDINGS], "CSV, TSV or Parquet file")
-    files = in_order(name_splits(found, path, _ENDINGS), path)
-    kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
-    if files[0][1] is None and len(kinds) > 1:
-        raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
-    return files
+    if not isinstance(source, Path):
+        return ((table, None) for table in (source if isinstance(source, Iterator) else (source,)))
+    found = find_sources(source, [f"*{ending}" for ending in _ENDINGS], "CSV, TSV or Parquet file")
+    files = in_order(name_splits(found, source, _ENDINGS), source)
+    if files[0][1] is None:
+        check_one_kind(found, source)
+    return [(replace(file, encoding=options.encoding), split) for file, split in files]
 
 
 def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: ListRows) -> None:
-    """Take in a block of rows, each column checked on its way."""
+    """Check and append a block of rows."""
     query = block.read(read_ids, names.query, ID_EXPECTED)
     label = block.read(read_labels, names.label, LABEL_EXPECTED)
     if names.split is not None:
@@ -132,7 +126,7 @@ def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: List
 
 
 def _read_splits(column: pl.Series) -> Array | None:
-    """Codes of splits, or None if a word names none."""
+    """Codes of splits, or None if a word is not the name of one."""
     if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return None
     codes = {word: SPLITS.index(split) for word, split in SPLIT_WORDS.items()}

@@ -15,9 +15,8 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.preparation.labelled_queries import label_table, labelling_content, split_rows
-from songrank.data.preparation.row_writer import stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation.labelled_queries import Role
+from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
 from songrank.io.source import Job, Source
 from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
 from songrank.io.tables.typed_columns import read_column, read_features
@@ -31,14 +30,8 @@ _BLOCK = 1 << 22
 class LabelledRows:
     """Rows in memory, all of one data set.
 
-    Args:
-        labels: ``item`` and ``label`` of every row; items are numbers of ``item_ids``.
-        item_ids: the catalogue.
-        texts: one a row.
-        features: instead of texts: blocks of rows in CSR, each lengths of rows, numbers of features, and values.
-        num_features: how many there are.
-        names: what they are called, if they have names.
-
+    ``labels`` has ``item`` and ``label`` of every row. Rows have ``texts``, or ``features``: blocks in CSR, each
+    lengths of rows, numbers of features (of ``num_features``, with ``names`` if they have some), and values.
     """
 
     labels: CSR
@@ -57,24 +50,16 @@ class LabelTableOptions(FeatureRowOptions):
 
 def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path) -> Content:
     """Rows of features with labels: a table in memory or a Parquet file, or ``LabelledRows``."""
-    if not isinstance(source, LabelledRows):
-        source = _from_table(source, options, job)
+    rows = source if isinstance(source, LabelledRows) else _from_table(source, options, job)
     writer = FeatureWriter(scratch, options.scale)
-    for lengths, index, value in source.features:
+    for lengths, index, value in rows.features:
         writer.append(lengths, index=index, value=value)
-    table = writer.finish()
-    described = {"count": source.num_features, "kind": "sparse", "scale": options.scale}
-    return labelling_content(
-        split_rows({"all": len(source.labels)}, options),
-        label_table(source.labels, job),
-        lambda chosen: stored_rows(table, chosen, "features"),
-        item_ids=source.item_ids,
-        extra={"features": described | ({} if source.names is None else {"names": list(source.names)})},
-    )
+    count: dict[Role, int] = {"all": len(rows.labels)}
+    return feature_content(count, rows.labels, writer, rows.item_ids, rows.num_features, options, job, rows.names)
 
 
 def read_label_lists(column: pl.Series, file: str) -> tuple[CSR, Ids]:
-    """Labels of each row from a column of lists, and the catalogue of those that occur, in the type that they have.
+    """Labels of each row from a column of lists, and the catalogue of those that occur, in their type.
 
     >>> rows, ids = read_label_lists(pl.Series("labels", [["tax", "law"], [], ["tax"]]), "the table")
     >>> list(ids), rows.offsets.tolist(), rows["item"].tolist()

@@ -1,7 +1,7 @@
-"""LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document a line.
+"""LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document per line.
 
-MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM's files with group sizes, which all write
-rows alike and differ in how files are named (:mod:`songrank.data.readers.letor_files`).
+MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM's files with group sizes: rows are alike,
+file names differ (:mod:`songrank.data.readers.letor_files`).
 """
 
 import re
@@ -21,7 +21,7 @@ from songrank.data.parsers.svmlight import Rows, parse_rows
 from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.query_splits import UNNAMED
 from songrank.data.readers.letor_files import LetorFile, find_files
-from songrank.io.source import Block, Job, Source
+from songrank.io.source import Job, Source
 
 _SIZE = re.compile(rb"[0-9]{1,12}")
 
@@ -55,7 +55,7 @@ def letor(source: Path, options: LetorOptions, job: Job, scratch: Path) -> Conte
 
 
 class _Reader:
-    """Reads one file after the other; groups are numbered from 0 through all of them."""
+    """Reads one file after the other; groups are numbered through all of them."""
 
     def __init__(self, options: LetorOptions, job: Job, rows: ListRows, first: int) -> None:
         self.options, self.job, self.rows, self.first = options, job, rows, first
@@ -65,9 +65,10 @@ class _Reader:
     def read(self, file: LetorFile) -> None:
         code = UNNAMED if file.split is None else SPLITS.index(file.split)
         ends = None if file.groups is None else group_ends(file.groups, self.job)
-        done, with_query = 0, None
+        done, with_query, most = 0, None, self.options.max_index
         for block in file.source.blocks(self.job):
-            part = self.parse(block)
+            part = parse_rows(block.data, file=block.file, line=block.line, first_index=self.first, max_index=most)
+            self.lowest = min(self.lowest, int(part.index.min(initial=self.lowest)))
             count = part.label.shape[0]
             if not count:
                 continue
@@ -75,58 +76,44 @@ class _Reader:
                 what = "some lines before this one have qid: and some from here on do not, or the other way round"
                 block.fail(what, "write 'qid:ID' after the label of every line", block.line)
             with_query = part.query is not None
-            query = _text_ids(part, file) if ends is None else self.groups(part, file, ends, done)
+            query = self.ids(part, file, ends, done)
             done += count
             self.rows.features.add_sparse(part.offsets, part.index - self.first, part.value)
             self.rows.add(query, part.label, np.broadcast_to(np.uint8(code), count))
         if not done:
             raise DataError("has no rows", "expected at least one document", file=file.source.name)
-        if ends is not None:
-            _check_sum(file, done, ends)
+        if ends is not None and file.groups is not None:
+            total = int(ends[-1]) if ends.size else 0
+            if total != done:
+                what = f"has {done:,} rows, and the groups in {file.groups.short_name} sum to {total:,}"
+                fix = "give a size for every group, in the order of the rows"
+                raise DataError(what, fix, file=file.source.name)
             self.num_groups += ends.shape[0]
 
-    def parse(self, block: Block) -> Rows:
-        part = parse_rows(
-            block.data, file=block.file, line=block.line, first_index=self.first, max_index=self.options.max_index
-        )
-        self.lowest = min(self.lowest, int(part.index.min(initial=self.lowest)))
-        return part
-
-    def groups(self, part: Rows, file: LetorFile, ends: Array, done: int) -> pl.Series:
-        """The number of each row's group, by where the groups end."""
-        assert file.groups is not None
-        if part.query is not None:
-            what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
-            raise DataError(what, "remove one of the two", file=file.source.name)
-        at = np.arange(done, done + part.label.shape[0])
-        return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
-
-
-def _text_ids(part: Rows, file: LetorFile) -> pl.Series:
-    if part.query is None:
-        what = f"its lines have no qid:, and there is no {file.source.file_name}.query beside it"
-        fix = "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file"
-        raise DataError(what, fix, file=file.source.name)
-    if part.query.dtype.kind == "i":
-        return pl.Series(part.query)
-    return pl.Series(part.query.tolist(), dtype=pl.String)
+    def ids(self, part: Rows, file: LetorFile, ends: Array | None, done: int) -> pl.Series:
+        """The query of each row, or the number of its group."""
+        if ends is not None and file.groups is not None:
+            if part.query is not None:
+                what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
+                raise DataError(what, "remove one of the two", file=file.source.name)
+            at = np.arange(done, done + part.label.shape[0])
+            return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
+        if part.query is None:
+            what = f"its lines have no qid:, and there is no {file.source.file_name}.query beside it"
+            fix = "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file"
+            raise DataError(what, fix, file=file.source.name)
+        is_whole = part.query.dtype.kind == "i"
+        return pl.Series(part.query) if is_whole else pl.Series(part.query.tolist(), dtype=pl.String)
 
 
 def group_ends(source: Source, job: Job) -> Array:
-    """After how many rows each group ends, from a file with one size a line."""
+    """The number of rows up to the end of each group, from a file with one size per line."""
     sizes: list[int] = []
     for block in source.blocks(job):
-        for line, text in ((line, text) for line, text in block.lines() if text.strip()):
-            if not _SIZE.fullmatch(text.strip()):
+        for line, text in block.lines():
+            if text.strip() and not _SIZE.fullmatch(text.strip()):
                 block.fail(f"group size is {shown(text)}", "expected a whole number of rows", line)
-            sizes.append(int(text))
+            if text.strip():
+                sizes.append(int(text))
     job.count("groups without rows", sizes.count(0))
     return numpy_offsets(sizes)[1:]
-
-
-def _check_sum(file: LetorFile, rows: int, ends: Array) -> None:
-    assert file.groups is not None
-    total = int(ends[-1]) if ends.shape[0] else 0
-    if total != rows:
-        what = f"has {rows:,} rows, and the groups in {file.groups.short_name} sum to {total:,}"
-        raise DataError(what, "give a size for every group, in the order of the rows", file=file.source.name)

@@ -1,9 +1,10 @@
-"""Which file of a LETOR data set is which: folds, sets, partitions and group files, told apart by their names alone."""
+"""The files of a LETOR data set: folds, sets, partitions and group files, told apart by their names alone."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import escape
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,15 +21,13 @@ _PARTITION = re.compile(r"(?P<letter>[a-z])(?P<part>[1-5])\.txt", re.IGNORECASE)
 _FOLD = re.compile(r"fold[ _-]?(\d+)", re.IGNORECASE)
 _PATTERNS = [f"*{ending}" for ending in _ENDINGS + GROUP_ENDINGS]
 _NUMBERS = ("", "[0-9]", "[0-9][0-9]", "[._-][0-9]", "[._-][0-9][0-9]", "-[0-9]*-of-*[0-9]")
-_PATTERNS += [
-    f"{before}{word}{number}" for word in SPLIT_WORDS for before in ("", "*.", "*-", "*_") for number in _NUMBERS
-]
+_PATTERNS += ["".join(parts) for parts in product(("", "*.", "*-", "*_"), SPLIT_WORDS, _NUMBERS)]
 PARTS = 5
 
 
 @dataclass(frozen=True)
 class LetorFile:
-    """Rows, the split they are for (None: the name does not say), and the file of group sizes beside them, if any."""
+    """Rows, their split (None: the name does not say), and the file of group sizes beside them, if any."""
 
     source: Source
     split: str | None
@@ -37,7 +36,7 @@ class LetorFile:
 
 @dataclass(frozen=True)
 class LetorFiles:
-    """The files of one data set, in the order in which they are read, and which fold and set of the source they are."""
+    """The files of one data set in reading order, and which fold and set of the source they are."""
 
     files: list[LetorFile]
     chosen: dict[str, int]
@@ -60,51 +59,51 @@ def find_files(path: Path, fold: int | None, set_number: int | None) -> LetorFil
 
 
 def _of_fold(sources: list[Source], path: Path, fold: int | None, chosen: dict[str, int]) -> list[Source]:
-    """Only what lies in the folder of this fold, where there are such folders."""
+    """Only the files in the folder of this fold, if there are such folders."""
     folds: dict[int, list[Source]] = {}
     for source in sources:
-        numbers = [
-            int(number[1]) for folder in inner_path(source, path).parent.parts if (number := _FOLD.fullmatch(folder))
-        ]
-        if numbers:
-            folds.setdefault(numbers[-1], []).append(source)
-    if folds:
-        return _pick(folds, fold, "fold", path, chosen)
-    if len(sources) > 1 and any(_PARTITION.fullmatch(source.file_name) for source in sources):
+        for folder in reversed(inner_path(source, path).parent.parts):
+            if number := _FOLD.fullmatch(folder):
+                folds.setdefault(int(number[1]), []).append(source)
+                break
+    if not folds and len(sources) > 1 and any(_PARTITION.fullmatch(source.file_name) for source in sources):
         return sources
     itself = _FOLD.fullmatch(path.name)
-    _check_without(fold, int(itself[1]) if itself else 1, "fold", path)
-    if itself:
+    if itself and not folds:
         chosen["fold"] = int(itself[1])
-    return sources
+    return _pick(folds, sources, fold, int(itself[1]) if itself else 1, "fold", path, chosen)
 
 
 def _of_set(files: list[File], path: Path, set_number: int | None, chosen: dict[str, int]) -> list[File]:
-    """Only the files of this set, where files are named after sets."""
+    """Only the files of this set, if files are named after sets."""
     sets: dict[int, list[File]] = {}
     for file in files:
         if name := _SET.fullmatch(file[0].file_name):
             sets.setdefault(int(name[1]), []).append(file)
-    if sets:
-        return _pick(sets, set_number, "set", path, chosen)
-    _check_without(set_number, 1, "set", path)
-    return files
+    return _pick(sets, files, set_number, 1, "set", path, chosen)
 
 
-def _pick(choices: dict[int, list[T]], number: int | None, what: str, path: Path, chosen: dict[str, int]) -> list[T]:
-    """What the user chose, or the first that is there; which one that is goes into ``chosen``."""
-    if number is None:
-        number = min(choices)
+def _pick(
+    choices: dict[int, list[T]],
+    files: list[T],
+    number: int | None,
+    only: int,
+    what: str,
+    path: Path,
+    chosen: dict[str, int],
+) -> list[T]:
+    """The files of a fold or set, by default the first, recorded in ``chosen``; without choices, all ``files``."""
+    if not choices:
+        if number not in (None, only):
+            fix = "leave the option out"
+            raise DataError(f"{what} is {number}, and there is only one here", fix, file=str(path))
+        return files
+    number = min(choices) if number is None else number
     if number not in choices:
         there = ", ".join(map(str, sorted(choices)))
         raise DataError(f"holds no {what} {number}", f"choose one that is there: {there}", file=str(path))
     chosen[what] = number
     return choices[number]
-
-
-def _check_without(number: int | None, only: int, what: str, path: Path) -> None:
-    if number not in (None, only):
-        raise DataError(f"{what} is {number}, and there is only one here", "leave the option out", file=str(path))
 
 
 def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> LetorFiles:
@@ -131,14 +130,14 @@ def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> Letor
 
 
 def _beside(source: Source) -> list[Source]:
-    """Files of group sizes next to a single file that the user named."""
+    """Files of group sizes beside a single file that the user named."""
     endings = [escape(source.file_name) + ending for ending in GROUP_ENDINGS]
     try:
         if source.member is not None:
             return find_sources(source.path, endings, "")
         with reading(str(source.path.parent)):
             return [Source(file) for file in sorted(source.path.parent.iterdir()) if file.is_file()]
-    except DataError:  # then there are none, which is not wrong by itself
+    except DataError:  # none, which is not wrong by itself
         return []
 
 

@@ -26,7 +26,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def netflix(source: Path, options: RatingOptions, job: Job, scratch: Path) -> Content:
-    """All ratings of a folder or archive, movie after movie; times are seconds since 1970, one value a day."""
+    """All ratings of a folder or archive, movie by movie; times are seconds since 1970, one value per day."""
     files = find_sources(source, ["combined_data_*.txt", "mv_*.txt"], "combined_data_*.txt or mv_*.txt")
     if len({file.file_name[:3] for file in files}) > 1:
         raise DataError("holds combined_data_*.txt and mv_*.txt", "name a folder with one of the two", file=str(source))
@@ -42,13 +42,12 @@ def _blocks(files: Sequence[Source], job: Job) -> Iterator[Ratings]:
 
 
 def parse_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
-    """User, movie, rating and time of a block, and the movie that the next block goes on with."""
-    fast = _fast(block.data, movie)
-    return fast if fast is not None else careful_netflix(block, movie)
+    """User, movie, rating and time of a block, and the movie at its end."""
+    return _fast(block.data, movie) or careful_netflix(block, movie)
 
 
 def _fast(data: bytes, movie: int | None) -> tuple[Ratings, int | None] | None:
-    """A block that is exactly as it should be, else None: three columns, where a movie's line has only the first."""
+    """A block without anything unusual, else None: three columns, where a movie's line has only the first."""
     if b",," in data or b",\n" in data:
         return None
     named = dict.fromkeys(("first", "rating", "day"), pl.String)
@@ -82,27 +81,25 @@ def _fast(data: bytes, movie: int | None) -> tuple[Ratings, int | None] | None:
 
 
 def careful_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
-    """The same, line by line: the reference for the fast way, and what names the line that is wrong."""
+    """The same line by line: the reference, and the source of all messages."""
     rows: list[tuple[int, int, float, int]] = []
     for line, text in block.lines():
         text = text.strip()
+        if not text:
+            continue
         if begins := _MOVIE.fullmatch(text):
             movie = int(begins[1])
-        elif text:
-            rows.append(_rating(text, movie, block, line))
+            continue
+        found = _RATING.fullmatch(text)
+        if found is None:
+            fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
+            block.fail(f"the line is {shown(text)}", fix, line)
+        if movie is None:
+            block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
+        user, rating, year, month, day = map(int, found.groups())
+        try:
+            days = date(year, month, day).toordinal() - _EPOCH
+        except ValueError:
+            block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
+        rows.append((user, movie, float(rating), days * _DAY))
     return rating_rows(rows), movie
-
-
-def _rating(text: bytes, movie: int | None, block: Block, line: int) -> tuple[int, int, float, int]:
-    found = _RATING.fullmatch(text)
-    if found is None:
-        fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
-        block.fail(f"the line is {shown(text)}", fix, line)
-    if movie is None:
-        block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
-    user, rating, year, month, day = (int(part) for part in found.groups())
-    try:
-        days = date(year, month, day).toordinal() - _EPOCH
-    except ValueError:
-        block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
-    return user, movie, float(rating), days * _DAY

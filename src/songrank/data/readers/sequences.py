@@ -1,4 +1,4 @@
-"""Files with one query a line: its id, then the ids of its items in order of time."""
+"""Files with one query per line: its id, then the ids of its items in order of time."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,38 +7,34 @@ import numpy as np
 import polars as pl
 
 from songrank.core.columns import Array
-from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation.interaction_options import SequenceOptions
-from songrank.io.source import Block, Job, find_sources
+from songrank.io.source import Block, Job, find_sources, only_source
 from songrank.io.tables.id_columns import IdColumn
 
 
 def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -> Content:
-    """Interactions without times and ratings, in the order in which they stand."""
+    """Interactions without times and ratings, in the order of the file."""
     files = find_sources(source, ["*.txt", "*.tsv", "*.csv", "*.dat", "*.seq"], "text file with one user a line")
-    if len(files) > 1:
-        raise DataError(f"holds {len(files)} text files", f"name one, e.g. {files[0].name}", file=str(source))
-    users, items, counts = IdColumn(), IdColumn(), []
+    file = replace(only_source(files, source, "text files"), encoding=options.encoding)
+    users, items = IdColumn(), IdColumn()
+    counts: list[Array] = []
     lines: dict[str, int] = {}
-    file = replace(files[0], encoding=options.encoding)
     for block in file.blocks(job):
-        users_here, items_here, count = _parse(block, lines)
-        users.add(users_here)
-        items.add(items_here)
-        counts.append(count)
+        rows = _parse(block, lines)
+        counts.append(np.array([len(row) - 1 for row in rows], np.int64))
+        users.add(pl.Series([row[0] for row in rows], dtype=pl.String))
+        items.add(pl.Series([item for row in rows for item in row[1:]], dtype=pl.String))
     query, query_ids = users.finish()
-    item, item_ids = items.finish()
-    rows = np.repeat(query, np.concatenate(counts))
-    return to_catalogue(Interactions(rows, query_ids, item, item_ids), options, job)
+    return to_catalogue(
+        Interactions(np.repeat(query, np.concatenate(counts)), query_ids, *items.finish()), options, job
+    )
 
 
-def _parse(block: Block, lines: dict[str, int]) -> tuple[pl.Series, pl.Series, Array]:
-    """Ids of the queries of a block, ids of all their items, and how many items each has."""
-    users: list[str] = []
-    items: list[str] = []
-    counts: list[int] = []
+def _parse(block: Block, lines: dict[str, int]) -> list[list[str]]:
+    """The user and the items of each line; ``lines`` is the line of every user so far."""
+    rows: list[list[str]] = []
     for number, text in block.texts():
         words = text.split()
         if not words:
@@ -48,7 +44,5 @@ def _parse(block: Block, lines: dict[str, int]) -> tuple[pl.Series, pl.Series, A
         first = lines.setdefault(words[0], number)
         if first != number:
             block.fail(f"user {words[0]!r} stands on line {first:,} already", "expected one line a user", number)
-        users.append(words[0])
-        items.extend(words[1:])
-        counts.append(len(words) - 1)
-    return pl.Series(users, dtype=pl.String), pl.Series(items, dtype=pl.String), np.array(counts, np.int64)
+        rows.append(words)
+    return rows

@@ -1,5 +1,6 @@
 """Raw texts with labels: texts become numbers of words, from a vocabulary of the training texts alone."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +12,10 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.preparation.labelled_queries import (
-    Role,
-    Split,
-    is_given,
-    label_table,
-    labelling_content,
-    split_rows,
-)
+from songrank.data.preparation import labelled_queries, vocabulary
+from songrank.data.preparation.labelled_queries import Role, Split
 from songrank.data.preparation.text_rows import TextRows
-from songrank.data.preparation.vocabulary import (
-    FIRST_WORD,
-    PADDING,
-    UNKNOWN,
-    choose_words,
-    count_words,
-    token_arrays,
-    tokenise,
-    write_words,
-)
+from songrank.data.preparation.vocabulary import FIRST_WORD, PADDING, UNKNOWN
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.readers.label_table import LabelledRows
 from songrank.data.readers.text_files import TextFiles, find_text_files, read_catalogue
@@ -54,19 +40,19 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     * JSON lines (``trn.json``, ``tst.json``, ``*.jsonl``): a text under ``text``, or under ``title`` and ``content``;
       a list under ``labels`` or ``target_ind``, with graded relevance under ``target_rel`` if there is any; an id under
       ``uid`` or ``id`` if there is one.
-    * ``train_texts.txt`` or ``train_raw_texts.txt``, one text a line, and ``train_labels.txt``, with the text's labels
-      on the same line, separated by blanks; likewise for test, and for validation if there is such a file.
+    * ``train_texts.txt`` or ``train_raw_texts.txt``, one text per line, and ``train_labels.txt``, with the text's
+      labels on the same line, separated by blanks; likewise for test, and for validation if there is such a file.
 
-    The catalogue is known to all splits: labels that are names are those of all files, in order; whole numbers say how
-    many there are by the largest. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
+    The catalogue is known to all splits: labels that are names are those of all files, in order; of whole numbers the
+    largest says how many there are. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
     ``lbl.json``) names them and counts those that never occur.
 
-    Everything else is learned from training texts alone: the vocabulary, and how wide ``tokens`` is. Number 0 pads a
-    text at its end and 1 is every word that the vocabulary does not have; words follow from 2, the most frequent first.
-    They are kept in ``vocabulary.txt``, one a line. Query ids are those of the source, or else numbers of rows
-    in their file.
+    The vocabulary and the width of ``tokens`` are learned from training texts alone. Number 0 pads a text at its end, 1
+    is every unknown word; words follow from 2, the most frequent first. They are kept in ``vocabulary.txt``, one per
+    line. Query ids are those of the source, or else numbers of rows in their file.
     """
-    rows = TextRows(scratch, lambda text: tokenise(text, lowercase=options.lowercase, most=options.max_tokens))
+    tokenise = partial(vocabulary.tokenise, lowercase=options.lowercase, most=options.max_tokens)
+    rows = TextRows(scratch, tokenise)
     if isinstance(source, LabelledRows):
         rows.add_texts(source.texts)
         counts: dict[Role, int] = {"all": rows.texts.rows}
@@ -78,31 +64,24 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     else:
         raise DataError(f"source is a {type(source).__name__}", "expected a file, a folder or an archive")
     texts = rows.texts.finish()
-    splits = split_rows(counts, options)
+    splits = labelled_queries.split_rows(counts, options)
     words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
-    write_words(scratch.parent / VOCABULARY_FILE, words)
+    vocabulary.write_words(scratch.parent / VOCABULARY_FILE, words)
     width = max(1, int(texts.lengths[torch.from_numpy(splits["train"].rows)].max()))
-    return labelling_content(
+    described = {"size": FIRST_WORD + len(words), "padding": PADDING, "unknown": UNKNOWN}
+    return labelled_queries.labelling_content(
         splits,
-        label_table(labels, job),
-        lambda chosen: token_arrays(texts, chosen, word_numbers, width),
+        labelled_queries.label_table(labels, job),
+        lambda chosen: vocabulary.token_arrays(texts, chosen, word_numbers, width),
         item_ids=item_ids,
         ids=rows.ids(),
-        extra={
-            "vocabulary": {
-                "size": FIRST_WORD + len(words),
-                "padding": PADDING,
-                "unknown": UNKNOWN,
-                "file": VOCABULARY_FILE,
-                "lowercase": options.lowercase,
-            }
-        },
+        extra={"vocabulary": {**described, "file": VOCABULARY_FILE, "lowercase": options.lowercase}},
     )
 
 
 def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> dict[Role, int]:
-    """Read all files; how many rows each has."""
-    own_ids = is_given(options, files.texts)
+    """Read all files; the number of rows of each."""
+    own_ids = labelled_queries.is_given(options, files.texts)
     return {
         role: rows.read_lines(source, files.labels[role], job)
         if role in files.labels
@@ -120,9 +99,9 @@ def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, CSR]:
 
 
 def _vocabulary(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> tuple[list[str], Array]:
-    """The words of the training texts that are kept, and the number of every word that was met anywhere."""
-    counts = count_words(texts, train.rows, len(rows.words))
-    words = choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
+    """The words of the training texts that are kept, and the number of every word of any text."""
+    counts = vocabulary.count_words(texts, train.rows, len(rows.words))
+    words = vocabulary.choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
     if not words:
         what, fix = "no text for training has a word", "expected letters or digits: check the texts and their encoding"
         if counts.any():

@@ -1,4 +1,4 @@
-"""Which files of a folder or an archive hold texts, which hold their labels, and which lists all labels there are."""
+"""Which files of a folder or archive hold texts, which their labels, and which lists all labels."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _LIST = re.compile(r"(lbl|labels?)(\.raw)?\.(json|jsonl|ndjson)|label_(names|map
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Texts by role, the file of labels that goes with each unless they are inside, and the list of all labels."""
+    """Texts by role, the file of labels of each unless they are inside, and the list of all labels."""
 
     texts: dict[Role, Source]
     labels: dict[Role, Source]
@@ -28,7 +28,7 @@ class TextFiles:
 
 
 def find_text_files(path: Path, options: QuerySplitOptions, encoding: str) -> TextFiles:
-    """Find JSON lines, or pairs of text and label files, behind ``path``; a file that is named itself is JSON lines."""
+    """Find JSON lines, or pairs of text and label files; a file that is named itself is JSON lines."""
     found = [replace(source, encoding=encoding) for source in find_sources(path, _PATTERNS, _EXPECTED)]
     if names_one_file(path):
         return TextFiles(choose_files(found, options, path), {}, None)
@@ -47,7 +47,7 @@ def find_text_files(path: Path, options: QuerySplitOptions, encoding: str) -> Te
 
 
 def _lines_of_text(found: Sequence[Source], path: Path) -> list[Source]:
-    """Files with one text a line: for each role the untouched ones where there are others as well."""
+    """Files with one text per line: for each role the raw ones if there are others as well."""
     texts = [source for source in found if _TEXTS.fullmatch(source.file_name)]
     if not texts:
         raise DataError(f"holds no {_EXPECTED}", "name the folder or archive that holds the texts", file=str(path))
@@ -56,24 +56,28 @@ def _lines_of_text(found: Sequence[Source], path: Path) -> list[Source]:
 
 
 def _partner(texts: Source, found: Sequence[Source]) -> Source:
-    """The labels next to a file of texts."""
+    """The labels beside a file of texts."""
     ending = re.compile("(raw_)?texts(?=[.]txt)", re.IGNORECASE)
-    place = PurePosixPath(texts.member or texts.path.as_posix()).parent
-    wanted = {ending.sub("labels", texts.file_name).lower(), ending.sub("raw_labels", texts.file_name).lower()}
+    wanted = {ending.sub(name, texts.file_name).lower() for name in ("labels", "raw_labels")}
     for source in found:
-        if (
-            source.file_name.lower() in wanted
-            and PurePosixPath(source.member or source.path.as_posix()).parent == place
-        ):
+        if source.file_name.lower() in wanted and _place(source) == _place(texts):
             return source
     expected = ending.sub("labels", texts.file_name)
     raise DataError("has no labels", f"expected {expected} next to it, one line a text", file=texts.name)
 
 
+def _place(source: Source) -> PurePosixPath:
+    return PurePosixPath(source.member or source.path.as_posix()).parent
+
+
 def read_catalogue(source: Source, job: Job) -> list[str]:
-    """Names of all labels, in the order of their numbers: one a line, or JSON lines with ``uid`` or ``title``."""
+    """Names of all labels, in the order of their numbers: one per line, or JSON lines with ``uid`` or ``title``."""
+    if _JSON.fullmatch(source.file_name):
+        found = [(row.line, row.name()) for rows in json_lines(source, job) for row in rows]
+    else:
+        found = [(line, text.strip()) for block in source.blocks(job) for line, text in block.texts()]
     names: dict[str, int] = {}
-    for line, name in _names(source, job):
+    for line, name in found:
         if not name:
             raise DataError("has no name", "expected one label a line", file=source.name, line=line)
         if name in names:
@@ -81,9 +85,3 @@ def read_catalogue(source: Source, job: Job) -> list[str]:
             raise DataError(what, "expected each label once", file=source.name, line=line)
         names[name] = line
     return list(names)
-
-
-def _names(source: Source, job: Job) -> list[tuple[int, str]]:
-    if _JSON.fullmatch(source.file_name):
-        return [(row.line, row.name()) for rows in json_lines(source, job) for row in rows]
-    return [(line, text.strip()) for block in source.blocks(job) for line, text in block.texts()]

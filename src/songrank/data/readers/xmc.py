@@ -12,17 +12,9 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.parsers.bag_of_words import Bags, Header, parse_bags, parse_header
-from songrank.data.preparation.labelled_queries import (
-    MAX_LABELS,
-    Role,
-    choose_files,
-    label_table,
-    labelling_content,
-    names_one_file,
-    split_rows,
-)
-from songrank.data.preparation.row_writer import RowWriter, stored_rows
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter
+from songrank.data.preparation.labelled_queries import MAX_LABELS, Role, choose_files, names_one_file
+from songrank.data.preparation.row_writer import RowWriter
+from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
@@ -34,12 +26,12 @@ _HEADER = re.compile(rb"(\xef\xbb\xbf)?\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*")
 
 
 def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Content:
-    """Read ``rows features labels``, then one row a line: ``label,label index:value index:value``.
+    """Read ``rows features labels``, then one row per line: ``label,label index:value index:value``.
 
-    Labels and features are numbers from 0, and all that the first line counts are in the catalogue, whether they occur
-    or not. Rows without labels are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and
-    a test file are split anew, the latter's go on from the former's. Lists of rows for training and test
-    (``*_trSplit.txt``, ``*_tstSplit.txt``) are not read, which is an error unless a random split is asked for.
+    Labels and features are numbers from 0, and the catalogue has all that the first line counts. Rows without labels
+    are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and a test file are split anew,
+    the latter's continue the former's. Lists of rows for training and test (``*_trSplit.txt``, ``*_tstSplit.txt``) are
+    not read, which is an error unless a random split is asked for.
     """
     labels = RowWriter(scratch, "labels", {"item": np.int32})
     features = FeatureWriter(scratch, options.scale)
@@ -47,21 +39,17 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
     headers: dict[str, Header] = {}
     for role, file in _files(source, options).items():
         before = labels.rows
-        header = headers[file.name] = _read(file, job, labels, features)
+        headers[file.name], blocks = read_bags(file, job)
+        for bags in blocks:
+            labels.append(bags.label_counts, item=bags.item)
+            features.append(bags.feature_counts, index=bags.index, value=bags.value)
         rows[role] = labels.rows - before
     header = _agreed(headers)
-    table = features.finish()
-    return labelling_content(
-        split_rows(rows, options),
-        label_table(labels.finish(), job),
-        lambda chosen: stored_rows(table, chosen, "features"),
-        item_ids=Ids.count(header.labels),
-        extra={"features": {"count": header.features, "kind": "sparse", "scale": options.scale}},
-    )
+    return feature_content(rows, labels.finish(), features, Ids.count(header.labels), header.features, options, job)
 
 
 def _files(path: Path, options: QuerySplitOptions) -> dict[Role, Source]:
-    """The file of each role; other text files that may lie beside them are passed over."""
+    """The file of each role; other text files beside them are ignored."""
     found = find_sources(path, ["*.txt"], _EXPECTED)
     data = [source for source in found if not _SOMETHING_ELSE.search(source.file_name)] if len(found) > 1 else found
     named = [source for source in data if split_of_path(inner_path(source, path), (".txt",)) is not None]
@@ -79,7 +67,7 @@ def _begins_like_data(source: Source) -> bool:
 
 
 def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
-    """Raise if someone has said which rows are for training and which for test: a random split would pass over it."""
+    """Raise if a file lists the rows for training and for test, which a random split would ignore."""
     plain_file = names_one_file(path) and path.is_file()
     near = [Source(file) for file in sorted(path.parent.glob("*.txt"))] if plain_file else found
     for source in near:
@@ -88,17 +76,8 @@ def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
             raise DataError(what, "write these rows to a train and a test file, or say split=random", file=str(path))
 
 
-def _read(file: Source, job: Job, labels: RowWriter, features: RowWriter) -> Header:
-    """Append the rows of a file."""
-    header, blocks = read_bags(file, job)
-    for bags in blocks:
-        labels.append(bags.label_counts, item=bags.item)
-        features.append(bags.feature_counts, index=bags.index, value=bags.value)
-    return header
-
-
 def read_bags(file: Source, job: Job, *, any_labels: bool = False) -> tuple[Header, Iterator[Bags]]:
-    """What the first line of a file says, and its rows in blocks; with ``any_labels`` their labels are not checked."""
+    """The first line of a file, and its rows in blocks; with ``any_labels`` their labels are not checked."""
     blocks = file.blocks(job)
     line, _, data = next(blocks).data.partition(b"\n")
     header = parse_header(line, file.name)
@@ -118,7 +97,7 @@ def read_bags(file: Source, job: Job, *, any_labels: bool = False) -> tuple[Head
 
 
 def _first_rows(block: Block, most: int, said: int) -> Block:
-    """A blank line is a row without labels and features, but after the last row it is nothing."""
+    """A blank line is a row without labels and features, but nothing after the last row."""
     if block.data.count(b"\n") <= most:
         return block
     lines = block.data.split(b"\n")
@@ -130,7 +109,6 @@ def _first_rows(block: Block, most: int, said: int) -> Block:
 
 
 def _agreed(headers: dict[str, Header]) -> Header:
-    """What all files say about features and labels."""
     (first, header), *others = headers.items()
     for name, other in others:
         for what in ("features", "labels"):

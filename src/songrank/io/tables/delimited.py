@@ -1,10 +1,10 @@
-"""Text tables with a line of names: any separator, quotes, read block by block as columns of texts."""
+"""Text tables with a header, any separator, and quotes, read block by block as columns of texts."""
 
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import polars as pl
 
@@ -16,14 +16,7 @@ _SEPARATORS = ("\t", ",", ";", "|")
 
 
 class DelimitedFile:
-    """A CSV or TSV file. ``columns`` are its names; ``frames`` gives the columns asked for, and where each row stands.
-
-    Args:
-        source: the file.
-        separator: one character; found in the first line if None.
-        job: told about progress.
-
-    """
+    """A CSV or TSV file; a ``separator`` of None is found in the first line."""
 
     def __init__(self, source: Source, separator: str | None, job: Job) -> None:
         if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
@@ -43,27 +36,22 @@ class DelimitedFile:
         if any(self.columns.count(name) > 1 for name in columns):
             raise _bad_names(self._head, self._separator, self.name)
         rows = 0
-        for block in self._all():
+        for block in chain([self._first], self._blocks):
             if not block.data.strip():
                 continue
             check_utf8(block)
             frame = self._fast(block, columns)
-            if frame is None:
-                frame = self.careful(block, columns)
+            frame = self.careful(block, columns) if frame is None else frame
             rows += frame.height
             yield frame, partial(self._line, block)
         if not rows:
             raise DataError("has no rows under its names", "expected at least one", file=self.name)
 
-    def _all(self) -> Iterator[Block]:
-        yield self._first
-        yield from self._blocks
-
     def _fast(self, block: Block, columns: Sequence[str]) -> pl.DataFrame | None:
         """What polars makes of a block in which every line has all columns, else None."""
-        quoted = b'"' in block.data
         lines = block.data.count(b"\n")
-        if quoted or block.data.count(self._separator.encode()) != lines * (len(self.columns) - 1):
+        separators = block.data.count(self._separator.encode())
+        if b'"' in block.data or separators != lines * (len(self.columns) - 1):
             return None
         try:
             frame = pl.read_csv(
@@ -81,17 +69,13 @@ class DelimitedFile:
         return frame.select(pl.col(str(self.columns.index(name))).alias(name) for name in columns)
 
     def careful(self, block: Block, columns: Sequence[str]) -> pl.DataFrame:
-        """The same row by row: the reference for the fast way, for quotes, and to name the line that is wrong."""
+        """The same row by row: the reference, for quotes, and to name the line that is wrong."""
         places = [self.columns.index(name) for name in columns]
         found: list[list[str | None]] = [[] for _ in columns]
         for line, fields in self._rows(block):
             if len(fields) != len(self.columns):
-                raise DataError(
-                    f"has {len(fields)} columns: {shown(self._separator.join(fields))}",
-                    f"expected {len(self.columns)}, as the first line names",
-                    file=self.name,
-                    line=line,
-                )
+                what = f"has {len(fields)} columns: {shown(self._separator.join(fields))}"
+                block.fail(what, f"expected {len(self.columns)}, as the first line names", line)
             for column, place in zip(found, places, strict=True):
                 column.append(fields[place] or None)
         return pl.DataFrame({name: pl.Series(c, dtype=pl.String) for name, c in zip(columns, found, strict=True)})
@@ -105,21 +89,15 @@ class DelimitedFile:
                     yield block.line + start, fields
                 start = reader.line_num
         except csv.Error as error:
-            raise DataError(
-                f"cannot be read ({error})",
-                "check that quotes close around here",
-                file=self.name,
-                line=block.line + start,
-            ) from None
+            block.fail(f"cannot be read ({error})", "check that quotes close around here", block.line + start)
 
     def _line(self, block: Block, row: int) -> int:
         return next(islice(self._rows(block), row, None))[0]
 
 
 def _find_separator(head: str) -> str:
-    counts = {separator: head.count(separator) for separator in _SEPARATORS}
-    best = max(counts, key=lambda separator: counts[separator])
-    return best if counts[best] else ","
+    best = max(_SEPARATORS, key=head.count)
+    return best if best in head else ","
 
 
 def _names(head: str, separator: str, file: str) -> list[str]:

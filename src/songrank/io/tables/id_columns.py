@@ -1,4 +1,4 @@
-"""A column of original ids, block by block, to numbers from 0 and the table that maps them back."""
+"""Original ids of a column, block by block, to numbers from 0."""
 
 import re
 
@@ -15,8 +15,7 @@ WHOLE = r"(?:0|-?[1-9][0-9]{0,18})"
 class IdColumn:
     """Collects ids of any type; whole numbers, written as such in text files too, stay whole numbers.
 
-    Numbers are given in the order of the ids, not of their appearance or their frequency, so that they carry nothing
-    about the rows.
+    Numbers follow the order of the ids, not of their appearance or frequency, so that they say nothing about the rows.
 
     >>> column = IdColumn()
     >>> column.add(pl.Series(["10", "9"]))
@@ -32,7 +31,7 @@ class IdColumn:
         self._integers = False
 
     def add(self, values: pl.Series) -> None:
-        """Add a block: whole numbers, or texts. Once a block holds texts, all are texts."""
+        """Append whole numbers or texts. Once a block holds texts, all ids are texts."""
         if values.dtype.is_integer() and not self._known:
             self._integers = True
             self._parts.append(values.cast(pl.Int64).to_numpy())
@@ -42,8 +41,7 @@ class IdColumn:
             for part in earlier:
                 self.add(pl.Series(part).cast(pl.String))
         values = values.cast(pl.String)
-        distinct = values.unique()
-        known = self._known
+        distinct, known = values.unique(), self._known
         codes = [known.setdefault(text, len(known)) for text in distinct.to_list()]
         numbers = values.replace_strict(distinct, pl.Series(codes, dtype=pl.Int32), return_dtype=pl.Int32)
         self._parts.append(numbers.to_numpy().astype(np.int32, copy=False))  # an empty column has no type
@@ -65,7 +63,7 @@ class IdColumn:
 
 
 def number_integers(column: Array) -> tuple[Array, Ids]:
-    """Whole numbers to their rank among the distinct ones.
+    """Ranks of whole numbers among the distinct ones.
 
     >>> number_integers(np.array([30, 10, 30]))[0].tolist()
     [1, 0, 1]

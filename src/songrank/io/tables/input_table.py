@@ -12,7 +12,15 @@ from songrank.core.ids import Ids
 from songrank.io.source import Job, Source
 from songrank.io.tables.delimited import DelimitedFile
 from songrank.io.tables.id_columns import WHOLE
-from songrank.io.tables.polars_frames import TABLE, column_names, find_column, read_parquet, slices, to_polars
+from songrank.io.tables.polars_frames import (
+    TABLE,
+    column_names,
+    find_column,
+    no_column,
+    read_parquet,
+    slices,
+    to_polars,
+)
 from songrank.io.tables.typed_columns import ID_EXPECTED, Where, read_column, read_ids
 
 T = TypeVar("T")
@@ -20,22 +28,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a table, and where they stand."""
+    """Some rows of a table: those of a text file with a function from row to line, others from row ``first`` on."""
 
     frame: pl.DataFrame
     file: str
-    line: Where | None
-    first: int
+    line: Where | None = None
+    first: int = 0
 
     def read(self, reader: Callable[[pl.Series], T | None], column: str, fix: str) -> T:
-        """What ``reader`` makes of a column, or one line that names the first row that it refuses."""
+        """What ``reader`` makes of a column, or an error that names the first row that it rejects."""
         return read_column(reader, self.frame[column], fix, self.file, self.line, self.first)
 
 
 class InputTable:
     r"""A CSV, TSV or Parquet file, or a table in memory; ``columns`` are its names.
 
-    ``separator`` is that of a text file, found in its first line if not given.
+    ``separator`` is that of a text file; None: found in its first line.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "users.csv"
@@ -58,14 +66,14 @@ class InputTable:
 
     @property
     def is_text(self) -> bool:
-        """Whether it has lines, and every column is one of texts."""
+        """Whether it has lines, and all columns hold texts."""
         return self._text is not None
 
     def blocks(self, columns: Sequence[str], least: str | None = "expected at least one") -> Iterator[Block]:
-        """The rows of these columns, as many at a time as fit in memory easily; without any, raises with ``least``."""
+        """The rows of these columns in blocks that fit in memory; without any, raises with ``least``."""
         if self._text is not None:
             for frame, line in self._text.frames(columns):
-                yield Block(frame, self.name, line, 0)
+                yield Block(frame, self.name, line)
             return
         rows = 0
         for frame in slices(self._table, columns, self.name):
@@ -78,39 +86,26 @@ class InputTable:
 def read_id_column(
     path: Path, given: str | None, usual: Sequence[str], what: str, fix: str, known: Ids, job: Job
 ) -> tuple[str | None, pl.Series]:
-    """One column of ids, in memory: its name, and whole numbers if all of them are, else texts.
+    """The name of one column of ids, and the ids: whole numbers if all of them are, else texts.
 
-    A text file with a single column needs no line of names: its first line is an id if it is a whole number, or one of
-    those that are ``known``.
-
-    Args:
-        path: CSV, TSV or Parquet.
-        given: name of the column; None: found by ``usual`` names, or the only one.
-        usual: names that it may have.
-        what: what its ids stand for, in messages.
-        fix: what to do where no column is clearly the right one.
-        known: ids that the model knows.
-        job: told about progress.
-
+    The column is the ``given`` one, else found by ``usual`` names, else the only one. A text file with a single column
+    needs no header: its first line is an id if it is a whole number, or one of those that are ``known``.
     """
     table = InputTable(path, job)
     alone = len(table.columns) == 1
     name = find_column(given or "auto", usual, table.columns, what, table.name)
-    name = table.columns[0] if name is None and alone else name
     if name is None:
-        names = ", ".join(map(repr, table.columns[:12])) + (", …" if len(table.columns) > 12 else "")
-        raise DataError(f"no column is clearly the {what} among {names}", fix, file=table.name)
+        name = table.columns[0] if alone else None
+    if name is None:
+        raise no_column(table.columns, what, table.name, fix)
     parts = [block.read(read_ids, name, ID_EXPECTED) for block in table.blocks([name])]
-    headless = (
-        table.is_text and alone and given is None and (are_whole(pl.Series([name])) or int(known.find([name])[0]) >= 0)
-    )
-    if headless:
-        parts.insert(0, pl.Series([name], dtype=pl.String))
-    return None if headless else name, as_ids(parts)
+    if table.is_text and alone and given is None and (are_whole(pl.Series([name])) or int(known.find([name])[0]) >= 0):
+        return None, as_ids([pl.Series([name], dtype=pl.String), *parts])
+    return name, as_ids(parts)
 
 
 def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
-    """Blocks of ids as one column, of whole numbers if all are, written as such in texts too.
+    """Blocks of ids as one column: whole numbers if all are, plainly written ones in texts too, else texts.
 
     >>> as_ids([pl.Series(["7", "-12"])]).to_list(), as_ids([pl.Series(["7", "007"])]).to_list()
     ([7, -12], ['7', '007'])
@@ -120,7 +115,7 @@ def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
 
 
 def are_whole(ids: pl.Series) -> bool:
-    """Whether all ids are whole numbers of 64 bits, or texts in which such are written plainly.
+    """Whether all ids are whole numbers of 64 bits, or texts with such numbers plainly written.
 
     >>> are_whole(pl.Series(["7", "-12"])), are_whole(pl.Series(["7", "007"])), are_whole(pl.Series([str(2**63)]))
     (True, False, False)
@@ -131,7 +126,7 @@ def are_whole(ids: pl.Series) -> bool:
 
 
 def id_column(ids: Ids) -> pl.Series:
-    """All ids by number, to gather from: int64 or texts.
+    """All ids by number: int64 or texts.
 
     >>> id_column(Ids.of(["b", "a"])).gather([1, 1, 0]).to_list()
     ['b', 'b', 'a']

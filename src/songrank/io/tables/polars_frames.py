@@ -1,4 +1,4 @@
-"""Tables of all kinds as polars frames: pandas, polars, Arrow and dictionaries in memory, Parquet files on disk."""
+"""Tables as polars frames: pandas, polars, Arrow and dictionaries in memory, Parquet files on disk."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _SLICE_BYTES = 64 << 20
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """A table in memory as a polars frame, without a copy where that can be.
+    """A table in memory as a polars frame, without a copy if possible.
 
     >>> to_polars({"user": ["a", "b"], "item": [1, 2]}).columns
     ['user', 'item']
@@ -36,14 +36,11 @@ def to_polars(table: Any) -> pl.DataFrame:
             return pl.DataFrame(table)
     except DataError:
         raise
-    except Exception as error:  # whatever a foreign table does when it is asked for its columns
-        raise DataError(
-            f"cannot be read ({first_line(error)})", "expected columns of one length and one type each", file=TABLE
-        ) from None
-    raise DataError(
-        f"source is a {type(table).__name__}",
-        "expected a path, a pandas, polars or Arrow table, or a dict of columns",
-    )
+    except Exception as error:  # whatever a foreign table raises
+        fix = "expected columns of one length and one type each"
+        raise DataError(f"cannot be read ({first_line(error)})", fix, file=TABLE) from None
+    fix = "expected a path, a pandas, polars or Arrow table, or a dict of columns"
+    raise DataError(f"source is a {type(table).__name__}", fix)
 
 
 def _column(values: Any) -> pl.Series:
@@ -54,7 +51,9 @@ def _column(values: Any) -> pl.Series:
     if hasattr(values, "to_numpy") or isinstance(values, np.ndarray):
         array = values if isinstance(values, np.ndarray) else values.to_numpy()
         if array.dtype.kind == "O":
-            return _of_one_type([None if _is_missing(value) else value for value in array.tolist()])
+            missing = ("NAType", "NaTType")  # of pandas
+            values = [None if v is None or v != v or type(v).__name__ in missing else v for v in array.tolist()]
+            return _of_one_type(values)
         if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns"):
             array = array.astype("datetime64[us]")
         return pl.Series(array)
@@ -62,7 +61,7 @@ def _column(values: Any) -> pl.Series:
 
 
 def _of_one_type(values: Any) -> pl.Series:
-    """A column; of numbers and texts, which pandas has in one, all as texts."""
+    """A column; a mix of numbers and texts, as pandas has it, becomes texts."""
     try:
         return pl.Series(values, strict=True)
     except TypeError:
@@ -72,12 +71,8 @@ def _of_one_type(values: Any) -> pl.Series:
         return pl.Series([None if one is None else str(one) if texts else one for one in values], strict=False)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
-
-
 def read_parquet(source: Source, job: Job) -> pl.LazyFrame:
-    """A Parquet file of which columns can be collected with :func:`collect`."""
+    """A Parquet file, to be collected with :func:`collect`."""
     with _parquet(source):
         return pl.scan_parquet(source.whole(job), glob=False)
 
@@ -95,7 +90,7 @@ def collect(table: pl.LazyFrame, columns: Sequence[str], file: str) -> pl.DataFr
 
 
 def slices(table: pl.LazyFrame, columns: Sequence[str], file: str) -> Iterator[pl.DataFrame]:
-    """Rows of these columns, as many at a time as fit in memory easily."""
+    """Blocks of rows of these columns that fit in memory."""
     step, start = max(1, _SLICE_BYTES // (8 * len(columns))), 0
     while (block := collect(table.slice(start, step), columns, file)).height:
         yield block
@@ -112,7 +107,7 @@ def _parquet(source: Source | str) -> Iterator[None]:
 
 
 def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:
-    """The column that the user named; for ``"auto"`` the first with a usual name, if there is one; none for None.
+    """The column that the user named; for ``"auto"`` the first with a usual name, or None.
 
     >>> find_column("auto", ("user", "user_id"), ["userId", "rating"], "query", "ratings.csv")
     'userId'
@@ -128,10 +123,14 @@ def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str],
 def need_column(
     given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str, option: str | None = None
 ) -> str:
-    """Like :func:`find_column`, where there must be one; ``option`` is what names it, ``--{what}-column`` if None."""
+    """Like :func:`find_column`, but required; ``option`` is what names the column, ``--{what}-column`` if None."""
     found = find_column(given, usual, columns, what, file)
     if found is None:
-        names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
-        fix = f"name it: {option or f'--{what}-column'}"
-        raise DataError(f"no column is clearly the {what} among {names}", fix, file=file)
+        raise no_column(columns, what, file, f"name it: {option or f'--{what}-column'}")
     return found
+
+
+def no_column(columns: Sequence[str], what: str, file: str, fix: str) -> DataError:
+    """The error where no column has a usual name."""
+    names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
+    return DataError(f"no column is clearly the {what} among {names}", fix, file=file)

@@ -1,16 +1,16 @@
-"""Tables that are written while their rows come: there whole at the end, or as before."""
+"""Tables written row by row: complete at the end, or as before."""
 
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from songrank.core.errors import DataError, first_line, shown
-from songrank.io.files import NEW, WINDOWS, not_written
+from songrank.io.files import NEW, WINDOWS, new_parents, not_written
 from songrank.io.locks import LOCK, alone
 
 SUFFIXES = (".csv", ".parquet")
@@ -18,7 +18,7 @@ _PART_ROWS = 2**18
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Raise unless a file of this name can be made: a known suffix, and nothing there that was not given up.
+    """Raise unless a file of this name can be created: a known suffix, and no existing file unless ``overwrite``.
 
     >>> check_output(Path("best.xlsx"), overwrite=False)
     Traceback (most recent call last):
@@ -27,13 +27,11 @@ def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUF
     if path.suffix not in suffixes:
         fix = f"expected a name that ends in {' or '.join(suffixes)}"
         raise DataError(f"ends in {path.suffix!r}", fix, file=str(path))
-    try:
+    with writing(path):
         if path.is_dir():
             raise DataError("is a directory", "name a file", file=str(path))
         if path.exists() and not overwrite:
             raise DataError("exists already", "choose another name, or say --overwrite", file=str(path))
-    except OSError as error:
-        raise not_written(path, error) from None
 
 
 class TableWriter:
@@ -47,7 +45,7 @@ class TableWriter:
         self._waiting: list[pl.DataFrame] = []
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Add rows; the first call settles the columns, also if it has no row."""
+        """Add rows; the first call fixes the columns, even without rows."""
         self.check(rows.schema)
         with writing(self.path):
             self.rows += rows.height
@@ -61,19 +59,19 @@ class TableWriter:
                 self._write_part()
 
     def check(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Raise if a column is of a type that a file of this kind cannot hold."""
+        """Raise if a column is of a type that the file format cannot hold."""
         for name, kind in columns.items():
             if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
                 what = f"cannot be written: column {shown(name)} is of type {kind}, which CSV does not have"
                 raise DataError(what, "choose a name that ends in .parquet, or remove the column", file=str(self.path))
 
     def finish(self) -> Path:
-        """All rows in one file, on the disk."""
+        """Complete the file and flush it to disk."""
         with writing(self.path):
             if self._stream is None:
                 if self._waiting:
                     self._write_part()
-                parts = [self._part(number) for number in range(self._parts)]
+                parts = [self.folder / f"part-{number}.parquet" for number in range(self._parts)]
                 pl.scan_parquet(parts, glob=False).sink_parquet(self._whole, row_group_size=_PART_ROWS)
                 self._stream = self._whole.open("rb+")
             self._stream.flush()
@@ -82,22 +80,18 @@ class TableWriter:
         return self._whole
 
     def close(self) -> None:
-        """Let go of the file, finished or not."""
+        """Close the file, finished or not."""
         if self._stream is not None:
             self._stream.close()
 
     def _write_part(self) -> None:
-        pl.concat(self._waiting).write_parquet(self._part(self._parts))
-        self._parts += 1
-        self._waiting = []
-
-    def _part(self, number: int) -> Path:
-        return self.folder / f"part-{number}.parquet"
+        pl.concat(self._waiting).write_parquet(self.folder / f"part-{self._parts}.parquet")
+        self._parts, self._waiting = self._parts + 1, []
 
 
 @contextmanager
 def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file row by row; it gets its name when all went well, and else nothing is left.
+    """Write a CSV or Parquet file row by row; it gets its name on success, and a failure leaves nothing.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "best.csv"
@@ -108,42 +102,31 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
     """
     check_output(path, overwrite=overwrite)
     target = Path(os.path.realpath(path))
-    made = [parent for parent in target.parents if not parent.exists()]
     folder = target.parent / f"{NEW}{target.name}"
-    try:
+    with new_parents(target), ExitStack() as last:
+        if WINDOWS:  # which removes no lock file while it is open
+            last.callback(shutil.rmtree, folder, ignore_errors=True)
         with writing(path):
             folder.mkdir(parents=True, exist_ok=True)
         with alone(folder, "written"):
-            yield from _write(path, target, folder, overwrite)
-    finally:
-        if WINDOWS:  # which removes no lock file while it is open
-            shutil.rmtree(folder, ignore_errors=True)
-        if not target.exists():
-            for parent in made:
-                with suppress(OSError):
-                    parent.rmdir()
-
-
-def _write(path: Path, target: Path, folder: Path, overwrite: bool) -> Iterator[TableWriter]:
-    writer = TableWriter(path, folder)
-    try:
-        with writing(path):
-            for left in folder.iterdir():  # by a process that was killed
-                if left.name != LOCK:
-                    left.unlink()
-        yield writer
-        whole = writer.finish()
-        check_output(path, overwrite=overwrite)
-        with writing(path):
-            whole.replace(target)
-    finally:
-        writer.close()
-        shutil.rmtree(folder, ignore_errors=True)
+            try:
+                with writing(path):
+                    for left in folder.iterdir():  # by a process that was killed
+                        if left.name != LOCK:
+                            left.unlink()
+                with closing(TableWriter(path, folder)) as writer:
+                    yield writer
+                    whole = writer.finish()
+                    check_output(path, overwrite=overwrite)
+                    with writing(path):
+                        whole.replace(target)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Whatever the disk or the format refuses while this file is made becomes one line about it."""
+    """Turn errors of the disk or the format into a ``DataError`` about the file."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A column of a table in the type that is needed, or a message that names the first row that is not of it."""
+"""A column in the type that is needed, or a message that names its first wrong row."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,10 @@ Where = Callable[[int], int]
 
 ID_EXPECTED = "expected an id: a whole number or a text"
 LABEL_EXPECTED = "expected a finite number of at least 0"
+TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
+_WHOLE_FLOATS = 2.0**53  # float64 does not tell larger neighbours apart
+_TIMES = (" %H:%M:%S%.f", "T%H:%M:%S%.f", " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z", " %H:%M", "")
+_FORMATS = (*(f"%Y-%m-%d{time}" for time in _TIMES), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%Y%m%d")
 _MISSING_WORDS = ["", "na", "n/a", "nan", "null", "none"]
 
 
@@ -25,16 +29,10 @@ def read_column(
     line: Where | None = None,
     first: int = 0,
 ) -> T:
-    """What ``read`` makes of a column, or where it fails.
+    """What ``read`` makes of a column, or an error that names the first row for which it gives None.
 
-    Args:
-        read: gives None for a column that holds anything wrong.
-        column: a block of it.
-        fix: what was expected.
-        file: name of the file or table.
-        line: from a row of the block to the line of the file, where there are lines.
-        first: number of the block's first row in the table, from 0, where there are none.
-
+    Rows are named by ``line``, from a row of the column to the line of the file, else by number: ``first`` is that of
+    the column's first row in the table, from 0.
     """
     found = read(column)
     if found is not None:
@@ -52,7 +50,7 @@ def read_column(
 
 
 def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
-    """The first row that ``read`` refuses, by bisection."""
+    """The first row that ``read`` rejects, by bisection."""
     low, high = 0, len(column) - 1
     while low < high:
         middle = (low + high) // 2
@@ -61,7 +59,7 @@ def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
 
 
 def read_features(column: pl.Series) -> Array | None:
-    """Numbers that fit float32, NaN where missing, as float64; None if one is not a number, or is infinite.
+    """Numbers in the range of float32 as float64, NaN where missing; None if one is not a number or infinite.
 
     >>> read_features(pl.Series(["1.5", "NA", None]))
     array([1.5, nan, nan])
@@ -83,7 +81,7 @@ def read_features(column: pl.Series) -> Array | None:
 
 
 def read_ids(column: pl.Series) -> pl.Series | None:
-    """Ids as whole numbers or texts, or None if one is missing or is not an id."""
+    """Ids as whole numbers or texts; None if one is missing or not an id."""
     if column.null_count():
         return None
     if column.dtype.is_integer():
@@ -107,6 +105,54 @@ def read_labels(column: pl.Series) -> Array | None:
     if column.null_count():
         return None
     values = column.cast(pl.Float64).to_numpy()
-    if not bool(((values >= 0) & (values <= np.finfo(np.float32).max)).all()):
+    right = ((values >= 0) & (values <= np.finfo(np.float32).max)).all()
+    return values.astype(np.float32) if right else None
+
+
+def read_times(column: pl.Series) -> tuple[str, Array] | None:
+    """The kind of these times, and their values, or None if one is not a time. Times of two kinds do not compare.
+
+    >>> read_times(pl.Series(["7", "5"]))
+    ('numbers', array([7, 5]))
+    >>> read_times(pl.Series(["1970-01-01", "1970-01-02"]))
+    ('dates like %Y-%m-%d', array([          0, 86400000000]))
+    """
+    if column.null_count():
         return None
-    return values.astype(np.float32)
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+        numbers = column.cast(pl.Int64, strict=False)
+        if numbers.null_count():
+            numbers = column.cast(pl.Float64, strict=False)
+        return read_times(numbers) if not numbers.null_count() else _read_dates(column)
+    if column.dtype == pl.Decimal:
+        column = column.cast(pl.Int64 if column.dtype.scale == 0 else pl.Float64, strict=False)  # type: ignore[attr-defined]
+        return read_times(column)
+    if column.dtype.is_integer():
+        whole = column.cast(pl.Int64, strict=False)
+        return None if whole.null_count() else ("numbers", whole.to_numpy())
+    if column.dtype.is_float():
+        values = column.cast(pl.Float64).to_numpy()
+        return ("numbers", values) if bool((np.abs(values) < _WHOLE_FLOATS).all()) else None
+    if column.dtype not in (pl.Date, pl.Datetime):
+        return None
+    # nanoseconds only where the column has them, so that different times stay different
+    unit: Literal["ns", "us"] = "ns" if getattr(column.dtype, "time_unit", None) == "ns" else "us"
+    try:
+        dates = column.cast(pl.Datetime(unit), strict=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return None if dates.null_count() else (f"dates in {unit}", dates.cast(pl.Int64).to_numpy())
+
+
+def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
+    column = column.str.strip_suffix("Z").str.strip_suffix(" UTC")
+    for form in _FORMATS:
+        zone = "UTC" if form.endswith("z") else None
+        for part in (column[:1], column):  # most formats fail on the first row
+            dates = part.str.to_datetime(form, time_unit="us", strict=False, time_zone=zone)
+            if dates.null_count():
+                break
+        else:
+            return f"dates like {form}", dates.cast(pl.Int64).to_numpy()
+    return None

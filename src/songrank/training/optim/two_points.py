@@ -28,7 +28,10 @@ _DRAWS = {  # what they draw depends on no tensor's values
     getattr(_aten, name)
     for name in (
         *(kind + ending for kind in ("rand", "randn", "randint", "randperm") for ending in ("", "_like")),
-        *(kind + "_" for kind in "random uniform normal exponential geometric log_normal cauchy bernoulli".split()),
+        *(
+            kind + "_"
+            for kind in ["random", "uniform", "normal", "exponential", "geometric", "log_normal", "cauchy", "bernoulli"]
+        ),
     )
     if hasattr(_aten, name)
 }

@@ -20,10 +20,9 @@ class NotDeterministicError(UserError):
 
 @contextmanager
 def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
-    """Within it torch uses deterministic algorithms only, and our kernels are off where they would not be deterministic.
+    """Within it torch, and our kernels, are deterministic; an operation that cannot be raises an error of one line.
 
-    An operation without such an algorithm raises an error of one line. Unless ``wanted`` nothing is changed, so the
-    settings of the process hold. Threads share these settings: use it for one trainer at a time.
+    Unless ``wanted`` nothing is changed. Threads share these settings: use it for one trainer at a time.
 
     >>> with deterministic_algorithms():
     ...     torch.are_deterministic_algorithms_enabled()

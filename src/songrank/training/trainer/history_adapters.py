@@ -202,8 +202,7 @@ class SequenceAdapter(HistoryAdapter):
 def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
     """[B, dim]: the states of histories [U, T] that ``row`` names, after ``place`` items.
 
-    A CPU reads histories of similar lengths together (within a factor of 2), which avoids most padding; on a GPU padding
-    is cheaper than more and smaller steps.
+    A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
     """
     if history.device.type != "cpu":
         states: Tensor = model.states(history)

@@ -15,10 +15,7 @@ def mixed(precision: str, device: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def products(precision: str) -> Iterator[None]:
-    """Within it, if ``tf32`` is the precision, a GPU may round the inputs of float32 products to 10 bits, gradients' too.
-
-    With another precision nothing is changed, so the settings of the process hold.
-    """
+    """For ``tf32``, a GPU may round the inputs of float32 products to 10 bits; any other precision changes nothing."""
     if precision != "tf32":
         yield
         return

@@ -1,10 +1,9 @@
-"""Many short decimal numbers at once: their text is held in eight-byte words, and all words are worked on together.
+"""Many short decimal numbers at once, as text in eight-byte words, the first character in the lowest byte.
 
-A word holds eight characters, the first in its lowest byte. Shifting a word to the left drops what follows a number and
-puts zeros before it, so that its last character always stands in the highest byte. Up to sixteen characters (a minus
+Shifting a word to the left drops what follows a number and puts zeros before it. Up to sixteen characters (a minus
 sign, digits, one dot) give a whole number below 2**53 and a power of ten below 10**22, both exact, so that their one
-division rounds as ``float(text)`` does. Of up to 24 characters, the first sixteen say between which two numbers the
-true one lies; if both are the same float32, that is it. All other texts are left to the caller.
+division rounds as ``float(text)`` does. Of up to 24 characters, the first sixteen bound the true number from both
+sides; if both bounds are the same float32, that is it. All other texts are left to the caller.
 """
 
 import numpy as np
@@ -29,7 +28,7 @@ _SIGNED_POWERS = np.array([10.0**n for n in range(16)] + [-(10.0**n) for n in ra
 
 
 def whole_numbers(text: Words, length: Lengths) -> tuple[NDArray[np.int64], bool]:
-    """Numbers of one to eight digits, the first in the lowest byte of ``text``, and whether all of them are digits."""
+    """Numbers of one to eight digits, and whether all of them are digits."""
     digits = _digits(text, length)
     return _value(digits).view(np.int64), not _not_digits(digits).any()
 
@@ -37,10 +36,8 @@ def whole_numbers(text: Words, length: Lengths) -> tuple[NDArray[np.int64], bool
 def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Numbers with an optional sign and dot, and which of them are sound; the values of others mean nothing.
 
-    Args:
-        words: the first 24 characters of each, [N, 3].
-        length: how many characters belong to the number; those of one are left to the caller, too.
-
+    ``words`` are the first 24 characters of each, [N, 3]; ``length`` is that of the number. Those of one character are
+    left to the caller.
     """
     value, sound = np.empty(length.size), np.zeros(length.size, dtype=np.bool_)
     short = (length > 1) & (length <= 8)
@@ -73,7 +70,7 @@ def _digits(text: Words, length: Lengths) -> Words:
 
 
 def _without_sign(text: Words, length: Lengths) -> tuple[Words, Words, Words]:
-    """Words whose sign has become a leading zero, how many bits belong to the number, and 16 for a minus sign."""
+    """Words whose sign is a leading zero, how many bits belong to the number, and 16 for a minus sign."""
     word = text ^ _ZEROS
     negative = (word & _255) == _MINUS
     word -= negative * _MINUS
@@ -93,7 +90,7 @@ def _one_word(word: Words, sign: Words) -> tuple[NDArray[np.float64], NDArray[np
 def _two_words(
     head: Words, tail: Words, sign: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Whole numbers, the signed power of ten by which to divide them, and which are sound."""
+    """Whole numbers, the signed powers of ten to divide them by, and which are sound."""
     dot, bad = _take_dot(tail)
     head_dot, head_bad = _take_dot(head)
     in_tail, in_head = np.minimum(dot, _1), np.minimum(head_dot, _1)
@@ -108,7 +105,7 @@ def _two_words(
 
 
 def _take_dot(word: Words) -> tuple[Words, Words]:
-    """Put a zero where the dot is; return a one in the byte where it was, and what is wrong in the word."""
+    """Put a zero where the dot is; return a one in its byte, and what is wrong in the word."""
     dot = word & _FIFTH_BIT
     dot >>= _4
     word ^= dot * _DOT

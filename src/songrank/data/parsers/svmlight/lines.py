@@ -1,4 +1,4 @@
-"""Rows of svmlight text, line by line: the definition of what is accepted, and the home of every message about it."""
+"""Rows of svmlight text, line by line: the reference of what is accepted, and the source of all messages."""
 
 import math
 import re
@@ -24,11 +24,10 @@ class Rows:
 
     Attributes:
         label: float32 [R].
-        query: one id a row, int64 if all are whole numbers in their plain form (str of the number is the text), else
-            an array of str objects; None when the lines have no ``qid:``.
+        query: [R] ids, int64 if ``str`` of the numbers gives back all texts, else str objects; None without ``qid:``.
         offsets: int64 [R + 1].
         index: int32, as written in the file.
-        value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64, as Istella has it.
+        value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64 (Istella).
 
     """
 
@@ -40,7 +39,7 @@ class Rows:
 
 
 def number(text: bytes) -> float | None:
-    """The finite float32 that ``text`` stands for, before rounding, or None.
+    """The number that ``text`` stands for, before rounding to float32, or None if that is not finite.
 
     >>> number(b"-1.5e3"), number(b"1e39"), number(b"nan"), number(b"1_0")
     (-1500.0, None, None, None)
@@ -52,7 +51,7 @@ def number(text: bytes) -> float | None:
 
 
 def query_ids(texts: Sequence[str]) -> NDArray[Any]:
-    """Ids as int64 if ``str`` of the number gives back every text, else as they are."""
+    """Ids as int64 if ``str`` of the numbers gives back all texts, else as they are."""
     if all(map(_CANONICAL.fullmatch, texts)):
         numbers = list(map(int, texts))
         if min(numbers, default=0) >= -(2**63) and max(numbers, default=0) < 2**63:
@@ -61,9 +60,9 @@ def query_ids(texts: Sequence[str]) -> NDArray[Any]:
 
 
 def parse_lines(
-    data: bytes, *, file: str, line: int, first_index: int, max_index: int, has_query: bool | None = None
+    data: bytes, file: str, line: int, first_index: int, max_index: int, has_query: bool | None = None
 ) -> Rows:
-    """Parse one line after the other; ``has_query`` says whether lines before these have ``qid:``, None before any."""
+    """Parse one line at a time; ``has_query``: whether the lines before these have ``qid:``, None if there are none."""
     reader = _Reader(file, first_index, max_index, has_query)
     for reader.line, text in enumerate(data.split(b"\n"), line):
         reader.read(text.removesuffix(b"\r").partition(b"#")[0])
@@ -110,22 +109,23 @@ class _Reader:
 
     def read_label(self, token: bytes) -> float:
         label = number(token)
+        fix = "expected a relevance of at least 0: map negative labels to 0"
         if label is None:
             fix = "start the line with it" if b":" in token else "write it as a plain decimal, e.g. 0 or 2"
-            self.fail(f"label is {shown(token)}", f"expected a finite number: {fix}")
-        if label < 0:
-            self.fail(f"label is {shown(token)}", "expected a relevance of at least 0: map negative labels to 0")
+            fix = f"expected a finite number: {fix}"
+        if label is None or label < 0:
+            self.fail(f"label is {shown(token)}", fix)
         return label
 
     def read_query(self, token: bytes | None) -> None:
-        if self.has_query is None:
-            self.has_query = token is not None
         if token is None:
             if self.has_query:
                 self.fail("has no qid:, unlike the lines before it", "write 'qid:ID' after the label of every line")
+            self.has_query = False
             return
-        if not self.has_query:
+        if self.has_query is False:
             self.fail(f"has {shown(token)}, unlike the lines before it", "give every line a qid:, or none")
+        self.has_query = True
         if token == b"qid:":
             self.fail("qid: is empty", "write the query's id after the colon, without a space")
         try:
@@ -147,16 +147,16 @@ class _Reader:
         return index
 
     def read_index(self, text: bytes, token: bytes) -> int:
-        what = f"feature index is {shown(text)} in {shown(token)}"
+        digits = text.lstrip(b"0") or b"0"
         if not _INDEX.fullmatch(text):
-            self.fail(what, f"expected a whole number from {self.first_index} on")
-        digits = text.lstrip(b"0")
-        if len(digits) > 18 or int(digits or b"0") > self.max_index:
-            self.fail(what, f"expected at most {self.max_index:,}: number the features densely, or raise max_index")
-        index = int(digits or b"0")
-        if index < self.first_index:
-            self.fail(what, f"expected {self.first_index} for the first feature: set first_index=0 if it counts from 0")
-        return index
+            fix = f"expected a whole number from {self.first_index} on"
+        elif len(digits) > 18 or int(digits) > self.max_index:
+            fix = f"expected at most {self.max_index:,}: number the features densely, or raise max_index"
+        elif int(digits) < self.first_index:
+            fix = f"expected {self.first_index} for the first feature: set first_index=0 if it counts from 0"
+        else:
+            return int(digits)
+        self.fail(f"feature index is {shown(text)} in {shown(token)}", fix)
 
     def read_value(self, text: bytes, index: int) -> float:
         value = number(text)

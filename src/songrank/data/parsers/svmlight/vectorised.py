@@ -1,4 +1,4 @@
-"""Rows of svmlight text, all lines of a piece at once; gives up on whatever it does not fully understand."""
+"""Rows of svmlight text, all lines of a piece at once; gives up on anything unusual."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ _NULL = np.uint64(int.from_bytes(b"null", "little"))
 Places = NDArray[np.intp]
 
 
-class _Unusual(Exception):  # noqa: N818 - not an error: the careful parser takes over
+class _Unusual(Exception):  # noqa: N818 - not an error: ``parse_lines`` takes over
     pass
 
 
 def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None:
-    """Parse whole lines, or return None when there is anything that only ``parse_lines`` knows how to judge."""
+    """Parse whole lines, or return None if anything needs ``parse_lines``."""
     if b"#" in data:
         if b"\r" in data:
             data = (data + b"\n").replace(b"\r\n", b"\n")
@@ -40,13 +40,10 @@ def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None
 
 
 class _Text:
-    """The characters, and where fields begin and end: at blanks, newlines and colons.
+    """The characters, and the separators of fields: blanks, newlines and colons.
 
-    Attributes:
-        place: of each separator; the first is a newline before the text.
-        kind: which character each separator is.
-        colon: which separators are colons.
-
+    ``place`` is where each separator is (the first is a newline before the text), ``kind`` its character, ``colon``
+    whether it is a colon.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -73,12 +70,12 @@ class _Text:
         return bool(ends.all())
 
     def after(self, separator: Places) -> tuple[Places, Lengths]:
-        """Where each separator is, and how long the field after it."""
+        """The place of each separator, and the length of the field after it."""
         at = self.place.take(separator)
         return at, self.place.take(separator + 1) - at - 1
 
     def words(self, after: Places) -> Words:
-        """Three times eight characters after each place, [N, 3]."""
+        """The 24 characters after each place, as [N, 3] words."""
         # Overlapping items of 24 bytes: one pass fetches all three words.
         windows = np.ndarray((self.characters.size - 23,), dtype="V24", buffer=self.characters, strides=(1,))
         return windows[after + 1].view("<u8").reshape(-1, 3)
@@ -104,7 +101,7 @@ def _parse(text: _Text, first_index: int, max_index: int) -> Rows:
 
 
 def _labels(text: _Text) -> Places:
-    """The newline before each label: every line is empty, or starts with its only field that has no colon."""
+    """The newline before each label: a line is empty, or starts with its only field that has no colon."""
     newline = np.flatnonzero(text.kind == _NEWLINE)[:-1]
     filled = text.place.take(newline + 1) - text.place.take(newline) > 1
     follows = text.kind.take(newline + 1)
@@ -145,16 +142,15 @@ def _longer_numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.floa
 
 
 def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.float64]:
-    """Numbers with an exponent, a plus sign or many digits: copied one a line, and left to polars."""
+    """Numbers with an exponent, a plus sign or many digits: copied one per line, for polars."""
     stop = np.cumsum(length + 1)
     line = stop - length - 1
     copied = text.characters[np.repeat(start - line, length + 1) + np.arange(stop[-1])]
     copied[stop - 1] = _NEWLINE
     if not _OF_NUMBERS.take(copied).all() or (length == 0).any():  # polars knows inf and nan, too
         raise _Unusual
-    table = pl.read_csv(
-        copied.tobytes(), has_header=False, schema={"value": pl.Float64}, quote_char=None, ignore_errors=True
-    )
+    schema = {"value": pl.Float64}
+    table = pl.read_csv(copied.tobytes(), has_header=False, schema=schema, quote_char=None, ignore_errors=True)
     value: NDArray[np.float64] = table["value"].to_numpy()
     if table["value"].null_count() or value.size != start.size or not (np.abs(value) < ROUNDS_TO_INFINITY).all():
         raise _Unusual
@@ -180,7 +176,7 @@ def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:
 
 
 def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
-    """The id of each row's query; its colon is taken away from those of features."""
+    """The id of each row's query; its colon is removed from those of features."""
     colon = np.flatnonzero(text.colon)
     if not row.size or not colon.size:
         return None
