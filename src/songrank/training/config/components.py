@@ -76,5 +76,4 @@ def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithO
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
     kind, options = typed_component(section, values)
-    known = inspect.signature(kind).parameters
-    return kind(**{key: value for key, value in sizes.items() if key in known}, **options)
+    return kind.build(options, sizes)

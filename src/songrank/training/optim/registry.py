@@ -93,9 +93,8 @@ def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> Train
         optimiser: TrainingOptimiser = _storm(groups, stage)
     else:
         optimiser = OPTIMISERS[stage.optimiser].build(groups, stage, model, speed)
-    if items:
-        decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
-        optimiser.register_step_pre_hook(decay)
+    decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
+    optimiser.register_step_pre_hook(decay)  # it does nothing without tables
     return optimiser
 
 

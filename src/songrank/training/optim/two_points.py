@@ -28,10 +28,7 @@ _DRAWS = {  # what they draw depends on no tensor's values
     getattr(_aten, name)
     for name in (
         *(kind + ending for kind in ("rand", "randn", "randint", "randperm") for ending in ("", "_like")),
-        *(
-            kind + "_"
-            for kind in ["random", "uniform", "normal", "exponential", "geometric", "log_normal", "cauchy", "bernoulli"]
-        ),
+        *("random_", "uniform_", "normal_", "exponential_", "geometric_", "log_normal_", "cauchy_", "bernoulli_"),
     )
     if hasattr(_aten, name)
 }

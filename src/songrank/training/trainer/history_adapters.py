@@ -16,7 +16,8 @@ from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
-from songrank.models.base import RankingModel
+from songrank.models.base import RankingModel, capabilities_of
+from songrank.models.capabilities import Query
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
@@ -52,14 +53,29 @@ def make_adapter(
     >>> adapter.scores(model, slate).shape
     torch.Size([5, 6])
     """
+    length = model.history_length if isinstance(model, RankingModel) else None
+    return adapter_for(dataset, device, capabilities_of(model).query, length, following, gain, windows, evaluated)
+
+
+def adapter_for(
+    dataset: Dataset,
+    device: torch.device | str,
+    query: Query,
+    length: int | None,
+    following: int = 1,
+    gain: str = "exp2",
+    windows: str = "last",
+    evaluated: Sequence[str] = (),
+) -> DatasetAdapter:
+    """:func:`make_adapter` for a model that is not built yet: its kind of query, and how much of a history it reads."""
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
-    if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
+    if query not in ("history", "sequence"):
         return CatalogueAdapter(dataset, device, evaluated)
-    assert model.history_length is not None
-    if model.capabilities.query == "sequence":
-        return SequenceAdapter(dataset, device, model.history_length, following, gain, windows)
-    return HistoryAdapter(dataset, device, model.history_length)
+    assert length is not None
+    if query == "sequence":
+        return SequenceAdapter(dataset, device, length, following, gain, windows)
+    return HistoryAdapter(dataset, device, length)
 
 
 class HistoryAdapter(CatalogueAdapter):
