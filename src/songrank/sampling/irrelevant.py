@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from songrank.core.csr import partition_point, search_depth, segment_rows
-from songrank.core.hashing import random_fractions
 from songrank.core.relevance import Relevance
+from songrank.sampling.fractions import random_fractions
 
 
 @dataclass(frozen=True)

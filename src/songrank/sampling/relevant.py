@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from songrank.core.hashing import random_fractions
+from songrank.sampling.fractions import random_fractions
 
 
 def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
