@@ -24,7 +24,6 @@ _HOMES = {"Run": "run", "load_recipe": "config.recipe_files"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import lazily: the training loop needs torch only."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

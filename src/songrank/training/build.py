@@ -105,7 +105,6 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
 
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:
-    """Raise if the recipe needs a capability that the model does not declare."""
     name, sections = recipe.model["name"], [section for section, _ in recipe.sections()]
     if not able.sparse_rows and any(not OPTIMISERS[section.optimiser].whole_gradient for section in sections):
         raise UserError(f"optimiser is lazy-adam, and {name} has no tables of ids: say adam")

@@ -47,8 +47,11 @@ class RunDirectory:
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Make the folder; an existing one is rejected, or cleared of an earlier run if ``overwrite``."""
+        import yaml
+
         self.check_free(overwrite=overwrite)
-        text = _yaml(recipe.model_dump(mode="json"))
+        style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 120}
+        text = yaml.safe_dump(recipe.model_dump(mode="json"), **style)
         notes = {"status": "running", "data_sha256": fingerprint(dataset)}
         notes |= {"songrank": __version__, "torch": torch.__version__}
         make_folder(self.path)
@@ -198,10 +201,3 @@ def lists_fingerprint(dataset: Dataset, split: str) -> str:
         for column in columns:
             digest.update(column.contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _yaml(values: Mapping[str, Any]) -> str:
-    import yaml
-
-    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-    return text

@@ -83,7 +83,6 @@ class WarmStart:
 
 
 def _shapes(weights: Mapping[str, Tensor], tables: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight, without the number of rows for tables of users and items."""
     return {name: weight.shape[1:] if name in tables else weight.shape for name, weight in weights.items()}
 
 

@@ -111,7 +111,6 @@ class _Stage(_Section):
 
 
 def _component(section: str, default: str | None = None) -> Any:
-    """A model or a loss, by default the one of this name."""
 
     def check(values: Any) -> dict[str, Any]:
         unnamed = default is not None and isinstance(values, dict) and "name" not in values

@@ -151,7 +151,6 @@ def _read_change(change: str) -> tuple[list[str], Any]:
 
 
 def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
-    """Both, key by key; ``more`` takes precedence."""
     if not isinstance(more, dict):
         raise UserError(f"{place} is {shown(more)}; expected keys and values")
     found = dict(values)

@@ -48,8 +48,12 @@ def _sgd(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Training
 def _adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
     """Dense Adam; on a GPU, rows of large tables that a step does not read are updated later, to the same values."""
     on_gpu = all(parameter.is_cuda for group in groups for parameter in group["params"])
-    defers = on_gpu and speed != "plain" and kernels.installed()
-    return _row_adam(groups, stage, deferred_tables(stage, model) if defers else {}, "exact")
+    tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=on_gpu) else {}
+    return _row_adam(groups, stage, tables, "exact")
+
+
+def _may_defer(speed: str, *, on_gpu: bool) -> bool:
+    return speed != "plain" and on_gpu and kernels.installed()
 
 
 def deferred_tables(stage: Stage, model: nn.Module) -> dict[str, list[nn.Embedding]]:
@@ -64,10 +68,7 @@ def _lazy_adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Tr
 
 
 def _row_adam(groups: Groups, stage: Stage, tables: dict[str, list[nn.Embedding]], missed: str) -> TrainingOptimiser:
-    """Adam, ``RowAdam`` if there are tables. Fused is one pass over all state, a fifth of the time on a CPU too.
-
-    Capturable keeps the step count on the device.
-    """
+    """Adam, or ``RowAdam`` for tables. Fused takes a fifth of the time; capturable keeps the step on the device."""
     parameters: list[nn.Parameter] = [parameter for group in groups for parameter in group["params"]]
     fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
     options = {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
@@ -111,7 +112,6 @@ def _storm(groups: Groups, stage: Stage) -> Storm:
 
 
 def _tables(stage: Stage, model: nn.Module, chosen: Callable[[Tensor], bool]) -> dict[str, list[nn.Embedding]]:
-    """Embeddings whose rows are updated on their own."""
     pairs = stage.sampler.queries_per_batch * stage.sampler.columns
     named = model.row_tables(pairs) if isinstance(model, RankingModel) else {}
     found = {

@@ -1,13 +1,10 @@
 r"""Adam for large tables of which a step touches few rows.
 
 Dense Adam moves every row at every step: without a gradient, m ← β₁m, v ← β₂v, and the weights by what is left of m.
-There are two ways to avoid that work:
 
-* ``"exact"``: a row is deferred until a slate needs it, and then takes all missed steps one after the other: the same
-  arithmetic as dense Adam, without reading and writing the whole table at each step. Without weight decay, m has no
-  effect on the weights after about 200 missed steps; later ones are taken at once.
-* ``"lazy"``: missed steps are not taken. A row's moments stay as they are until its next gradient, as in torch's
-  ``SparseAdam``: another algorithm, whose cost does not depend on how long rows are deferred.
+* ``"exact"``: a row is deferred until a slate needs it, and then takes all missed steps, with the arithmetic of dense
+  Adam. Without weight decay, steps after about 200 missed ones have no effect on the weights and are taken at once.
+* ``"lazy"``: missed steps are not taken, as in torch's ``SparseAdam``: another algorithm, and cheaper.
 """
 
 from __future__ import annotations
@@ -104,7 +101,6 @@ class RowAdam(Adam):
         self._rows: dict[str, list[Tensor]] = {kind: [] for kind in tables}
 
     def _gather(self, embeddings: Sequence[nn.Embedding]) -> list[_Tables]:
-        """The embeddings of one kind in sets of one width and one group of parameters."""
         sets: dict[tuple[int, int], _Tables] = {}
         for embedding in embeddings:
             weight = embedding.weight
@@ -159,7 +155,6 @@ class RowAdam(Adam):
         self._rows = {kind: [] for kind in self._sets}
 
     def _whole_step(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
-        """A step for all of a tensor, by a kernel with the arithmetic of torch's."""
         from songrank.kernels.row_steps import whole_step
 
         state = self.state[weight]
@@ -219,7 +214,6 @@ class RowAdam(Adam):
 
 
 def _keep(weight: Tensor, buffer: Tensor) -> None:
-    """Add a table's sparse gradient to the buffer of its deferred rows."""
     if weight.grad is None:
         return
     if not weight.grad.is_sparse:

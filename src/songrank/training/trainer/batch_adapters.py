@@ -60,7 +60,6 @@ class DatasetAdapter(BatchAdapter):
         return SlateSampler(self.relevance, batch.queries, **self._columns(batch), **options)
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
-        """Which items a slate holds."""
         if batch.length == "all":
             return {"relevant": "all", "irrelevant": "all"}
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
@@ -146,17 +145,14 @@ class CatalogueAdapter(DatasetAdapter):
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
 
-            if self.reads_ids and step >= self.dataset.num_queries:
-                return evaluate_catalogue(model.score_all, targets, memory=memory, **policies)
-
             def score_all(query: Tensor) -> Tensor:
                 parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
                 return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-            return evaluate_catalogue(score_all, targets, memory=memory, **policies)
+            at_once = self.reads_ids and step >= self.dataset.num_queries
+            return evaluate_catalogue(model.score_all if at_once else score_all, targets, memory=memory, **policies)
 
     def _bytes_a_query(self, model: Any, split: str) -> int:
-        """The size of a query's input while it is scored, roughly: dense features, or a vector per word."""
         part = self._split(split)
         return part.num_features * 4 if part.tokens is None else part.tokens.shape[1] * _WORD_BYTES
 
@@ -179,7 +175,6 @@ class DocumentAdapter(DatasetAdapter):
         return part
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
-        """As the batch says, else as preparation recorded."""
         if batch.length is None:
             batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})
         return super()._columns(batch)

@@ -73,7 +73,6 @@ class CapturedStep(PlainStep):
         self._step(lambda: replace(held))  # what a slate derives from its tensors belongs to the graph
 
     def _step(self, draw: Callable[[], Slate]) -> None:
-        """Do one step on the slate of ``draw``: eagerly at first, then by the graph."""
         rate = self.optimiser.param_groups[0]["lr"]
         if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
             self._record(draw)
@@ -86,7 +85,6 @@ class CapturedStep(PlainStep):
             super().__call__(draw())
 
     def _record(self, draw: Callable[[], Slate]) -> None:
-        """Capture the step; nothing is computed yet."""
         self.graph = None
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
@@ -145,7 +143,6 @@ def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., T
 
 @contextmanager
 def _side_stream() -> Iterator[None]:
-    """A side stream, as torch asks for before capture, synchronised with the current one at both ends."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     outer = torch.cuda.current_stream()
     stream.wait_stream(outer)

@@ -57,7 +57,6 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
 
 
 def _reason(text: str) -> str | None:
-    """One line for an error of torch about determinism; None for any other error."""
     if _NO_FORM in text:
         operation = text.partition(_NO_FORM)[0].rpartition("\n")[2]
         return f"torch has no deterministic {operation} on this GPU: begin again with deterministic=false"

@@ -29,19 +29,9 @@ _SLATE_BYTES = 2**28  # of scores over histories at a time; a loss needs several
 
 
 def make_adapter(
-    dataset: Dataset,
-    device: torch.device | str = "cpu",
-    model: torch.nn.Module | None = None,
-    following: int = 1,
-    gain: str = "exp2",
-    windows: str = "last",
-    evaluated: Sequence[str] = (),
+    dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
-    """The adapter for a data set's task and for the queries that a model reads.
-
-    For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the part of a long one that is read (:class:`songrank.sampling.SequenceSampler`). The relevant
-    items of the splits in ``evaluated`` are found here, not at the first evaluation.
+    """The adapter for a data set's task and for the queries that a model reads; ``options`` are of :func:`adapter_for`.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -54,7 +44,7 @@ def make_adapter(
     torch.Size([5, 6])
     """
     length = model.history_length if isinstance(model, RankingModel) else None
-    return adapter_for(dataset, device, capabilities_of(model).query, length, following, gain, windows, evaluated)
+    return adapter_for(dataset, device, capabilities_of(model).query, length, **options)
 
 
 def adapter_for(
@@ -67,7 +57,12 @@ def adapter_for(
     windows: str = "last",
     evaluated: Sequence[str] = (),
 ) -> DatasetAdapter:
-    """:func:`make_adapter` for a model that is not built yet: its kind of query, and how much of a history it reads."""
+    """The adapter for models of this kind of query, which read at most ``length`` items of a history.
+
+    For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
+    ``windows`` selects the part of a long one that is read (:class:`songrank.sampling.SequenceSampler`). The relevant
+    items of the splits in ``evaluated`` are found here, not at the first evaluation.
+    """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
     if query not in ("history", "sequence"):
@@ -112,7 +107,6 @@ class HistoryAdapter(CatalogueAdapter):
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
-        """The users' histories in these splits."""
         return dataset_histories(self.dataset, names).to(self.device)
 
 
@@ -145,7 +139,6 @@ class SequenceAdapter(HistoryAdapter):
 
     @property
     def _entries_read(self) -> Tensor:
-        """How many entries of each history an epoch visits."""
         return self.histories.lengths.clamp(max=self.length)
 
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:

@@ -13,13 +13,11 @@ from songrank import kernels
 from songrank.core.checks import check_choice, check_int
 from songrank.core.errors import NotFiniteError, UserError
 from songrank.metrics import Evaluation
-from songrank.training.checkpoints import Checkpoints
+from songrank.training.checkpoints import Checkpoints, random_state, set_random_state
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.optim.ema import WeightEMA
-from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
-from songrank.training.trainer.decisions import Decisions
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
@@ -59,6 +57,22 @@ class Position:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Decisions:
+    """Decisions that all processes of a training share; this is the one for a single process.
+
+    >>> Decisions().any(True), Decisions().first(0.5)
+    (True, 0.5)
+    """
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on any process: a stop, a loss that is not finite."""
+        return flag
+
+    def first(self, value: float) -> float:
+        """The first process's value: a validation figure, a time."""
+        return value
+
+
 class Trainer:
     """Trains a model through stages; stopped at any step and resumed, it ends with the same weights.
 
@@ -71,8 +85,8 @@ class Trainer:
         candidates: items ranked in these evaluations: ``"all"``, or a number of sampled ones for a catalogue.
         policies: of these evaluations: ties, empty, gain.
         patience: evaluations without improvement after which a stage ends early; None for never.
-        checkpoints: where the state is saved; None for nowhere.
-        save_every: minimum seconds between checkpoints within a stage; they are saved between epochs.
+        checkpoints: where the state is saved, between epochs; None for nowhere.
+        save_every: minimum seconds between checkpoints within a stage.
         seed: of everything random in the model: dropout, and the new head.
         precision: of the model's matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
             ``"bfloat16"``; losses and weights stay in float32.
@@ -114,14 +128,11 @@ class Trainer:
         self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
         self.precision = check_choice("precision", precision, PRECISIONS)
         self.speed = check_choice("speed", speed, ("auto", "plain"))
-        self.observe, self.tick, self.warn = observe, tick, warn
-        self.at = Position()
-        self.device = adapter.relevance.device
         self.deterministic, self.decisions = deterministic, decisions or Decisions()
-        longest = max((len(stage.sampler) for stage in self.stages), default=0)
-        self._values = Values(self.device, longest)
-        self.stopped = False
-        self._restored = False
+        self.observe, self.tick, self.warn = observe, tick, warn
+        self.at, self.device = Position(), adapter.relevance.device
+        self.stopped = self._restored = False
+        self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightEMA(model)
@@ -159,7 +170,6 @@ class Trainer:
         return self.at
 
     def _surroundings(self) -> ExitStack:
-        """The settings of all computations: kernels, device, order of sums."""
         stack = ExitStack()
         if self.device.type == "cuda":  # on a CPU there are no kernels, and sums always have one order
             stack.enter_context(kernels.plain(self.speed == "plain"))
@@ -206,7 +216,6 @@ class Trainer:
         self._save()
 
     def _close_optimiser(self) -> None:
-        """Apply all deferred row updates."""
         if self._optimiser is not None:
             self._optimiser.close()
 
@@ -241,7 +250,6 @@ class Trainer:
         return DivergedError(f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate")
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
-        """Write a line of the history, with an evaluation if it is due; True when patience is over."""
         line: dict[str, Any] = {
             "stage": stage.name,
             "epoch": self.at.epoch,
@@ -274,7 +282,6 @@ class Trainer:
             raise self._diverged(stage, self.at.step - 1, "scores are") from None
 
     def _keep_best(self, value: float) -> bool:
-        """Remember the state if it is the best of this stage; True when patience is over."""
         if value > self.at.best:
             self.at.best, self.at.since_best = value, 0
             with self._mean.in_place():

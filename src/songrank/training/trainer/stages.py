@@ -17,26 +17,23 @@ class Stage:
     """One stage of training.
 
     Args:
-        name: what reports call it.
+        name: in reports.
         loss: any loss; its memory is part of the run's state.
         sampler: slates, every query once per epoch.
         epochs: passes over the queries.
         learning_rate: at the start.
         decay: factors of the learning rate from an epoch on: ``{60: 0.25}`` is the paper's for recommendation.
         weight_decay: of weights; biases and norms are not decayed.
-        item_decay_power: an item's weight decay grows with this power of its relevant pairs
-            (:class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`); 0 for all rows alike.
-        optimiser: ``"adam"``; ``"lazy-adam"``, which updates only the rows of large tables that a step reads (another
-            algorithm, see :mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's momentum
-            m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` use ``training.optim.storm.Storm`` instead: its Adam
-            form for ``"adam"``, its plain form for ``"sgd"``, with the loss's schedule if it has one.
+        item_decay_power: p of :class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`; 0 for none.
+        optimiser: ``"adam"``; ``"lazy-adam"`` (:mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's
+            momentum m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` use ``training.optim.storm.Storm``: its
+            Adam form for ``"adam"``, its plain form for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
         correction: κ of ``Storm``, for losses of two points; None for 1.
-        average: share s of an EMA of the weights over epochs, which is evaluated and kept; None for no EMA.
+        average: share s of :class:`songrank.training.optim.ema.WeightEMA`; None for no EMA.
         reset_head: initialise the last layer again before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
-        at_once: rows of a batch that are scored at a time, where memory does not hold a whole batch; their gradients
-            are summed before the one update. None for all.
+        at_once: rows of a batch that are scored at a time, to save memory; None for all.
 
     >>> from songrank import Relevance
     >>> from songrank.losses import SoftmaxCE

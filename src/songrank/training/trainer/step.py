@@ -1,6 +1,7 @@
 """One step of training: draw, scores, loss, gradient, update; for a whole batch or in parts."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -43,21 +44,19 @@ class Values:
         return int(bad[0]) if bad.numel() else None
 
 
+@dataclass(eq=False)
 class PlainStep:
     """A step in plain PyTorch."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        adapter: BatchAdapter,
-        stage: Stage,
-        optimiser: TrainingOptimiser,
-        values: Values,
-        precision: str,
-    ) -> None:
-        self.model, self.adapter, self.stage, self.optimiser = model, adapter, stage, optimiser
-        self.values, self.precision = values, precision
-        self.loss: Callable[..., Tensor] = stage.loss
+    model: nn.Module
+    adapter: BatchAdapter
+    stage: Stage
+    optimiser: TrainingOptimiser
+    values: Values
+    precision: str
+
+    def __post_init__(self) -> None:
+        self.loss: Callable[..., Tensor] = self.stage.loss
         self.last: tuple[Tensor, Slate] | None = None
 
     def epoch(self) -> Iterator[None]:
@@ -117,7 +116,6 @@ class StepInParts(PlainStep):
         return float(self.shown)
 
     def _step(self, query: Tensor, *, last: bool) -> None:
-        """One step over these queries; the last of an epoch keeps its objective."""
         assert self.stage.at_once is not None
         self.optimiser.zero_grad(set_to_none=True)
         device = self.values.kept.device
