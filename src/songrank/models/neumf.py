@@ -122,9 +122,9 @@ class NeuMF(RankingModel):
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel can compute these scores; its order of summation is not deterministic."""
-        simple = len(self.widths) == 1 and factors.dtype == torch.float32 and kernels.usable(factors)
+        simple = factors.is_cuda and len(self.widths) == 1 and factors.dtype == torch.float32
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
-        return simple and not ordered and not torch.is_autocast_enabled(factors.device.type)
+        return simple and not ordered and not torch.is_autocast_enabled("cuda") and kernels.usable(factors)
 
     def _by_kernel(self, factors: Tensor, by_query: Tensor, item_layer: Tensor, head: Tensor, item: Tensor) -> Tensor:
         from songrank.kernels.neumf_scores import pair_scores

@@ -12,9 +12,10 @@ from torch import Tensor
 from songrank.core.checks import check_choice, check_int, fail
 from songrank.core.csr import CSR, segment_rows
 from songrank.core.csr import offsets as running_total
-from songrank.core.hashing import derive_key, random_fractions
+from songrank.core.hashing import derive_key
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
+from songrank.sampling.item_draws import random_fractions
 from songrank.sampling.next_items import next_items
 from songrank.sampling.slate_sampler import SlateSampler
 
