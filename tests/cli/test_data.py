@@ -100,11 +100,11 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
             "preset is 'odd'; movielens-1m has paper, raw",
         ),
         (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
-        (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
+        (["data", "prepare", "movielens-1m", "x"], "no output directory was given; pass -o DIRECTORY"),
         (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "unexpected extra argument"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--seed", "1", "--seed", "2"],
-            "option --seed stands twice",
+            "option --seed is given twice",
         ),
         (["data", "prepare", "movielens-1m", "nowhere.zip", "-o", "y"], "nowhere.zip: does not exist; check the path"),
         (["data", "cook"], "No such command 'cook'"),
@@ -115,7 +115,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a well-formed address"),
         (["data", "prepare", "letor", "-o", "netflix", "nowhere", "--standardise"], "nowhere: does not exist"),
         (["data", "prepare", "letor", "-o", "y", "--", "--weird.csv"], "--weird.csv: does not exist"),
-        ([*PREPARE, "--fold"], "option --fold has no value"),
+        ([*PREPARE, "--fold"], "option --fold needs a value"),
         (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a folder made by"),
     ],
 )
@@ -157,4 +157,7 @@ def test_which_columns_were_taken_and_which_are_missing_is_said(songrank, tmp_pa
     words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data"]
     done = songrank(*words, "--query-column", "Visitor", "--item-column", "SKU")
     assert done.returncode == 0, done.stderr
-    assert "users are 'Visitor', items 'SKU'; no labels: every row counts as 1; no times: rows are taken" in done.stdout
+    assert (
+        "columns: users 'Visitor', items 'SKU'; no label column: every row counts as 1; no time column: the order"
+        in done.stdout
+    )
