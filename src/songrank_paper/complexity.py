@@ -148,7 +148,7 @@ class FigComplexity(Experiment):
             words = [LOSSES[loss], WHAT[what], SIZES[size]]
             slope = slopes[what, size, loss]
             rows.append([*words, points[0], points[-1], taken[0], taken[-1], slope, ORDERS[size]])
-        columns = ["loss", "time of", "against", "from", "to", "ms at from", "ms at to", "exponent", "theory"]
+        columns = ["loss", "time of", "against", "from", "to", "ms at first", "ms at last", "exponent", "theory"]
         return Findings(
             [
                 "Theory: the cost is Σ_q |B_q⁺|·|B_q| for the loss and Σ_q (|B_q⁺| + |B_q|)·d for the model. The fixed "

@@ -106,7 +106,7 @@ def test_a_search_from_the_first_trial_to_a_recipe_that_train_accepts(songrank, 
     assert notes[0] == "7 trials with seed 0"
     assert "is optimistic" in notes[1]
     assert "evaluate on test once" in notes[1]
-    assert notes[2] == "train with it: songrank train 'a study/best.yaml' seed=1"
+    assert notes[2] == "next: songrank train 'a study/best.yaml' seed=1"
     assert songrank("train", "a study/best.yaml", "seed=1", "-o", "run", "-q")[0] == 0
     assert (here / "run" / "evaluation" / "test.json").exists()
 

@@ -62,9 +62,7 @@ def read_search(words: Sequence[str]) -> list[Dimension]:
     space = [_read_dimension(text) for text in words]
     for number, one in enumerate(space):
         if any(one.key == earlier.key for earlier in space[:number]):
-            raise UserError(
-                f"search {shown(words[number])}: {one.key} is searched twice; merge both into one"
-            )
+            raise UserError(f"search {shown(words[number])}: {one.key} is searched twice; merge both into one")
     return space
 
 

@@ -83,9 +83,7 @@ def _begin_after(run: Run, earlier: Path) -> None:
         return
     last = max(earlier.glob("step-*"), default=None)
     if last is None:
-        raise DataError(
-            "has no warm-up", "delete its experiment cell, and run again", file=str(earlier)
-        )
+        raise DataError("has no warm-up", "delete its experiment cell, and run again", file=str(earlier))
     found = Checkpoints(earlier, owner=read_json(last / "state.json")["owner"]).latest()
     assert found is not None
     step, state = found

@@ -115,9 +115,7 @@ class Study:
         else:
             mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
             if self.place.exists() and not mine:
-                raise DataError(
-                    "already exists and is not a study", "choose another with -o", file=str(self.place)
-                )
+                raise DataError("already exists and is not a study", "choose another with -o", file=str(self.place))
             versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
             write_whole(file, json.dumps(whole, indent=2) + "\n")

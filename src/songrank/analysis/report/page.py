@@ -72,9 +72,7 @@ def render(contents: Contents) -> str:
     body = [
         tag("header", tag("h1", title), tag("p", _lead(contents), class_="lead"), nav, _tiles(contents)),
         tag("main", *(tag("section", *parts(contents), id=place) for place, (_, parts) in _SECTIONS.items())),
-        tag(
-            "footer", f"Made by songrank {__version__}. All figures as JSON: element songrank-data."
-        ),
+        tag("footer", f"Made by songrank {__version__}. All figures as JSON: element songrank-data."),
         tag("div", id="tip", role="status", hidden=True),
     ]
     return document(title, _GENERATOR, body, data=_json(contents))

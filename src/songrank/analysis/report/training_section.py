@@ -77,9 +77,7 @@ def _data(contents: Contents) -> list[Html]:
             seen.add(place)
             parts += [missing(data)] if isinstance(data, Missing) else []
             checksum = ("Checksum", run.notes.get("data_sha256"))
-            parts += (
-                _dataset(data, checksum) if isinstance(data, Dataset) else [facts([("Path", place), checksum])]
-            )
+            parts += _dataset(data, checksum) if isinstance(data, Dataset) else [facts([("Path", place), checksum])]
     return parts
 
 
