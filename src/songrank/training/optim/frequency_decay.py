@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from songrank.core.relevance import Relevance
 
@@ -41,6 +41,9 @@ class FrequencyScaledDecay:
     """
 
     def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:
+        self.rows: list[tuple[Tensor, Tensor]] = []
+        if not tables:
+            return
         count = torch.bincount(relevance.item, minlength=relevance.num_items).cpu()
         scaled = count.clamp_min(1).double().pow(power)
         share = (decay * scaled / scaled.mean()).unsqueeze(1)
