@@ -1,15 +1,11 @@
-"""Options that depend on the kind of data set: ``--min-interactions 5``, ``--standardise``, ``--no-standardise``.
-
-They are defined once, with their checks, where they are used (``songrank.data.preparation_options`` and the readers);
-here their words are only told from those of the command itself.
-"""
+"""Options that depend on the kind of data set, such as ``--no-standardise``, told from those of the command itself."""
 
 from typing import Any
 
 from typer.core import TyperCommand
 
 from songrank.core.errors import DataError
-from songrank.data.registry import KINDS
+from songrank.data.registry import all_kinds
 
 _PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind
 
@@ -19,10 +15,9 @@ class KindCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take out the kind's options, and leave the rest to the command."""
-        own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
-        own |= {"-h", "--help"}
-        places = range(len(args))
-        kind = next((KINDS[args[at]] for at in places if args[at] in KINDS and args[at - 1] not in _PLACES), None)
+        own = {"-h", "--help", *(word for option in self.params for word in (*option.opts, *option.secondary_opts))}
+        places, kinds = range(len(args)), all_kinds()
+        kind = next((kinds[args[at]] for at in places if args[at] in kinds and args[at - 1] not in _PLACES), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining
@@ -31,18 +26,12 @@ class KindCommand(TyperCommand):
 def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tuple[dict[str, Any], list[str]]:
     """The kind's options as keywords, and all other words in their order.
 
-    An option that is not known takes the next word as its value, unless that is an option too: it will be refused by
-    name when the options are checked.
-
-    Args:
-        words: of the command line.
-        own: options of the command itself.
-        flags: options of the kind, and whether they are a matter of yes or no.
+    ``own`` are options of the command itself; ``flags`` are those of the kind, and whether they are yes or no. An
+    unknown option takes the next word as its value, unless that is an option too: it is rejected by name later.
 
     >>> kind = {"fold": False, "standardise": True}
     >>> split_options(["letor", "--fold", "2", "a.zip", "--no-standardise"], set(), kind)
     ({'fold': '2', 'standardise': False}, ['letor', 'a.zip'])
-
     """
     options: dict[str, Any] = {}
     rest: list[str] = []

@@ -80,7 +80,6 @@ class Relevance:
             num_queries: number of queries; the largest id + 1 if not given.
             num_items: number of items; the largest id + 1 if not given.
             exclude: (query, item) of pairs that are not candidates, such as seen items.
-
         """
         queries = read_ids("query", query)
         items = read_ids("item", item).to(queries.device)

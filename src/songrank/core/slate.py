@@ -139,7 +139,6 @@ class Slate:
             gain: gain of a label.
             row_weight: [B], weight of each query.
             validate: check values too, which reads them back from the device; turn off in a loop on a GPU.
-
         """
         check_tensor("labels", labels, "[B, L]")
         if labels.dim() != 2:

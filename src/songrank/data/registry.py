@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingOptions", **more: Any) -> Kind:
     """Recommendation from an interaction log."""
     settings: dict[str, Any] = {"presets": _LOG, "default_preset": "paper", **more}
-    options = f".preparation.interaction_options:{options}"
+    options = f".preparation_options:{options}"
     return Kind(name, "recommendation", title, wants, f".readers.{reader}", options, **settings)
 
 
@@ -193,7 +194,7 @@ KINDS = {
             "Extreme Classification Repository, bag of words",
             "a folder or archive with a train and a test file, or one file",
             ".readers.xmc:xmc",
-            ".preparation.sparse_features:FeatureRowOptions",
+            ".preparation_options:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
@@ -225,23 +226,22 @@ KINDS = {
             ".readers.arff:arff",
             ".readers.arff:ArffOptions",
         ),
-        Kind(
-            "synthetic",
-            "any",
-            "Planted preferences of any size and shape, for trying out and for measuring",
-            "nothing",
-            ".synthetic:synthetic",
-            ".synthetic.synthetic_options:SyntheticOptions",
-            without_source=True,
-        ),
     )
 }
+
+
+def all_kinds() -> dict[str, Kind]:
+    """These kinds and those of other packages: each entry point of the group ``songrank.data_kinds`` is a ``Kind``."""
+    return KINDS | {kind.name: kind for kind in (entry.load() for entry in entry_points(group="songrank.data_kinds"))}
 
 
 def find_kind(name: str) -> Kind:
     """The kind of this name, or a ``DataError`` with the nearest names."""
     if name in KINDS:
         return KINDS[name]
-    near = difflib.get_close_matches(str(name), KINDS, n=3)
+    kinds = all_kinds()
+    if name in kinds:
+        return kinds[name]
+    near = difflib.get_close_matches(str(name), kinds, n=3)
     fix = f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
     raise DataError(f"{name!r} is no kind of data set", fix)

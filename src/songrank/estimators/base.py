@@ -75,7 +75,6 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     After fitting: ``recipe_`` is the recipe of the run, ``history_`` has one entry per epoch, ``best_score_`` is the
     best validation score, ``evaluation_`` the final evaluation by split, ``folder_`` the model.
-
     """
 
     task: ClassVar[str]

@@ -18,7 +18,7 @@ from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
@@ -75,7 +75,6 @@ class Recommender(RankingEstimator):
     >>> found = model.recommend(["a", "nobody"], k=1)
     >>> found["user"].tolist(), found["item"].tolist(), found["source"].tolist()
     (['a', 'nobody'], [9, 2], ['model', 'popular'])
-
     """
 
     task = "recommendation"
@@ -115,7 +114,6 @@ class Recommender(RankingEstimator):
         Args:
             interactions: pandas, polars, Arrow, a dict of columns, or an array of user, item, label and time.
             y: labels of the rows, if they are in no column.
-
         """
         self._learn(read_interactions(interactions, y, self._columns()))
         return self
@@ -130,7 +128,6 @@ class Recommender(RankingEstimator):
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if they are in no column.
             epochs: of fine-tuning.
-
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
@@ -179,7 +176,6 @@ class Recommender(RankingEstimator):
             deny: ids of items that may not be recommended.
             fallback: for new users: ``"popular"``, the items with most users, whose ``source`` is ``"popular"`` and not
                 ``"model"``; ``"none"``, no rows; or ``"error"``.
-
         """
         folder, table = self._fitted(), self._interactions
         asked = table.original("user", known_ids(folder)[0]) if users is None else table.given(users, "user")
@@ -202,7 +198,6 @@ class Recommender(RankingEstimator):
             exclude_seen: leave out the user's items in the table.
             allow: ids of the only items that may be recommended; None for all.
             deny: ids of items that may not be recommended.
-
         """
         folder = self._fitted()
         item_ids, frame = history_item_ids(folder), read_table(histories, HISTORY)
@@ -241,7 +236,6 @@ class Recommender(RankingEstimator):
             interactions: rows that were not fitted, with the fitted columns.
             y: labels of the rows, instead of a column.
             metrics: names of metrics.
-
         """
         metrics = self._metrics(metrics)
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)

@@ -65,7 +65,6 @@ class ModelFolder:
         item_counts: recommendation: the number of training users of each item [N].
         words: texts: the number of each word.
         histories: models of histories: the last items of each user, oldest first.
-
     """
 
     path: Path
@@ -179,7 +178,6 @@ def read_model(
         device: the device of the weights, or its name in recipes such as ``"auto"``.
         task: raise unless the model is for this task.
         readable: the caller's check whether new input can be read as the folder describes it.
-
     """
     path = Path(path)
     try:

@@ -22,7 +22,6 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
         folder: of a search task.
         features: [documents, F] as in the training file, NaN where a value is missing; list after list.
         lengths: number of documents of each list; None for one list.
-
     """
     folder.need("search")
     raw = np.asarray(features)

@@ -42,7 +42,6 @@ class Checkpoints:
     >>> kept.save(20, {"epoch": 2, "weight": torch.zeros(2)})
     >>> kept.latest()
     (20, {'epoch': 2, 'weight': tensor([0., 0.])})
-
     """
 
     folder: Path

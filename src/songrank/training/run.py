@@ -41,7 +41,6 @@ class Run:
         speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
         save_every: minimum seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
-
     """
 
     directory: RunDirectory

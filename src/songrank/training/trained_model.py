@@ -24,7 +24,6 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         model: as trained on ``dataset``.
         section: its name and options, as in a recipe.
         dataset: source of ids, seen items, and how input is read.
-
     """
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)

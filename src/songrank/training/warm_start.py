@@ -29,7 +29,6 @@ class WarmStart:
             in their order.
         loss: name of the loss class of the memory.
         memory: its tables, one number per pair or per user (or per entry), NaN where there is none.
-
     """
 
     query_ids: Ids

@@ -37,7 +37,6 @@ class FrequencyScaledDecay:
     >>> optimiser.step()
     >>> table.weight.detach().squeeze(1)                                       # 1 − 0.1 · 3/2, 1 − 0.1 · 1/2
     tensor([0.8500, 0.9500])
-
     """
 
     def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:

@@ -33,7 +33,6 @@ class OptimiserKind:
         whole_gradient: whether all gradients are complete before its step; only then can they be clipped, summed over
             parts of a batch, or decayed by item frequency.
         second_moment: whether the Adam form of ``Storm`` replaces it for variance-reduced losses.
-
     """
 
     build: Callable[[Groups, Stage, nn.Module, str], TrainingOptimiser]

@@ -71,7 +71,6 @@ class RowAdam(Adam):
     ...     optimiser.step()
     ...     optimiser.zero_grad()
     >>> optimiser.flush()
-
     """
 
     def __init__(

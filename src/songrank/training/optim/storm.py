@@ -48,7 +48,6 @@ class Storm(TrainingOptimiser):
     ...     optimiser.step()
     >>> optimiser.state[w]["previous"].data, optimiser.state[w]["momentum"]      # ½(4 − 12) + 9.6
     (tensor([1.6000]), tensor([5.6000]))
-
     """
 
     def __init__(

@@ -97,7 +97,6 @@ class Trainer:
         observe: called with each line of the history: one per epoch.
         tick: called after each step; rows of large tables may still be deferred then.
         warn: called with one line for each fallback.
-
     """
 
     def __init__(

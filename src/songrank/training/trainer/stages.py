@@ -41,7 +41,6 @@ class Stage:
     >>> stage = Stage("fine-tuning", SoftmaxCE(), SlateSampler(relevance, 2, 2, 2), 120, 4e-4, decay={60: 0.25})
     >>> stage.rate(0), stage.rate(60)
     (0.0004, 0.0001)
-
     """
 
     name: str
