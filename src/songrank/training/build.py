@@ -57,7 +57,6 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
     ...                       "warm_up": stage, "fine_tuning": stage, "device": "cpu"})
     >>> make_trainer(recipe, dataset).run().step
     2
-
     """
     check_fit(recipe, dataset)
     device, watch, batch = choose_device(recipe.device), recipe.validation, recipe.batch
