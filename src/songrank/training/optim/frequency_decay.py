@@ -20,7 +20,7 @@ class FrequencyScaledDecay:
 
     so λ is the decay of an average item, and p = 0 is ordinary weight decay, which costs rare items, whose gradients
     are small, the most. Matrix factorisation profits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
-    Item Recommendation Benchmarks*, RecSys 2022, who call it ν). Effect on MovieLens-1M: docs/experiments/movielens-1m.md.
+    Item Recommendation Benchmarks*, RecSys 2022, who call it ν); docs/experiments/movielens-1m.md has its effect.
 
     Args:
         tables: embeddings with a row for each item.
