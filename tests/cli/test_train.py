@@ -223,7 +223,7 @@ def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
     shape = ["--queries", 300, "--items", 100, "--pairs", 6000]
     assert songrank("data", "prepare", "synthetic", "-o", tmp_path / "data", *shape).returncode == 0
     words = ["warm_up.epochs=12", "fine_tuning.epochs=1", "fine_tuning.learning_rate=1e-20", "validation.every=1"]
-    done = songrank("train", "demo", f"data={tmp_path / 'data'}", *words, "-o", tmp_path / "run")
+    done = songrank("train", "quick", f"data={tmp_path / 'data'}", *words, "-o", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     name = next(key for key in lines[0] if key.startswith("validation"))
