@@ -26,7 +26,7 @@ def log(tmp_path_factory):
 
 @pytest.fixture
 def run(songrank, log, tmp_path):
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "hour"]
     assert songrank("data", "prepare", "interactions", log, "-o", tmp_path / "data", *columns, "-q").returncode == 0
     words = [f"data={tmp_path / 'data'}", *SMALL, *SHORT]
     done = songrank("train", "sequences", *words, "-o", tmp_path / "run")
@@ -73,7 +73,7 @@ def test_strangers_are_answered_by_a_table_of_what_they_turned_to(songrank, run,
 
 
 def test_a_model_without_times_looks_for_none(songrank, log, tmp_path):
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "none"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "none"]
     turned = tmp_path / "turned.csv"
     head, *rows = log.read_text().splitlines(keepends=True)
     turned.write_text(head.replace("hour", "timestamp") + "".join(rows[::-1]))
@@ -98,7 +98,7 @@ def test_rows_that_are_not_liked_do_not_count_in_a_history(songrank, log, tmp_pa
     rated = tmp_path / "rated.csv"
     head, *rows = log.read_text().splitlines()
     rated.write_text("\n".join([f"{head},rating", *(f"{row},{at % 6}" for at, row in enumerate(rows))]) + "\n")
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour", "-q"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "hour", "-q"]
     columns += [] if least is None else ["--min-rating", least]
     assert songrank("data", "prepare", "interactions", rated, "-o", tmp_path / "data", *columns).returncode == 0
     words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]

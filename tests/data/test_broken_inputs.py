@@ -81,14 +81,14 @@ ROWS = [
     one("movielens-1m", "ratings.dat", "1::1::3::5\n2::1::3::5\n", "no query has 3 interactions", "choose another split", id="too short to split"),
     one("movielens-1m", "ratings.dat", DAT.replace("::4::", "::0::"), "ratings.dat: no rating is above 0", id="all ratings 0"),
     one("movielens-1m", "ratings.dat", DAT, "ratings.dat: no interaction is left", "lower min_interactions", more=["--min-interactions", "9"], id="filter takes all"),
-    one("movielens-1m", "ratings.dat", DAT, "do not fit together; expected validation 0.5 and test 0.6 that leave something", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
+    one("movielens-1m", "ratings.dat", DAT, "are incompatible; expected validation 0.5 and test 0.6 that leave something", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
     # Netflix
     one("netflix", "combined_data_1.txt", NETFLIX[3:], "line 1: a rating comes before any movie", more=["--min-interactions", "1"], id="no movie first"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 3, "6,9,2005-01-02"), "line 3: the line is '6,9,2005-01-02'", "rating from 1 to 5", id="rating 9"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 3, "6,4,2005-02-30"), "line 3: the day is '2005-02-30'", id="no such day"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 4, "2;"), "line 4: the line is '2;'", id="wrong movie line"),
     # tables
-    one("interactions", "log.csv", TABLE.replace(",", " "), "log.csv: no column is clearly the query", "--query-column", id="unknown delimiter"),
+    one("interactions", "log.csv", TABLE.replace(",", " "), "log.csv: no column is clearly the user", "--user-column", id="unknown delimiter"),
     one("interactions", "log.csv", TABLE, "log.csv: has no item column 'movie'", "it has 'user', 'item'", more=["--item-column", "movie"], id="no such column"),
     one("interactions", "log.csv", replaced(TABLE, 3, "u1,i2,four,2"), "log.csv, line 3: rating is 'four'", id="text rating in a table"),
     one("interactions", "log.csv", replaced(TABLE, 3, "u1,i2,NaN,2"), "log.csv, line 3: rating is 'NaN'", id="NaN rating in a table"),

@@ -52,7 +52,7 @@ def test_the_estimator_the_recipe_and_the_command_give_the_same_weights(tmp_path
     model = small(**NAMES, folder=str(tmp_path / "estimator"), random_state=3).fit(table)
     changes = ["loss=song", f"model={json.dumps(MODEL)}", "fine_tuning.epochs=2", "seed=3", "device=cpu"]
     changes += [f"{key}={json.dumps(value)}" for key, value in SMALL.items()]
-    columns = {"query_column": "who", "item_column": "what", "time_column": "when"}
+    columns = {"user_column": "who", "item_column": "what", "time_column": "when"}
     prepare("interactions", table, tmp_path / "data", **columns)
     run = Run.begin(load_recipe("sequences", [f"data={tmp_path / 'data'}", *changes]), tmp_path / "run")
     run.finish()

@@ -81,7 +81,7 @@ def test_items_that_may_be_and_may_not_be(songrank, model, tmp_path):
 
 def test_items_are_found_by_the_name_that_the_data_gave_them(songrank, tmp_path):
     rows = [{"who": f"v{v}", "Stock Code": f"s{(v * 3 + n) % 12}", "time": n} for v in range(8) for n in range(5)]
-    named = {"query_column": "who", "item_column": "Stock Code"}
+    named = {"user_column": "who", "item_column": "Stock Code"}
     dataset = prepare("interactions", pl.DataFrame(rows), tmp_path / "data", **named)
     made = models.create("matrix-factorisation", dim=2, **model_sizes(dataset))
     write_model(tmp_path / "model", made, {"name": "matrix-factorisation", "dim": 2}, dataset)

@@ -1,43 +1,46 @@
 """Options that depend on the kind of data set: ``--min-interactions 5``, ``--standardise``, ``--no-standardise``.
 
-They are defined once, with their checks, where they are used (``songrank.data.preparation_options`` and the readers);
-here their words are only told from those of the command itself.
+They are declared and validated in ``songrank.data.preparation_options`` and the readers; this module only separates
+them from the options of the command.
 """
 
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 from songrank.core.errors import DataError
 from songrank.data.registry import KINDS
 
-_PLACES = ("-o", "--output")  # what follows is a folder, even if it is called like a kind
+_PLACES = ("-o", "--output")  # the next word is a directory, even if it has the name of a kind
 
 
 class KindCommand(TyperCommand):
-    """A command whose first argument is a kind of data set; that kind's options go to ``context.obj`` as keywords."""
+    """A command whose first argument is a kind of data set; the kind's options go to ``context.obj`` as keywords."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out the kind's options, and leave the rest to the command."""
+        """Extract the kind's options and parse the rest as usual."""
         own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
         own |= {"-h", "--help"}
         places = range(len(args))
         kind = next((KINDS[args[at]] for at in places if args[at] in KINDS and args[at - 1] not in _PLACES), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
+        if kind is not None:
+            ctx.obj = kind.current_names(ctx.obj, lambda hint: typer.echo(f"warning: {hint}", err=True))
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining
 
 
 def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tuple[dict[str, Any], list[str]]:
-    """The kind's options as keywords, and all other words in their order.
+    """Split a command line into the kind's options, as keywords, and all other words.
 
-    An option that is not known takes the next word as its value, unless that is an option too: it will be refused by
-    name when the options are checked.
+    An unknown option takes the next word as its value, unless that is an option too; it is rejected by name when the
+    options are validated.
 
     Args:
-        words: of the command line.
-        own: options of the command itself.
-        flags: options of the kind, and whether they are a matter of yes or no.
+        words: words of the command line.
+        own: options of the command.
+        flags: options of the kind, and whether each is boolean.
 
     >>> kind = {"fold": False, "standardise": True}
     >>> split_options(["letor", "--fold", "2", "a.zip", "--no-standardise"], set(), kind)
@@ -64,8 +67,8 @@ def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tu
         elif not equals:
             found = next(waiting, "")
             if not found or found.startswith("--"):
-                raise DataError(f"option {start} has no value", f"say {start} VALUE; see `songrank data list NAME`")
+                raise DataError(f"option {start} has no value", f"pass {start} VALUE; see `songrank data list NAME`")
         if name in options:
-            raise DataError(f"option {start} stands twice", "say it once")
+            raise DataError(f"option {start} is repeated", "pass it once")
         options[name] = found
     return options, rest

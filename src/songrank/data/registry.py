@@ -1,7 +1,7 @@
 """All kinds of sources by name: what each wants, its reader, presets, and published numbers."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -64,11 +64,17 @@ class Kind:
         """Each option by name, and whether it is yes or no."""
         return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
+    def current_names(self, given: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
+        """Replace former option names, with a one-line hint for each."""
+        renamed: dict[str, Any] = _load(self.option_class).current_names(given, warn)
+        return renamed
+
     def check_names(self, given: Mapping[str, Any]) -> None:
-        """Raise unless these are options of this kind."""
+        """Raise if an option is unknown for this kind."""
         known = self.flags()
         if unknown := [name for name in given if name not in known]:
-            raise DataError(f"{self.name} has no option {unknown[0]!r}", f"it has {', '.join(sorted(known))}")
+            what, fix = f"unknown option {unknown[0]!r} for {self.name}", f"expected one of {', '.join(sorted(known))}"
+            raise DataError(what, fix)
 
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
         """Name, default and meaning of each option."""

@@ -16,7 +16,14 @@ from songrank.core.columns import Array
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
-from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
+from songrank.data.adapters.interaction_table import (
+    COLUMNS,
+    HISTORY,
+    InteractionTable,
+    id_keys,
+    label_column,
+    read_interactions,
+)
 from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
@@ -156,8 +163,7 @@ class Recommender(RankingEstimator):
         self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
 
     def _columns(self) -> ColumnOptions:
-        columns = {"query": self.user, "item": self.item, "label": self.label, "time": self.time}
-        return ColumnOptions(**{f"{word}_column": name for word, name in columns.items()})
+        return ColumnOptions(**{f"{word}_column": getattr(self, word) for word in COLUMNS})
 
     def recommend(
         self,

@@ -87,7 +87,7 @@ def _histories(
     """The name of the column of users, their ids, histories and seen items."""
     item_ids, table = history_item_ids(folder), InputTable(file, job)
     options = history_columns(folder, table.columns, given)
-    names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
+    names = InteractionColumns.find(table.columns, options, table.name)
     collector = Collector(names)
     for block in table.blocks(names.all):
         collector.add(block)
@@ -104,8 +104,8 @@ def history_columns(
     told, rated = folder.info.get("called", {}), folder.info.get("min_rating") is not None
     label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
     names = {"label_column": label if label == "auto" or label in columns else None}
-    for word, own in zip(("query", "item", "time"), given, strict=True):
-        usual = told.get(word, "auto")
+    for word, role, own in zip(("user", "item", "time"), ("query", "item", "time"), given, strict=True):
+        usual = told.get(role, "auto")
         names[f"{word}_column"] = own or (usual if usual is None or usual in columns else "auto")
     return ColumnOptions(**names)
 

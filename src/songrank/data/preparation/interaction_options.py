@@ -1,6 +1,6 @@
 """Options of recommendation: which interactions count, and how they are split."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -46,7 +46,9 @@ class RatingOptions(Options):
 class ColumnOptions(RatingOptions):
     """Interactions in a table whose columns have names."""
 
-    query_column: str = Field("auto", description="column of users; auto: found by its name")
+    renamed: ClassVar[dict[str, str]] = {"query_column": "user_column"}
+
+    user_column: str = Field("auto", description="Column of users; auto: found by its name.")
     item_column: str = Field("auto", description="column of items; auto: found by its name")
     label_column: str | None = Field("auto", description="column of ratings; none: every row is a pair of label 1")
     time_column: str | None = Field("auto", description="column of numbers or dates; none: rows are in order of time")

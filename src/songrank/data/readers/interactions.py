@@ -40,7 +40,7 @@ class InteractionColumns:
     ) -> "InteractionColumns":
         """As the options say, or by usual names; ``named_by``: the caller's options for query and item."""
         names = cls(
-            need_column(options.query_column, USER_NAMES, columns, "query", file, named_by[0]),
+            need_column(options.user_column, USER_NAMES, columns, "user", file, named_by[0]),
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, _TIME, columns, "time", file),
