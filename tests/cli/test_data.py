@@ -42,7 +42,7 @@ def test_prepare_show_and_overwrite(songrank, ratings, tmp_path):
     again = songrank("data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set")
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
-    assert "exists already; choose another place, or say --overwrite" in again.stderr
+    assert "already exists; pass --overwrite to replace it" in again.stderr
     replaced = songrank(
         "data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set", "--overwrite", "--holdout=2"
     )
@@ -88,7 +88,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["data", "prepare", "movielens-2m", "x", "-o", "y"], "'movielens-2m' is no kind of data set; did you mean"),
+        (["data", "prepare", "movielens-2m", "x", "-o", "y"], "unknown data set kind 'movielens-2m'; did you mean"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--cats", "3"],
             "unknown option 'cats' for movielens-1m; expected one of",
@@ -97,7 +97,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         (["data", "prepare", "movielens-1m", "x", "-o", "y", "--split", "odd"], "option split is 'odd'; expected"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--preset", "odd"],
-            "preset is 'odd'; movielens-1m has paper, raw",
+            "unknown preset 'odd' for movielens-1m; expected paper or raw",
         ),
         (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
         (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
@@ -112,7 +112,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         ([*PREPARE, "--name", "x"], "unknown option 'name' for movielens-1m"),
         ([*PREPARE, "--progress", "x"], "unknown option 'progress' for movielens-1m"),
         (["data", "prepare", "letor", "", "-o", "y"], "source is an empty text; letor needs a file"),
-        (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a well-formed address"),
+        (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a valid URL"),
         (["data", "prepare", "letor", "-o", "netflix", "nowhere", "--standardise"], "nowhere: does not exist"),
         (["data", "prepare", "letor", "-o", "y", "--", "--weird.csv"], "--weird.csv: does not exist"),
         ([*PREPARE, "--fold"], "option --fold has no value"),

@@ -55,7 +55,7 @@ def test_data_that_was_moved_is_found_where_it_is_said_to_be(songrank, run, tmp_
         (lambda run: None, ["--ties", "fair"], "ties is 'fair'; expected one of 'pessimistic', 'average', 'stable'"),
         (lambda run: None, ["--candidates", "0"], "candidates is 0; expected a whole number of at least 1"),
         (lambda run: (run / "model.json").unlink(), [], "has no model yet; finish it with `songrank train --resume"),
-        (lambda run: (run / "model.json").write_text("{"), [], "model.json: is not JSON"),
+        (lambda run: (run / "model.json").write_text("{"), [], "model.json: is not valid JSON"),
         (lambda run: (run / "model.safetensors").unlink(), [], "model.safetensors: cannot be read"),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), [], "model.safetensors: is damaged"),
         (lambda run: (run / "config.yaml").write_text("data: [x"), [], "config.yaml, line"),

@@ -213,10 +213,10 @@ def test_memory_that_is_not_enough_is_one_line(tmp_path):
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
-    assert "run: memory is not enough (" in done.stderr
+    assert "run: out of memory (" in done.stderr
     assert done.stderr.endswith("; take a smaller model, or less of batch.queries and batch.irrelevant\n")
     told = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (told["status"], told["error"][:20]) == ("failed", "memory is not enough")
+    assert (told["status"], told["error"][:13]) == ("failed", "out of memory")
 
 
 def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):

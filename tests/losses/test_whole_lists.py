@@ -81,7 +81,7 @@ def test_a_sample_is_no_whole_list_and_who_says_so_is_told():
     with pytest.raises(ValueError, match=r"slate.mask has shape .* where the list is whole"):
         replace(slate, whole=True)
     fewer = replace(build().draw([0, 3]), list_size=slate.list_size + 1)
-    with pytest.raises(ValueError, match="columns that are masked or too few to be whole"):
+    with pytest.raises(ValueError, match="masked or missing columns, but slate.whole is True"):
         fewer.check()
 
 

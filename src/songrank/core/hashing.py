@@ -16,7 +16,7 @@ def _signed(value: int) -> int:
 
 
 def derive_key(*words: int) -> int:
-    """Fold whole numbers (a seed, an epoch, the purpose) into one 64-bit key, on the host."""
+    """Combine integers (a seed, an epoch, a stream id) into one 64-bit key, on the host."""
     key = 0
     for word in words:
         value = (key + (word + 1) * _GOLDEN) % _WORD
@@ -27,7 +27,7 @@ def derive_key(*words: int) -> int:
 
 
 def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
-    """64 random bits, as int64, for each ``counter`` under ``key`` (which broadcasts); both int64."""
+    """64 random bits, as int64, for each ``counter`` and ``key`` (broadcast); both int64."""
     base = key + _signed(_GOLDEN) if isinstance(key, Tensor) else _signed(key + _GOLDEN)
     value = counter * _signed(_GOLDEN) + base
     value.bitwise_xor_((value >> 30).bitwise_and_((1 << 34) - 1)).mul_(_signed(_FIRST))
@@ -36,14 +36,14 @@ def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
 
 
 def random_fractions(key: Tensor, count: int) -> Tensor:
-    """[..., count]: float64 numbers in [0, 1), 32 bits each, for ``key`` [...]; two from each 64-bit number.
+    """[..., count]: float64 numbers in [0, 1) with 32 random bits each, for ``key`` [...].
 
-    ⌊fraction · n⌋ is then below n for any whole n < 2³², with a bias below n/2³², and the same on every device.
+    ⌊fraction · n⌋ is below n for any integer n < 2³², with a bias below n/2³², and identical on every device.
     """
     bits = random_bits(key.unsqueeze(-1), torch.arange((count + 1) // 2, device=key.device))
     return bits.view(torch.int32)[..., :count].double().mul_(2.0**-32).add_(0.5)
 
 
 def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A number in the open interval (0, 1) for each counter."""
+    """A uniform number in the open interval (0, 1) for each counter."""
     return ((random_bits(key, counter) & 0x7FFFFF).to(dtype) + 0.5) / float(1 << 23)
