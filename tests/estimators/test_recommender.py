@@ -57,7 +57,7 @@ def test_numpys_numbers_as_parameters(table):
     assert len(model.fit(table).history_) == 2
     with pytest.raises(UserError, match="random_state is 'x'"):
         small(**NAMES, random_state="x").fit(table)
-    with pytest.raises(UserError, match="no value of a recipe"):
+    with pytest.raises(UserError, match="invalid parameter for a recipe"):
         small(**NAMES, options={"seed": object()}).fit(table)
 
 

@@ -153,7 +153,7 @@ QUICK = {"epochs": 1, "options": {"warm_up.epochs": 1}, "verbose": 0, "device": 
 
 def test_times_ask_for_a_model_of_sequences_in_a_size_for_this_device(table, capsys, monkeypatch):
     model = Recommender(**NAMES, **{**QUICK, "verbose": 1}).fit(table)
-    assert "there are times, so a model of sequences is fitted" in capsys.readouterr().err
+    assert "the data has times, so a sequence model is fitted" in capsys.readouterr().err
     found = model.recipe_
     assert (found.model["name"], found.model["dim"], found.model["length"]) == ("sequence", 64, 50)
     assert (found.warm_up.epochs, found.fine_tuning.epochs, found.batch.irrelevant) == (1, 1, "all")

@@ -39,7 +39,7 @@ def _change(folder, **entries):
 
 
 BREAKS = {
-    "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "holds 'LabelRanker', not a Recommender"),
+    "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "contains 'LabelRanker', not a Recommender"),
     "a newer version": (lambda f: _change(f, version=9), "format version 9"),
     "a folder to write to": (lambda f: _change(f, parameters={"folder": "x"}), "is damaged or was edited"),
     "no files": (lambda f: _change(f, files={}), "is damaged or was edited"),
