@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install test lint type check demo bench clean
+.PHONY: help install test lint type check docs demo bench clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -23,9 +23,13 @@ test: $(STAMP)  ## run all tests and the examples in docstrings
 lint: $(STAMP)  ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_words.py
 
 type: $(STAMP)  ## check types, strictly
 	$(BIN)/mypy
+
+docs: $(STAMP)  ## build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 check: lint type test  ## everything that CI runs
 
@@ -43,4 +47,4 @@ bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
 	$(BIN)/python benchmarks/prepare_data.py $(if $(DATA),--data $(DATA))
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist songrank-demo
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist site songrank-demo

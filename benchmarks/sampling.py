@@ -9,7 +9,7 @@ from shapes import MOVIELENS_20M, long_tailed
 from timing import medians, table
 
 from songrank import Relevance, SlateSampler
-from songrank.sampling.irrelevant import Spread, taken_before_by_merge, taken_before_by_search
+from songrank.sampling.item_draws import Spread, taken_before_by_merge, taken_before_by_search
 
 
 def megabytes(relevance: Relevance) -> float:

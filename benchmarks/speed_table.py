@@ -23,7 +23,6 @@ class Row:
         floor: what the counted bytes and operations would take at this machine's ceilings.
         peers: the same by others, or by a plainer way.
         notes: what else a reader must know, in lines.
-
     """
 
     name: str

@@ -68,7 +68,6 @@ class TrainingStep:
         speed: ``"auto"`` or ``"plain"``.
         epochs: of the stage, since a long one may be worth preparations.
         slates: options of the sampler.
-
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """SONG for a cross-encoder that ranks the documents of a query: ragged whole lists, Hugging Face transformers.
 
 ``python examples/cross_encoder.py`` trains a tiny BERT from nothing in seconds (``pip install transformers``);
-``--model NAME`` fine-tunes a real one. Texts are made up: the more of its query's words a document has, the better.
+``--model NAME`` fine-tunes a real one. Texts are generated; the label of a
+document is the number of words that it shares with its query.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def pretrained(name: str) -> tuple[Any, Any]:
 
 
 def scores_of(model: Any, tokenizer: Any, questions: list[Question]) -> Tensor:
-    """[B, L]: one score a document, lists padded to the longest."""
+    """[B, L]: one score per document, lists padded to the longest."""
     queries = [question.query for question in questions for _ in question.documents]
     documents = [document for question in questions for document in question.documents]
     tokens = tokenizer(queries, documents, padding=True, truncation=True, return_tensors="pt").to(model.device)

@@ -1,6 +1,6 @@
 """SONG in a Lightning loop: documents of a query, ragged lists cut to a fixed length, warm-up and fine-tuning.
 
-Run it with ``python examples/lightning_loop.py`` (``pip install lightning``). The documents are made up; their labels
+Run it with ``python examples/lightning_loop.py`` (``pip install lightning``). The documents are generated; their labels
 follow from their features by a rule with a product in it, which the model has to find.
 """
 
@@ -67,7 +67,7 @@ class Ranker(lightning.LightningModule):
 
 
 def untrained(seed: int = 0) -> Ranker:
-    """The model on 300 made-up queries; 32 of them a step, 16 documents of each."""
+    """The model on 300 generated queries; 32 of them per step, 16 documents of each."""
     torch.manual_seed(seed)
     features, labels, lengths = made_up_lists(300, seed=1)
     return Ranker(features, SlateSampler(Relevance.from_lists(labels, lengths), queries_per_batch=32, length=16))

@@ -1,4 +1,4 @@
-"""SONG in your own loop: a small recommender on made-up data, warm-up and fine-tuning, in seconds.
+"""SONG in your own loop: a small recommender on generated data, warm-up and fine-tuning, in seconds.
 
 Run it with ``python examples/own_loop.py``. Users like items near them in a hidden space, which the model has to find.
 """

@@ -1,7 +1,7 @@
 """Recommendations from an exported model, with onnxruntime and numpy alone: ``python serve_onnx.py model.onnx 3 17``.
 
-The numbers are those of users in the prepared data set, or, where the model reads histories, of the items that one user
-turned to, oldest first; the items that are printed, best first, are numbered as there too.
+The numbers are those of users in the prepared data set, or, where the model reads histories, of one user's
+items, oldest first; the items that are printed, best first, are numbered as there too.
 """
 
 import sys

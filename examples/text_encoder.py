@@ -1,7 +1,7 @@
 """SONG for labelling texts with an encoder of Hugging Face transformers: warm-up, then SONG, over all labels.
 
 ``python examples/text_encoder.py`` trains a tiny DistilBERT from nothing in seconds (``pip install transformers``);
-``--model NAME`` fine-tunes a real one. Texts are made up: labels are the syllables that their words share.
+``--model NAME`` fine-tunes a real one. Texts are generated: labels are the syllables that their words share.
 """
 
 import argparse

@@ -13,12 +13,11 @@ from songrank.losses.registry import LOSSES
 from songrank.models import NeuMF
 from songrank.sampling.drawing import Drawing
 from songrank.training.build import make_trainer
-from songrank.training.checkpoints import Checkpoints
+from songrank.training.checkpoints import Checkpoints, flatten, unflatten
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim import registry
 from songrank.training.optim.base import Adam
 from songrank.training.optim.row_adam import RowAdam
-from songrank.training.state_tree import flatten, unflatten
 from songrank.training.trainer import captured_step as steps
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.stages import Stage

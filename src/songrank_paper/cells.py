@@ -153,7 +153,6 @@ def run_cells(
         complete: given each experiment, and all of its cells, as soon as they are done.
 
     The first error ends it, once the cells that are under way have ended; all that is done by then is kept.
-
     """
     observe = observe or Observer()
     left = _Left(experiments, plan, store, observe, complete)

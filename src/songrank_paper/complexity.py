@@ -44,7 +44,6 @@ def measure(
         base: the sizes that do not vary.
         rounds: steps at each point. Points take turns, so that a busy moment hits all of them.
         device: where.
-
     """
     steps = {point: make_step(loss, what, {**base, size: point}, device) for point in points}
     taken: dict[int, list[float]] = {point: [] for point in points}

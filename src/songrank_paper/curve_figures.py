@@ -22,7 +22,6 @@ class CurveFigure(Experiment):
 
     Args:
         changes: of each set's recipe, after all others, in the words of ``songrank train``.
-
     """
 
     tasks: Sequence[str] = ("recommendation", "search")

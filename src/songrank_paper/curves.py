@@ -29,7 +29,6 @@ def draw_curves(
 
     >>> draw_curves({"some": {"song": [[[1, 0.1], [2, 0.2]]]}}, value="NDCG@5").axes[0].get_title()
     'some'
-
     """
     from matplotlib.figure import Figure
 

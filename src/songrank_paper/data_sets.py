@@ -25,7 +25,6 @@ class PaperSet:
 
     >>> SETS["movielens-1m"].stands_for, SETS["movielens-20m"].published["items"]
     ('movielens-20m', 26744)
-
     """
 
     name: str

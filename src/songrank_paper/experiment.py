@@ -26,7 +26,6 @@ class Plan:
         device: ``"cpu"`` or ``"cuda"``.
         data: folders of prepared data sets, by name, such as ``{"movielens-1m": …}``.
         seeds: of the runs whose mean is shown.
-
     """
 
     quick: bool = False
@@ -49,7 +48,6 @@ class Cell:
 
     >>> Cell("one", "module:work", {"seed": 0}).key == Cell("the same", "module:work", {"seed": 0}).key
     True
-
     """
 
     name: str

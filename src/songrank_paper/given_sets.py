@@ -35,7 +35,6 @@ class DataSets(Mapping[str, Path]):
 
     >>> list(DataSets({"mq2008": Path("mq2008.zip")}, Path("paper"), quick=True))
     ['movielens-20m', 'mq2008', 'eurlex-4k']
-
     """
 
     def __init__(

@@ -23,7 +23,6 @@ class Method:
     ['gamma=0.1', 'gamma=0.3']
     >>> method.settings(6)[5].words
     'gamma=0.3, learning rate × 2.5'
-
     """
 
     name: str

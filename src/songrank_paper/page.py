@@ -54,7 +54,6 @@ class Section:
         cells: how many there are.
         machines: what they ran on.
         versions: of what they were made with.
-
     """
 
     name: str

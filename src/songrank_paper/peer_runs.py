@@ -30,7 +30,6 @@ class LibaucSONG(RankingLoss):
         num_items: items of the catalogue.
         relevant: relevant items of each row of a slate, which stand first; it knows no masks.
         gamma: γ of u.
-
     """
 
     def __init__(self, num_pairs: int, num_queries: int, num_items: int, relevant: int, gamma: float) -> None:

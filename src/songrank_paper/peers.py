@@ -30,7 +30,6 @@ class FigPeers(Experiment):
 
     Args:
         changes: of the recipe, after all others, in the words of ``songrank train``.
-
     """
 
     name = "fig-peers"

@@ -62,7 +62,6 @@ class SetProtocol:
         plan: how results are to be made.
         name: of the set.
         changes: of its recipe, after all others.
-
     """
 
     def __init__(self, plan: Plan, name: str, changes: Sequence[str] = ()) -> None:

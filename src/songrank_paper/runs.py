@@ -50,7 +50,6 @@ def train(
     Returns:
         ``metrics`` by split, ``curve`` (epoch and validation NDCG@5 of the last stage), ``warm_up`` (the same of the
         stage before it), ``epoch`` (that of the model kept) and ``seconds``; or ``diverged``, why there is no model.
-
     """
     given = {**recipe, "data": path, "device": device}
     if (lost := finish_run(folder, given, data, splits, after=after, opened=watch_curve)) is not None:
@@ -133,7 +132,6 @@ def compare(
         runs: keys of the cells of each method's runs on test.
         metrics: which.
         baseline: one of the methods.
-
     """
     methods = [
         Method(name, tuple(read_run(folder.parent / key / "run") for key in keys)) for name, keys in runs.items()

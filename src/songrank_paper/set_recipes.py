@@ -45,7 +45,6 @@ class SetRecipe:
         dataset: the set.
         quick: a small model and few epochs.
         changes: of the recipe, in the words of ``songrank train``, after all others.
-
     """
 
     def __init__(self, name: str, dataset: Dataset, *, quick: bool = False, changes: Sequence[str] = ()) -> None:

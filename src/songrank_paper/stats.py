@@ -36,7 +36,6 @@ def count(folder: Path, data: str, path: str) -> dict[str, Any]:
         folder: of the cell; nothing is written there.
         data: fingerprint of the data set.
         path: where it is.
-
     """
     dataset = open_dataset(path)
     return {"made_from": dataset.name, "figures": _figures(dataset.task, dataset.info)}

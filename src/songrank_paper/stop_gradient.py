@@ -53,7 +53,6 @@ def train(
         every: epochs of fine-tuning between measurements; the first is measured too.
         path: where the data set is.
         device: where to train.
-
     """
     place, kept = folder / "run", folder / "terms.json"
     lines: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}

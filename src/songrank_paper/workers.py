@@ -39,7 +39,6 @@ class Workers:
 
     >>> list(Workers(1).do([3, 1], lambda piece: piece + 1))
     [(3, 4), (1, 2)]
-
     """
 
     def __init__(self, jobs: int = 1, threads: int | None = None) -> None:
@@ -80,7 +79,6 @@ class Workers:
             begun: told about each piece before it is done.
             more: asked for pieces whenever none is waiting that could be begun, so that what depends on earlier ones
                 need not wait for all of them.
-
         """
         waiting = deque(pieces)
         if self.jobs > 1:

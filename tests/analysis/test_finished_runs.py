@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from songrank.analysis.finished_runs import POLICIES, FinishedRun, group_runs
+from songrank.analysis.finished_runs import POLICIES, FinishedRun, flat, group_runs
 from songrank.training.config.recipe_files import load_recipe
 
 
@@ -14,6 +14,11 @@ def finished(seed, config):
     return FinishedRun(
         Path(f"run-{seed}"), {**config, "seed": seed}, {"ndcg@10": 0.375}, values, 2, 0, policies, "0" * 64
     )
+
+
+def test_nested_keys_are_joined_by_dots():
+    found = flat({"loss": {"name": "song", "gamma": 0.1}, "seed": 0})
+    assert found == {"loss.name": "song", "loss.gamma": 0.1, "seed": 0}
 
 
 def test_a_run_of_an_earlier_version_is_the_same_method_as_one_of_this_version():

@@ -7,6 +7,7 @@ import yaml
 
 from songrank.analysis.search_space import default_search, read_grid, read_search
 from songrank.core.errors import UserError
+from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 
 RECIPE = {
@@ -31,6 +32,7 @@ def source(tmp_path):
         ("loss.gamma = 0.1 .. 1", ("0.1", "1.0"), math.inf),
         ("fine_tuning.learning_rate=1e-4..1e-2:log", ("0.0001", "0.01"), math.inf),
         ("batch.relevant=5..20", ("5", "20"), 16),
+        ("batch.relevant=5..20:log", ("5", "20"), 16),
         ("loss.margin=-1.5..2", ("-1.5", "2.0"), math.inf),
         ("loss.k=10,50,100,300", ("10", "50", "100", "300"), 4),
         ("loss.rank_offset=none,null ,4", ("null", "null", "4"), None),
@@ -63,7 +65,19 @@ def test_the_usual_search_follows_the_recipe(source):
     ]
 
 
+def test_the_usual_search_without_options_to_search_is_the_learning_rate_and_sigma():
+    values = {"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 9}, "loss": "lambdarank"}
+    expected = ["fine_tuning.learning_rate=0.000316..0.00316:log", "loss.sigma=0.25..4.0:log"]
+    assert default_search(Recipe.read(values)) == expected
+
+
+def test_a_range_whose_ends_are_exchanged_is_rejected():
+    with pytest.raises(UserError, match=r"search 'loss.gamma=1.0..0.1': 1.0 is not below 0.1"):
+        read_search(["loss.gamma=1.0..0.1"])
+
+
 def test_a_grid_keeps_lists_together_and_an_empty_one_is_the_recipe_itself():
+    assert read_grid("loss=song loss.gamma=0.1,0.3") == [["loss=song", f"loss.gamma={gamma}"] for gamma in (0.1, 0.3)]
     assert read_grid("model.hidden=[8,4],[] seed=0") == [
         ["model.hidden=[8,4]", "seed=0"],
         ["model.hidden=[]", "seed=0"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from songrank.analysis.trials import run_trial, warm_up_alone
+from songrank.analysis.trials import best_first, run_trial, warm_up_alone
 from songrank.core.errors import DataError
 from songrank.data import prepare
 from songrank.training.config.recipe_files import load_recipe
@@ -16,6 +16,10 @@ def recipe(tmp_path_factory):
     data = tmp_path_factory.mktemp("trials") / "data"
     prepare("synthetic", None, data, queries=30, items=40, pairs=300)
     return lambda *changes: load_recipe("demo", [f"data={data}", "device=cpu", *SMALL, *changes])
+
+
+def test_the_best_come_first_and_of_equal_values_the_earlier():
+    assert best_first({"a": 0.1, "b": None, "c": 0.3, "d": 0.3, "e": float("nan")}) == ["c", "d", "a"]
 
 
 def files(path):

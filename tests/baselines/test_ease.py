@@ -38,6 +38,12 @@ def test_each_column_is_the_ridge_regression_of_an_item_on_all_others(regularisa
     np.testing.assert_allclose(found, regressions(rows, regularisation), atol=1e-6)
 
 
+def test_two_items_by_hand():
+    assert gram(CSR.from_lengths([2, 1], item=[0, 1, 1]), num_items=2).tolist() == [[1, 1], [1, 2]]
+    found = ease_weights(torch.tensor([[1.0, 1.0], [1.0, 2.0]]), regularisation=1.0)
+    np.testing.assert_allclose(found.numpy(), [[0, 1 / 2], [1 / 3, 0]], rtol=1e-6)
+
+
 def test_the_diagonal_is_zero():
     assert bool((ease_weights(gram(histories(split(random_rows())), 20), 1.0).diagonal() == 0).all())
 

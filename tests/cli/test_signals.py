@@ -34,6 +34,7 @@ def test_a_second_interrupt_ends_at_once():
 def test_signals_that_the_system_does_not_have_are_left_alone(monkeypatch):
     monkeypatch.delattr(signal, "SIGTERM", raising=False)
     assert known_signals("SIGINT", "SIGTERM") == [signal.SIGINT]
+    assert known_signals("SIGINT", "SIGNOTHING") == [signal.SIGINT]
     calls = []
     with stoppable(lambda: calls.append(1)):
         signal.raise_signal(signal.SIGINT)

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from songrank.core.hashing import derive_key, random_bits, random_fractions, random_uniform
+from songrank.core.hashing import derive_key, random_bits, random_uniform
+from songrank.sampling.item_draws import random_fractions
 
 few = settings(derandomize=True, max_examples=60, deadline=None)
 WORD = 2**64

@@ -81,7 +81,7 @@ ROWS = [
     one("movielens-1m", "ratings.dat", "1::1::3::5\n2::1::3::5\n", "no query has 3 interactions", "choose another split", id="too short to split"),
     one("movielens-1m", "ratings.dat", DAT.replace("::4::", "::0::"), "ratings.dat: no rating is above 0", id="all ratings 0"),
     one("movielens-1m", "ratings.dat", DAT, "ratings.dat: no interaction is left", "lower min_interactions", more=["--min-interactions", "9"], id="filter takes all"),
-    one("movielens-1m", "ratings.dat", DAT, "are incompatible; expected validation 0.5 and test 0.6 that leave something", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
+    one("movielens-1m", "ratings.dat", DAT, "are incompatible; expected validation 0.5 + test 0.6 below 1", more=["--split", "random", "--test", "0.6", "--validation", "0.5"], id="fractions above 1"),
     # Netflix
     one("netflix", "combined_data_1.txt", NETFLIX[3:], "line 1: rating before the first movie", more=["--min-interactions", "1"], id="no movie first"),
     one("netflix", "combined_data_1.txt", replaced(NETFLIX, 3, "6,9,2005-01-02"), "line 3: line is '6,9,2005-01-02'", "rating from 1 to 5", id="rating 9"),

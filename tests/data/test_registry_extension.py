@@ -11,7 +11,7 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data import open_dataset, prepare
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
-from songrank.data.preparation.interaction_options import RatingOptions
+from songrank.data.preparation_options import RatingOptions
 from songrank.data.registry import KINDS, Kind
 from songrank.io.source import find_sources
 from songrank_command import main

@@ -7,14 +7,12 @@ from songrank.losses.registry import LOSSES
 from tests.functional.list_loss_table import batch
 
 
-def check_formula(name, kind, oracle, options=None, **given):
+def check_formula(name, oracle, options):
     """The registered loss is the mean of its formula over lists; gradients reach scores, and none reaches padding."""
-    options = {**(options or {}), **given}
-    assert LOSSES[name] is kind
     scores, labels, mask = batch(5, seed=3)
     labels, scores = (labels * mask).float(), scores.requires_grad_()
     slate = Slate.from_batch(labels, query=torch.arange(5), mask=mask)
-    value = kind(**options)(scores, slate)
+    value = LOSSES[name](**options)(scores, slate)
     rows = [mask[row].nonzero().flatten().tolist() for row in range(5)]
     lists = [
         ([scores[row, at].item() for at in there], [labels[row, at].item() for at in there])

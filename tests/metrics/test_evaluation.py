@@ -1,4 +1,4 @@
-"""Names of metrics."""
+"""Several metrics of the same lists, and values per query collected block by block."""
 
 import math
 
@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from songrank import metrics
-from songrank.metrics import evaluate_lists
+from songrank.metrics import blocks, evaluate_lists
+from songrank.metrics.evaluation import Tally, reduce_queries
+from songrank.metrics.names import parse_metrics
+from songrank.metrics.spans import Spans
 from tests.metrics.small_lists import LABELS, SCORES
 
 
@@ -50,8 +53,8 @@ def test_the_text_states_policies_and_empty_queries():
 
 def test_lists_are_ranked_once_for_all_metrics(monkeypatch):
     calls = []
-    rank_span = metrics.blocks.rank_span
-    monkeypatch.setattr(metrics.blocks, "rank_span", lambda *a, **kw: calls.append(1) or rank_span(*a, **kw))
+    rank_span = blocks.rank_span
+    monkeypatch.setattr(blocks, "rank_span", lambda *a, **kw: calls.append(1) or rank_span(*a, **kw))
     evaluate_lists(SCORES, LABELS, metrics=["ndcg@1", "ndcg@2", "mrr", "map", "recall@1"])
     assert len(calls) == 1
 
@@ -64,3 +67,34 @@ def test_averaged_ties_are_refused_if_one_of_the_metrics_cannot():
 def test_an_unknown_gain_is_refused_even_where_no_metric_reads_it():
     with pytest.raises(ValueError, match="gain is 'cubic'; expected one of 'exp2', 'linear'"):
         evaluate_lists(SCORES, LABELS, metrics="mrr", gain="cubic")
+
+
+def tally():
+    """Query 0 has its relevant item at rank 2, query 1 none, query 2 one at rank 1, and query 3 is padding."""
+    found = Tally(parse_metrics(["recall@1"]), torch.tensor([True, True, True, False]), "exp2")
+    for query, rank in (([2, 1], [1, 1]), ([0], [2])):
+        position, mask = torch.tensor([[one] for one in rank]), torch.tensor([[one != 1] for one in query])
+        found.add(torch.tensor(query), Spans(position, position, mask.double(), mask, torch.tensor([3] * len(query))))
+    return found
+
+
+@pytest.mark.parametrize(("empty", "value"), [("skip", math.nan), ("zero", 0.0), ("one", 1.0)])
+def test_queries_without_a_relevant_item_follow_the_policy_and_padding_never_counts(empty, value):
+    (values,) = tally().per_query(empty).values()
+    torch.testing.assert_close(values.tolist(), [0.0, value, 1.0, math.nan], equal_nan=True)
+
+
+def test_queries_are_counted():
+    found = tally()
+    assert (found.num_queries, found.num_empty) == (3, 1)
+
+
+def test_reductions_leave_out_nan():
+    values = torch.tensor([1.0, math.nan, 3.0])
+    assert reduce_queries(values, "mean") == 2.0
+    assert reduce_queries(values, "sum") == 4.0
+    assert reduce_queries(values, "none") is values
+    assert reduce_queries(values[1:2], "mean").isnan()
+    assert reduce_queries(values[1:2], "sum") == 0.0
+    with pytest.raises(ValueError, match="^reduction is 'max'"):
+        reduce_queries(values, "max")

@@ -1,10 +1,10 @@
 """Data sets of the paper: what is given is taken, raw files are prepared once, the rest is synthetic and says so."""
 
 from songrank.data import open_dataset, prepare
-from songrank.data.synthetic import SHAPES
 from songrank.training.config.recipe_files import shipped_recipes
 from songrank_paper.data_sets import SETS, describe_set
 from songrank_paper.given_sets import find_set
+from songrank_paper.synthetic import SHAPES
 from tests.songrank_paper.small_sets import PAPER, sequences
 
 

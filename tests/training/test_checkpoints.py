@@ -1,5 +1,6 @@
 """Checkpoints come back as they were, survive being killed, and are refused when they are damaged."""
 
+import json
 import os
 import random
 import signal
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from songrank.core.errors import UserError
-from songrank.training.checkpoints import Checkpoints
-from songrank.training.state_tree import random_state, set_random_state
+from songrank.training.checkpoints import Checkpoints, flatten, random_state, set_random_state, unflatten
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.uint8])
@@ -143,3 +145,22 @@ def test_killed_at_any_moment_the_last_whole_one_is_there(tmp_path):
             for file in old.iterdir():
                 file.unlink()
             old.rmdir()
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+
+TREES = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=12) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_any_tree_comes_back_through_json(state):
+    tree, tensors = flatten({"state": state})
+    assert unflatten(json.loads(json.dumps(tree)), tensors) == {"state": state}

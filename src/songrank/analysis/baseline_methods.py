@@ -1,43 +1,14 @@
 """Baselines as methods beside finished runs: on the runs' own data, evaluated as the runs were."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from songrank.analysis.finished_runs import FinishedRun, Method, check_lists
-from songrank.baselines.evaluate import BASELINES, Measured, check_baseline, measure
+from songrank.baselines.evaluate import Measured, measure
 from songrank.core.errors import DataError
 from songrank.data import Dataset, open_dataset
 from songrank.io.source import Progress
-
-
-@dataclass(frozen=True, eq=False)
-class BaselineMethod(Method):
-    """A baseline on each data set of the runs that it is compared with; it has no run directory."""
-
-    measured: tuple[Measured, ...]
-    """In the order of ``runs``."""
-
-    @property
-    def places(self) -> list[Path]:
-        """None."""
-        return []
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether another seed would change nothing."""
-        return BASELINES[self.measured[0].name].deterministic
-
-    def as_dict(self) -> dict[str, Any]:
-        """The options chosen on each data set, and the splits that histories were read from."""
-        return {
-            "inputs": list(self.measured[0].inputs),
-            "chosen": [
-                {"data": str(run.path), "options": own.options, "metric": own.select, "validation": own.validation}
-                for run, own in zip(self.runs, self.measured, strict=True)
-            ],
-        }
 
 
 def baseline_methods(
@@ -48,34 +19,22 @@ def baseline_methods(
     *,
     data: Path | None = None,
     progress: Progress | None = None,
-) -> list[BaselineMethod]:
+) -> list[Method]:
     """Measure these baselines on every data set of the methods.
 
     Options are chosen by the validation metric of the first run on a data set if its recipe names one, else by the
-    first of ``metrics``.
-
-    Args:
-        names: of baselines; duplicates count once.
-        methods: from :func:`~songrank.analysis.finished_runs.group_runs`.
-        split: that the runs were evaluated on.
-        metrics: to measure.
-        data: where the data set is now, if it was moved.
-        progress: called with what is being done, how far it is, and how far it goes.
-
+    first of ``metrics``. ``data`` is where the data set is now, if it was moved.
     """
-    for name in names:
-        check_baseline(name)
     first: dict[str, FinishedRun] = {}
-    for method in methods:
-        for run in method.runs:
-            first.setdefault(run.lists_sha256, run)
+    for run in (run for method in methods for run in method.runs):
+        first.setdefault(run.lists_sha256, run)
     sets = [(run, _open_lists(run, split, data)) for run in first.values()]
     labels = [method.label for method in methods]
     found = []
     for name in dict.fromkeys(names):
         measured = tuple(_measure(name, run, dataset, split, metrics, progress) for run, dataset in sets)
         runs = tuple(_as_run(run, dataset, own) for (run, dataset), own in zip(sets, measured, strict=True))
-        found.append(BaselineMethod(name if name not in labels else f"{name} (yardstick)", runs, measured))
+        found.append(Method(name if name not in labels else f"{name} (yardstick)", runs, measured))
     return found
 
 
@@ -92,13 +51,11 @@ def _open_lists(run: FinishedRun, split: str, data: Path | None) -> Dataset:
 def _measure(
     name: str, run: FinishedRun, dataset: Dataset, split: str, metrics: Sequence[str], progress: Progress | None
 ) -> Measured:
-    validation, policies = run.config.get("validation"), run.policies
+    validation, among = run.config.get("validation"), run.policies["candidates"]
     select = validation.get("metric") if isinstance(validation, dict) else None
-    among = policies["candidates"]
     if among != "all" and not isinstance(among, int):
-        raise DataError(
-            f"was evaluated among {among}", "yardsticks rank among all items, or a number", file=str(run.path)
-        )
+        fix = "yardsticks rank among all items, or a number"
+        raise DataError(f"was evaluated among {among}", fix, file=str(run.path))
     return measure(
         name,
         dataset,
@@ -107,16 +64,14 @@ def _measure(
         metrics=metrics,
         candidates=among,
         progress=progress,
-        ties=policies["ties"],
-        empty=policies["empty_policy"],
-        gain=policies["gain"],
+        ties=run.policies["ties"],
+        empty=run.policies["empty_policy"],
+        gain=run.policies["gain"],
     )
 
 
 def _as_run(run: FinishedRun, dataset: Dataset, own: Measured) -> FinishedRun:
     """A baseline's figures in place of those of a run on the same lists."""
     config = {"model": {"name": own.name}, "loss": {"name": own.name}, "data": str(dataset.path), "seed": 0}
-    found = own.evaluation
-    return replace(
-        run, path=dataset.path, config=config, metrics=found.values, per_query=found.per_query, empty=found.num_empty
-    )
+    metrics, per_query, empty = own.evaluation.values, own.evaluation.per_query, own.evaluation.num_empty
+    return replace(run, path=dataset.path, config=config, metrics=metrics, per_query=per_query, empty=empty)

@@ -13,16 +13,9 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.run import evaluate_model, open_recipe_data
 from songrank.training.run_directory import RunDirectory, lists_fingerprint
 
-_SPLITS = ("validation", "test")
-
 
 def make_ensemble(
-    runs: Sequence[Path],
-    path: Path,
-    *,
-    data: Path | None = None,
-    device: str = "auto",
-    overwrite: bool = False,
+    runs: Sequence[Path], path: Path, *, data: Path | None = None, device: str = "auto", overwrite: bool = False
 ) -> dict[str, Evaluation]:
     """Evaluate the mean of these runs' models on the splits that all of them were evaluated on, and write it as a run.
 
@@ -39,12 +32,14 @@ def make_ensemble(
     for directory in directories:
         directory.check_data(dataset)
     joined = join_models([open_model(run, place) for run in runs])
-    splits = [split for split in _SPLITS if all((run / "evaluation" / f"{split}.json").exists() for run in runs)]
-    found = {split: evaluate_model(joined.model, dataset, split, recipes[0]) for split in splits}
+    found = {
+        split: evaluate_model(joined.model, dataset, split, recipes[0])
+        for split in ("validation", "test")
+        if all((run / "evaluation" / f"{split}.json").exists() for run in runs)
+    }
     repeatable = all(recipe.deterministic for recipe in recipes)
     changes = {"members": len(runs), "data": str(dataset.path.absolute()), "deterministic": repeatable}
-    told = recipes[0].model_copy(update=changes)
-    target.begin(told, dataset, overwrite=overwrite)
+    target.begin(recipes[0].model_copy(update=changes), dataset, overwrite=overwrite)
     save_model(joined, path)
     for split, evaluation in found.items():
         target.save_evaluation(split, evaluation, lists_fingerprint(dataset, split))
@@ -57,13 +52,14 @@ def _check_alike(runs: Sequence[Path], recipes: Sequence[Recipe]) -> None:
     if len(runs) < 2:
         raise UserError(f"an ensemble of {len(runs)} run; expected at least two, of one recipe and different seeds")
     apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
-    for number, (run, recipe) in enumerate(zip(runs, recipes, strict=True)):
+    seen: dict[int, Path] = {}
+    for run, recipe in zip(runs, recipes, strict=True):
         if recipe.members is not None:
             raise DataError("is an ensemble itself", "name the runs that it was made of", file=str(run))
         if recipe.model_copy(update=apart) != recipes[0].model_copy(update=apart):
             what = f"follows another recipe than {runs[0]}"
             raise DataError(what, "expected runs that differ in nothing but their seeds", file=str(run))
-        seeds = [other.seed for other in recipes[:number]]
-        if recipe.seed in seeds:
-            what = f"has the seed of {runs[seeds.index(recipe.seed)]}, {recipe.seed}"
+        if recipe.seed in seen:
+            what = f"has the seed of {seen[recipe.seed]}, {recipe.seed}"
             raise DataError(what, "expected runs of different seeds", file=str(run))
+        seen[recipe.seed] = run

@@ -7,6 +7,7 @@ They are read raw and not as recipes, so that other tools can write such folders
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.errors import DataError, UserError, shown
+from songrank.baselines.evaluate import Measured
+from songrank.core.errors import DataError, UserError, first_line, shown
 from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
@@ -28,13 +30,15 @@ _DAMAGED = "leave this run out, or train it again"
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """One run and its evaluation on one split."""
+    """One run and its evaluation on one split.
+
+    ``per_query`` has one float64 value per query for each metric, NaN where the mean leaves a query out.
+    """
 
     path: Path
     config: dict[str, Any]
     metrics: dict[str, float]
     per_query: dict[str, Tensor]
-    """One float64 value a query for each metric, NaN where the mean leaves a query out."""
     queries: int
     empty: int
     policies: dict[str, Any]
@@ -48,25 +52,27 @@ class FinishedRun:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """Runs that differ in nothing but their seeds and their data, under a label that tells them from the others."""
+    """Runs that differ in nothing but their seeds and their data, under a label that tells them from the others.
+
+    A baseline was ``measured`` on the data of each of ``runs``; it has no run directories.
+    """
 
     label: str
     runs: tuple[FinishedRun, ...]
+    measured: tuple[Measured, ...] = ()
 
     @property
     def places(self) -> list[Path]:
         """The folders of its runs."""
-        return [run.path for run in self.runs]
+        return [] if self.measured else [run.path for run in self.runs]
 
     def folds(self, metric: str) -> list[Fold]:
         """Values of one metric on each data set, in the order of their checksums; seeds in order."""
-        by_data: dict[str, list[FinishedRun]] = {}
-        for run in sorted(self.runs, key=lambda run: (run.lists_sha256, run.seed)):
-            by_data.setdefault(run.lists_sha256, []).append(run)
-        return [
-            Fold(torch.stack([run.per_query[metric] for run in runs]), tuple(run.seed for run in runs))
-            for runs in by_data.values()
-        ]
+        folds = []
+        for data in sorted({run.lists_sha256 for run in self.runs}):
+            runs = sorted((run for run in self.runs if run.lists_sha256 == data), key=lambda run: run.seed)
+            folds.append(Fold(torch.stack([run.per_query[metric] for run in runs]), tuple(run.seed for run in runs)))
+        return folds
 
 
 def find_runs(places: Iterable[Path]) -> list[Path]:
@@ -79,27 +85,19 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
         inside = [place]
         if not os.path.exists(place / "config.yaml"):
             inside = sorted(file.parent for file in place.glob("*/config.yaml"))
-            if not inside:
-                fix = "expected a folder that `songrank train` wrote, or a folder of such folders"
-                raise DataError("has no config.yaml", fix, file=str(place))
+        if not inside:
+            fix = "expected a folder that `songrank train` wrote, or a folder of such folders"
+            raise DataError("has no config.yaml", fix, file=str(place))
         for run in inside:
             found.setdefault(run.resolve(), run)
     return list(found.values())
 
 
-def is_evaluated(path: Path) -> bool:
-    """Whether a run came as far as its evaluation, of whatever split."""
-    return any((path / "evaluation").glob("*.json"))
-
-
 def how_to_finish(path: Path) -> str:
     """What to do about a run that was not evaluated: one whose training failed would fail again."""
-    try:
-        failed = read_json(path / "run.json").get("status") == "failed"
-    except DataError:
-        failed = False
-    if failed:
-        return "its training failed (run.json says why): train it again with other settings, or leave it out"
+    with suppress(DataError):
+        if read_json(path / "run.json").get("status") == "failed":
+            return "its training failed (run.json says why): train it again with other settings, or leave it out"
     return f"finish it with `songrank train --resume {path}`"
 
 
@@ -146,9 +144,9 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Method]:
     A method's label is the name of its loss, where that tells it from the others; else the model's name comes before
     it, and what else differs comes after it. Runs that cannot be compared fairly are refused with a ``DataError``.
     """
-    groups: dict[str, list[FinishedRun]] = {}
+    groups: dict[frozenset[tuple[str, str]], list[FinishedRun]] = {}
     for run in runs:
-        groups.setdefault(json.dumps(_method(run), sort_keys=True), []).append(run)
+        groups.setdefault(frozenset(_method(run).items()), []).append(run)
     labels = _labels([group[0] for group in groups.values()])
     methods = [Method(label, tuple(group)) for label, group in zip(labels, groups.values(), strict=True)]
     _check_policies(runs)
@@ -168,8 +166,7 @@ def _read_config(file: Path) -> dict[str, Any]:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise DataError(f"is not YAML ({error.problem})", _DAMAGED, file=str(file), line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"is not YAML ({why})", _DAMAGED, file=str(file)) from None
+        raise DataError(f"is not YAML ({first_line(error)})", _DAMAGED, file=str(file)) from None
     if not isinstance(config, dict):
         raise DataError("holds no mapping", "expected keys such as model, loss, data and seed", file=str(file))
     for key in ("model", "loss"):
@@ -200,28 +197,19 @@ def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) 
 
 def _method(run: FinishedRun) -> dict[str, str]:
     """The configuration by dotted keys, values as JSON, without what says nothing about the method."""
-    kept = {key: value for key, value in _resolved(run.config).items() if key not in _NOT_THE_METHOD}
+    from songrank.training.config.recipe import Recipe
+
+    config = run.config
+    with suppress(UserError):  # of another tool; those of earlier songrank versions are the same method
+        config = Recipe.read(config).model_dump(mode="json")
+    kept = {key: value for key, value in config.items() if key not in _NOT_THE_METHOD}
     told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
     whole = {key: int(value) for key, value in told.items() if isinstance(value, float) and value.is_integer()}
     return {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in {**told, **whole}.items()}
 
 
-def _resolved(config: dict[str, Any]) -> dict[str, Any]:
-    """A recipe as this version writes it, so that runs of earlier versions are the same method; else as it is."""
-    from songrank.training.config.recipe import Recipe
-
-    try:
-        return Recipe.read(config).model_dump(mode="json")
-    except UserError:  # of another tool
-        return config
-
-
 def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings by dotted keys.
-
-    >>> flat({"loss": {"name": "song", "gamma": 0.1}, "seed": 0})
-    {'loss.name': 'song', 'loss.gamma': 0.1, 'seed': 0}
-    """
+    """Nested mappings by dotted keys: ``loss.gamma``."""
     leaves: dict[str, Any] = {}
     for key, value in content.items():
         leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
@@ -229,16 +217,13 @@ def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _labels(runs: Sequence[FinishedRun]) -> list[str]:
-    losses = [run.config["loss"]["name"] for run in runs]
-    models = [run.config["model"]["name"] for run in runs]
-    options = [_method(run) for run in runs]
+    options = [(run.config["loss"]["name"], run.config["model"]["name"], _method(run)) for run in runs]
     labels: list[str] = []
-    for loss, model, own in zip(losses, models, options, strict=True):
-        rivals = [other for other, name in enumerate(losses) if name == loss]
-        prefix = f"{model} " if len({models[other] for other in rivals}) > 1 else ""
-        rivals = [other for other in rivals if models[other] == model]
-        keys = dict.fromkeys(key for other in rivals for key in options[other])
-        differing = [key for key in keys if any(options[other].get(key) != own.get(key) for other in rivals)]
+    for loss, model, own in options:
+        prefix = f"{model} " if any(name == loss and other != model for name, other, _ in options) else ""
+        rivals = [theirs for name, other, theirs in options if (name, other) == (loss, model)]
+        keys = dict.fromkeys(key for theirs in rivals for key in theirs)
+        differing = [key for key in keys if any(theirs.get(key) != own.get(key) for theirs in rivals)]
         told = [key for key in differing if key in own or key != "members"]  # a plain run is no ensemble of none
         label = " ".join([f"{prefix}{loss}", *(f"{key}={_word(own.get(key))}" for key in told)])
         labels.append(label if label not in labels else f"{label} #{len(labels) + 1}")  # such as k=1 and k='1'

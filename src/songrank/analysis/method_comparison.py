@@ -12,14 +12,13 @@ from songrank.metrics.comparison import Difference, Summary, compare_folds, summ
 
 @dataclass(frozen=True, eq=False)
 class MethodComparison:
-    """What was compared, and what came out."""
+    """What was compared, and what came out, by label and metric; the baseline has no differences."""
 
     level: float
     metrics: list[str]
     methods: list[Method]
     baseline: Method
     summaries: dict[str, dict[str, Summary]]
-    """By label, then by metric; so are the differences, which the baseline has none of."""
     differences: dict[str, dict[str, Difference]]
 
     def figures(self) -> dict[str, Any]:
@@ -28,8 +27,8 @@ class MethodComparison:
             "baseline": self.baseline.label,
             "level": self.level,
             "metrics": self.metrics,
-            "summaries": {label: _plain(found) for label, found in self.summaries.items()},
-            "differences": {label: _plain(found) for label, found in self.differences.items()},
+            "summaries": _plain(self.summaries),
+            "differences": _plain(self.differences),
         }
 
 
@@ -38,12 +37,7 @@ def compare_methods(
 ) -> MethodComparison:
     """Compare methods with the first one, or with that which ``baseline`` names by its label or by one of its runs.
 
-    Args:
-        methods: from :func:`~songrank.analysis.finished_runs.group_runs`.
-        metrics: which; None for all that the runs have in common.
-        baseline: label, or folder of a run.
-        level: of the intervals.
-
+    Without ``metrics``, by all that the runs have in common; ``level`` is that of the intervals.
     """
     wanted = common_metrics([run for method in methods for run in method.runs], metrics)
     reference = methods[0] if baseline is None else find_method(methods, baseline)
@@ -57,8 +51,8 @@ def compare_methods(
     return MethodComparison(level, wanted, list(methods), reference, summaries, differences)
 
 
-def _plain(found: Mapping[str, Summary | Difference]) -> dict[str, dict[str, Any]]:
-    return {name: asdict(one) for name, one in found.items()}
+def _plain(found: Mapping[str, Mapping[str, Summary | Difference]]) -> dict[str, dict[str, dict[str, Any]]]:
+    return {label: {name: asdict(one) for name, one in by_metric.items()} for label, by_metric in found.items()}
 
 
 def common_metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None = None) -> list[str]:

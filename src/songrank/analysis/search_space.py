@@ -51,14 +51,7 @@ class Dimension:
 
 
 def read_search(words: Sequence[str]) -> list[Dimension]:
-    """A search space from its words.
-
-    >>> [one.ends for one in read_search(["loss.gamma=0.1..1.0", "loss.k=10,50,300", "batch.relevant=5..20:log"])]
-    [('0.1', '1.0'), ('10', '50', '300'), ('5', '20')]
-    >>> read_search(["loss.gamma=1.0..0.1"])
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: search 'loss.gamma=1.0..0.1': 1.0 is not below 0.1
-    """
+    """A search space from words such as ``loss.gamma=0.1..1.0``, ``loss.k=10,50`` or ``batch.relevant=5..20:log``."""
     space = [_read_dimension(text) for text in words]
     for number, one in enumerate(space):
         if any(one.key == earlier.key for earlier in space[:number]):
@@ -67,15 +60,9 @@ def read_search(words: Sequence[str]) -> list[Dimension]:
 
 
 def read_grid(text: str) -> list[list[str]]:
-    """All combinations of a grid, as changes of a recipe; alternatives are separated by commas.
-
-    >>> read_grid("loss=song loss.gamma=0.1,0.3")
-    [['loss=song', 'loss.gamma=0.1'], ['loss=song', 'loss.gamma=0.3']]
-    """
+    """All combinations of a grid such as ``loss=song loss.gamma=0.1,0.3``, as changes of a recipe."""
     keys = [word.partition("=") for word in text.split()]
-    return [
-        list(one) for one in product(*([f"{key}={value}" for value in _choices(values)] for key, _, values in keys))
-    ]
+    return [list(one) for one in product(*([f"{key}={word}" for word in _choices(words)] for key, _, words in keys))]
 
 
 def _choices(words: str) -> list[str]:
@@ -90,7 +77,8 @@ def _read_dimension(text: str) -> Dimension:
         raise UserError(f"{place}: expected a key and its values, such as loss.gamma=0.1..1.0 or loss.k=10,50,300")
     root = key.partition(".")[0]
     if root in Recipe.model_fields and root not in _SEARCHED:
-        raise UserError(f"{place}: {root} is no matter of search, for trials are compared by it; search {_SECTIONS}")
+        sections = ", ".join(_SEARCHED)
+        raise UserError(f"{place}: {root} is no matter of search, for trials are compared by it; search {sections}")
     if key.removesuffix(".name") in ("model", "loss", "warm_up.loss"):
         raise UserError(f"{place}: each {key} has options of its own; give each a study of its own, and compare")
     choices = _choices(words)
@@ -103,9 +91,6 @@ def _read_dimension(text: str) -> Dimension:
     if not all(choices) or len(set(choices)) < len(choices):
         raise UserError(f"{place}: expected different values between commas")
     return Dimension(key, ",".join(choices), tuple(choices))
-
-
-_SECTIONS = ", ".join(_SEARCHED)
 
 
 def _read_range(place: str, key: str, words: str, low: str, high: str, scale: str | None) -> Dimension:
@@ -135,12 +120,7 @@ _RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search`
 
 
 def default_search(recipe: Recipe) -> list[str]:
-    """What is usually worth a search: the learning rate, and what the loss declares.
-
-    >>> values = {"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 9}, "loss": "lambdarank"}
-    >>> default_search(Recipe.read(values))
-    ['fine_tuning.learning_rate=0.000316..0.00316:log', 'loss.sigma=0.25..4.0:log']
-    """
+    """What is usually worth a search: the learning rate, and what the loss declares."""
     stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
     if stage.epochs == 0:
         stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]

@@ -13,7 +13,6 @@ from songrank.core.hashing import derive_key
 from songrank.io.files import NEW
 
 _NAME = "songrank"  # of the study within its file
-_TPE_ATTEMPTS = 8
 
 
 class TrialStore:
@@ -43,7 +42,7 @@ class TrialStore:
             distributions = {one.key: one.distribution(optuna) for one in space}
             parameters, attempt = first if number == 0 else None, 0
             while parameters is None or parameters in tried:
-                kind = optuna.samplers.TPESampler if attempt < _TPE_ATTEMPTS else optuna.samplers.RandomSampler
+                kind = optuna.samplers.TPESampler if attempt < 8 else optuna.samplers.RandomSampler
                 sampler = kind(seed=derive_key(seed, number, attempt) % 2**31)
                 draft = optuna.create_study(direction="maximize", sampler=sampler)
                 draft.add_trials(earlier)

@@ -1,8 +1,7 @@
 """Trials: recipes trained in run directories of their own. Every search of songrank is made of them.
 
-``songrank tune``, the experiment cells of ``songrank paper`` and ``benchmarks/study.py`` differ in what they try next
-and in where they keep it. What they try is a trial: it is resumed after any end, it fails without stopping the search,
-and it may begin with a warm-up that another trial has trained.
+A trial is resumed after any end, it fails without stopping the search, and it may begin with a warm-up that another
+trial has trained.
 """
 
 import math
@@ -39,7 +38,9 @@ def run_trial(
     opened: Callable[[Run], None] = lambda run: None,
     **options: Any,
 ) -> Outcome | None:
-    """Train a recipe in its run directory, from where it was left; a finished run is read and not trained again.
+    """Train a recipe in its run directory, or resume it; a finished run is read and not trained again.
+
+    The answer is None if the run was stopped before its end.
 
     Args:
         recipe: what is tried.
@@ -48,10 +49,6 @@ def run_trial(
         after: run directory of a trial of the warm-up alone, which this trial begins with.
         opened: called with the run before it is trained.
         options: of :class:`~songrank.training.run.Run`, such as ``observe`` and ``save_every``.
-
-    Returns:
-        None if the run was stopped before its end.
-
     """
     directory = RunDirectory(path)
     begun = directory.config.exists()
@@ -96,10 +93,6 @@ def _begin_after(run: Run, earlier: Path) -> None:
 
 
 def best_first(values: Mapping[T, float | None]) -> list[T]:
-    """What has a finite value, best first; of equal values the earlier.
-
-    >>> best_first({"a": 0.1, "b": None, "c": 0.3, "d": 0.3})
-    ['c', 'd', 'a']
-    """
+    """What has a finite value, best first; of equal values the earlier."""
     known = {one: value for one, value in values.items() if value is not None and math.isfinite(value)}
     return sorted(known, key=lambda one: -known[one])

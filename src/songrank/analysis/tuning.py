@@ -50,15 +50,10 @@ class Trial:
 
 
 class Study:
-    """A search that can be stopped and gone on with at any time.
+    """A search in the folder ``place`` that can be stopped and resumed at any time.
 
-    Args:
-        source: the recipe: a file, or a shipped one by name.
-        changes: to it, in the words of the command line.
-        search: what is searched, in words such as ``loss.gamma=0.1..1.0``; none for what is usual for the loss.
-        place: folder of the study.
-        more: of every :class:`~songrank.training.run.Run`: ``observe``, ``tick``, ``warn``, ``save_every``.
-
+    The recipe ``source``, its ``changes`` and the ``search`` are given as on the command line; without ``search`` it is
+    the usual one for the loss. ``more`` are options of every :class:`~songrank.training.run.Run`, such as ``observe``.
     """
 
     def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:
@@ -79,8 +74,6 @@ class Study:
         self.stopped = True
         if self.run is not None:
             self.run.trainer.stop()
-
-    # ---- before anything runs
 
     def recipe(self, parameters: dict[str, Any]) -> Recipe:
         """The recipe with these parameters in place of its own."""
@@ -111,18 +104,14 @@ class Study:
         choose_device(start.device)
         with torch.device("meta"):
             make_model(start.model, dataset)
-        description = {
-            "search": {one.key: one.words for one in self.space},
-            "first": self.own,
-            "resolved": self._start,
-            "data_sha256": fingerprint(dataset),
-        }
+        searched = {one.key: one.words for one in self.space}
+        description: dict[str, Any] = {"search": searched, "first": self.own, "resolved": self._start}
+        description["data_sha256"] = fingerprint(dataset)
         file = self.place / "study.json"
         if file.exists():
             begun = _read(file)
             _check_same(self.place, begun, description)
-            told = {one.key: one for one in self.space}
-            self.space = [told[key] for key in begun["search"]]  # trials depend on the order
+            self.space.sort(key=lambda one: list(begun["search"]).index(one.key))  # trials depend on the order
         else:
             mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
             if self.place.exists() and not mine:
@@ -131,8 +120,6 @@ class Study:
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
             write_whole(file, json.dumps(whole, indent=2) + "\n")
         self.store.trials()
-
-    # ---- the search
 
     def trials(self) -> list[Trial]:
         """All trials that are over, in order."""
@@ -145,27 +132,24 @@ class Study:
 
     def search(self, trials: int) -> Iterator[Trial]:
         """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
+        size = math.prod(one.size for one in self.space)
         with alone(self.place, "searched"):
             self._write_best()
-            yield from self._search(trials)
-
-    def _search(self, trials: int) -> Iterator[Trial]:
-        size = math.prod(one.size for one in self.space)
-        while True:
-            everything = self.store.trials()
-            unfinished = [one for one in everything[:trials] if not one.state.is_finished()]
-            self.finished = not unfinished and len(everything) >= min(trials, size)
-            if self.finished or self.stopped:
-                return
-            frozen = unfinished[0] if unfinished else self.store.ask(self.space, self.seed, self.own)
-            found = self._train(self._trial(frozen))
-            if found is None:
-                return
-            self.store.tell(found.number, found.value)
-            if found.value is not None:
-                shutil.rmtree(RunDirectory(self.path(found.number)).checkpoints, ignore_errors=True)
-            self._write_best()
-            yield found
+            while True:
+                everything = self.store.trials()
+                unfinished = [one for one in everything[:trials] if not one.state.is_finished()]
+                self.finished = not unfinished and len(everything) >= min(trials, size)
+                if self.finished or self.stopped:
+                    return
+                frozen = unfinished[0] if unfinished else self.store.ask(self.space, self.seed, self.own)
+                found = self._train(self._trial(frozen))
+                if found is None:
+                    return
+                self.store.tell(found.number, found.value)
+                if found.value is not None:
+                    shutil.rmtree(RunDirectory(self.path(found.number)).checkpoints, ignore_errors=True)
+                self._write_best()
+                yield found
 
     def path(self, number: int) -> Path:
         """The run directory of a trial."""
@@ -183,11 +167,10 @@ class Study:
             found = run_trial(self.recipe(trial.parameters), path, ("validation",), opened=self._opened, **self.more)
             if found is None:
                 return None
-            if found.error is None:
-                value = found.metrics["validation"][self.metric]
-                reason = "" if math.isfinite(value) else f"validation {self.metric} is {value}"
-            else:
+            if found.error is not None:
                 reason = str(found.error)
+            elif not math.isfinite(value := found.metrics["validation"][self.metric]):
+                reason = f"validation {self.metric} is {value}"
         except UserError as error:  # each value was checked before, but not each combination, nor with this data
             if isinstance(error, DataError) or self.run is not None or not self._can_be_built():
                 raise
@@ -218,9 +201,8 @@ class Study:
         for best in self.best():
             values = self.recipe(best.parameters).model_dump(mode="json")
             text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-            write_whole(
-                self.place / "best.yaml", f"# trial {best.number}: validation {self.metric} {best.value:.4f}\n{text}"
-            )
+            title = f"# trial {best.number}: validation {self.metric} {best.value:.4f}"
+            write_whole(self.place / "best.yaml", f"{title}\n{text}")
 
 
 def _with_metric(values: dict[str, Any]) -> dict[str, Any]:
@@ -230,10 +212,9 @@ def _with_metric(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_recipe(source: str, changes: Sequence[str]) -> Recipe | None:
-    try:
+    with suppress(UserError):  # it may lack what is searched
         return load_recipe(source, changes)
-    except UserError:  # it may lack what is searched
-        return None
+    return None
 
 
 def _entry(recipe: Recipe, key: str) -> Any:
@@ -248,10 +229,10 @@ def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     with suppress(UserError):  # with what keys that are younger than the study meant then: their defaults
         old = old | {"resolved": Recipe.read(old["resolved"], str(place)).model_dump(mode="json")}
     either, both = {*old["search"], *new["search"]}, {*old["search"]} & {*new["search"]}
-    before, now = (
-        {k: v for k, v in flat(one["resolved"]).items() if k not in either and v != {}} for one in (old, new)
-    )
+    before: dict[str, Any] = {}
+    now: dict[str, Any] = {}
     for one, told in ((old, before), (new, now)):
+        told |= {key: value for key, value in flat(one["resolved"]).items() if key not in either and value != {}}
         told |= {f"search {key}": words for key, words in one["search"].items()}
         told |= {key: value for key, value in (one.get("first") or {}).items() if key in both}
         told["data_sha256"] = one.get("data_sha256")

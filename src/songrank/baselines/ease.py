@@ -52,12 +52,7 @@ class Ease:
 
 
 def gram(rows: CSR, num_items: int) -> Tensor:
-    """XᵀX in float32, which holds counts below 2²⁴ exactly: how many queries have both items.
-
-    >>> gram(CSR.from_lengths([2, 1], item=[0, 1, 1]), num_items=2)
-    tensor([[1., 1.],
-            [1., 2.]])
-    """
+    """XᵀX in float32, which holds counts below 2²⁴ exactly: how many queries have both items."""
     item, order = rows["item"].sort(stable=True)
     query, start = rows.row_of_entries()[order], torch.searchsorted(item, torch.arange(num_items + 1))
     counts = torch.empty(num_items, num_items)
@@ -71,12 +66,7 @@ def gram(rows: CSR, num_items: int) -> Tensor:
 
 
 def ease_weights(counts: Tensor, regularisation: float) -> Tensor:
-    """B of EASE from XᵀX and λ, in float32.
-
-    >>> ease_weights(torch.tensor([[1.0, 1.0], [1.0, 2.0]]), regularisation=1.0)
-    tensor([[0.0000, 0.5000],
-            [0.3333, 0.0000]])
-    """
+    """B of EASE from XᵀX and λ, in float32."""
     matrix = counts.double()
     matrix.diagonal().add_(regularisation)
     matrix = torch.linalg.cholesky(matrix)

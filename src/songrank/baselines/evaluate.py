@@ -22,12 +22,10 @@ Scores = Callable[[CSR, Tensor], Tensor]
 
 
 class Baseline(Protocol):
-    """A recommender that is fitted to the training split at once."""
+    """A recommender that is fitted to the training split at once; ``grid`` holds options of ``fit`` to choose from."""
 
     grid: tuple[dict[str, float], ...]
-    """Options of ``fit`` to choose from."""
     deterministic: bool
-    """Whether it does not depend on a seed."""
 
     def __init__(self, train: CatalogueSplit) -> None: ...
 
@@ -44,6 +42,9 @@ BASELINES: dict[str, type[Baseline]] = {"ease": Ease, "ials": ImplicitALS, "popu
 class Measured:
     """The scores of a baseline on a data set.
 
+    ``inputs`` are the splits that a query's history is read from. ``options`` are those with the best ``validation``
+    value of the metric ``select``; none if there is nothing to choose.
+
     >>> import tempfile
     >>> from songrank.data import prepare
     >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=50, items=60, pairs=600)
@@ -54,23 +55,14 @@ class Measured:
 
     name: str
     inputs: tuple[str, ...]
-    """Splits that a query's history is read from."""
     options: dict[str, float]
-    """Those chosen on validation; none if there is nothing to choose."""
     select: str
-    """The metric that they were chosen by."""
     validation: float | None
-    """Its value on validation with these options."""
     evaluation: Evaluation
 
 
 def check_baseline(name: str) -> None:
-    """Raise unless there is a baseline of this name and what it needs is installed.
-
-    >>> check_baseline("easy")
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: yardstick is 'easy'; expected one of ease, ials, popularity
-    """
+    """Raise unless there is a baseline of this name and what it needs is installed."""
     if name not in BASELINES:
         raise UserError(f"yardstick is {shown(name)}; expected one of {', '.join(BASELINES)}")
     if name == "ials":
@@ -102,7 +94,6 @@ def measure(
         candidates: ``"all"``, or how many sampled items to rank among, as a run was evaluated.
         progress: called with what is being done, how far it is, and how far it goes.
         policies: ``ties``, ``empty`` and ``gain``, as for :func:`~songrank.metrics.evaluate_catalogue`.
-
     """
     check_baseline(name)
     if dataset.task != "recommendation":
@@ -113,17 +104,17 @@ def measure(
         raise DataError(f"has no {split} split to measure on", f"it has {others}", file=str(dataset.path))
     inputs = tuple(dataset)[: tuple(dataset).index(split)]
     baseline = BASELINES[name](_splits(dataset, ("train",))[0])
+    report = None if progress is None else partial(progress, f"{name}: {split}")
     try:
         options, value, scores = _choose(name, baseline, dataset, select, progress, policies)
         rows, targets = histories(*_splits(dataset, inputs)), dataset.relevance(split)
-        report = None if progress is None else lambda done, total: progress(f"{name}: {split}", done, total)
+
+        def among(query: Tensor, item: Tensor) -> Tensor:
+            return scores(rows, query).gather(1, item)
+
         if candidates == "all":
             found = evaluate_catalogue(partial(scores, rows), targets, metrics=metrics, progress=report, **policies)
         else:
-
-            def among(query: Tensor, item: Tensor) -> Tensor:
-                return scores(rows, query).gather(1, item)
-
             found = evaluate_sampled(among, targets, int(candidates), metrics=metrics, **policies)
     except UserError:
         raise
@@ -153,7 +144,7 @@ def _choose(
             progress(f"{name}: choosing on validation", done, len(baseline.grid))
         scores = baseline.fit(**options)
         found = evaluate_catalogue(partial(scores, rows), targets, metrics=select, **policies)
-        value = next(iter(found.values.values()))
+        (value,) = found.values.values()
         if best is None or value > best[1]:
             best = options, value, scores
         del scores

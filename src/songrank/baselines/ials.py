@@ -13,8 +13,6 @@ from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
 
-_ITERATIONS = 15
-
 
 class ImplicitALS:
     """iALS (Hu, Koren and Volinsky, *Collaborative Filtering for Implicit Feedback Datasets*, ICDM 2008).
@@ -28,9 +26,7 @@ class ImplicitALS:
     """
 
     grid: tuple[dict[str, float], ...] = tuple(
-        {"factors": factors, "regularisation": 10.0, "alpha": alpha}
-        for factors in (64, 128)
-        for alpha in (1.0, 5.0, 30.0)
+        {"factors": size, "regularisation": 10.0, "alpha": alpha} for size in (64, 128) for alpha in (1.0, 5.0, 30.0)
     )
     deterministic = False
 
@@ -39,7 +35,7 @@ class ImplicitALS:
         self._train, self._items = histories(train), train.num_items
 
     def fit(
-        self, factors: int, regularisation: float, alpha: float, iterations: int = _ITERATIONS
+        self, factors: int, regularisation: float, alpha: float, iterations: int = 15
     ) -> Callable[[CSR, Tensor], Tensor]:
         """The function of histories and queries [b] that gives scores [b, num_items]."""
         with _one_blas_thread():

@@ -2,20 +2,22 @@
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from songrank.analysis.finished_runs import Method, group_runs, read_run
+from songrank.analysis.baseline_methods import baseline_methods
+from songrank.analysis.finished_runs import Method, find_runs, group_runs, how_to_finish, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
+from songrank.baselines.evaluate import BASELINES, check_baseline
+from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.io.json_files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
-
-if TYPE_CHECKING:
-    from songrank.analysis.baseline_methods import BaselineMethod
 
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
@@ -52,11 +54,6 @@ def compare(
     A baseline model is a recommender without a deep model, fitted here and now to the runs' data, its options chosen
     on validation, so that you see whether the deep model pays.
     """
-    from songrank.analysis.baseline_methods import baseline_methods
-    from songrank.baselines.evaluate import check_baseline
-    from songrank.cli.progress import progress_bar
-    from songrank.cli.run_folders import runs_to_compare
-
     if as_json and markdown:
         raise DataError("both --json and --markdown were given", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
@@ -80,15 +77,23 @@ def compare(
         _print(result, split)
 
 
-def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
-    from songrank.analysis.baseline_methods import BaselineMethod
+def runs_to_compare(places: list[Path]) -> list[Path]:
+    """All runs of these folders but unfinished ones, of which a warning tells; one named itself is never left out."""
+    found, named = find_runs(places), {place.resolve() for place in places}
+    finished = [run for run in found if run.resolve() in named or any((run / "evaluation").glob("*.json"))]
+    if not finished:
+        return found
+    for run in found:
+        if run not in finished:
+            typer.echo(f"warning: {run}: is left out, since it was not evaluated; {how_to_finish(run)}", err=True)
+    return finished
 
-    queries, empty, folds = _sizes(result)
+
+def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
+    figures = result.figures()
     return {
         "split": split,
-        "queries": queries,
-        "empty": empty,
-        "folds": folds,
+        **dict(zip(("queries", "empty", "folds"), _sizes(result), strict=True)),
         **result.methods[0].runs[0].policies,
         "level": result.level,
         "baseline": result.baseline.label,
@@ -97,15 +102,22 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
                 "label": method.label,
                 "seeds": sorted({run.seed for run in method.runs}),
                 "runs": [str(path) for path in method.places],
-                "metrics": {name: asdict(found) for name, found in result.summaries[method.label].items()},
-                "differences": {
-                    name: asdict(found) for name, found in result.differences.get(method.label, {}).items()
-                },
-                **({"yardstick": method.as_dict()} if isinstance(method, BaselineMethod) else {}),
+                "metrics": figures["summaries"][method.label],
+                "differences": figures["differences"].get(method.label, {}),
+                **({"yardstick": _baseline_dict(method)} if method.measured else {}),
             }
             for method in result.methods
         ],
     }
+
+
+def _baseline_dict(method: Method) -> dict[str, Any]:
+    """The options chosen on each data set, and the splits that histories were read from."""
+    chosen = [
+        {"data": str(run.path), "options": own.options, "metric": own.select, "validation": own.validation}
+        for run, own in zip(method.runs, method.measured, strict=True)
+    ]
+    return {"inputs": list(method.measured[0].inputs), "chosen": chosen}
 
 
 def _sizes(result: MethodComparison) -> tuple[int, int, int]:
@@ -115,22 +127,15 @@ def _sizes(result: MethodComparison) -> tuple[int, int, int]:
 
 
 def _tables(result: MethodComparison) -> list[list[list[str]]]:
-    return [_mean_table(result), *([_difference_table(result)] if result.differences else [])]
-
-
-def _mean_table(result: MethodComparison) -> list[list[str]]:
+    """The means, then the differences to the baseline; headings first."""
     folds = _sizes(result)[2]
-    rows = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
+    means = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
     for method in result.methods:
         few, many = _seed_counts(method)
         cells = [method.label, f"{few}" if few == many else f"{few} to {many}", *([f"{folds}"] if folds > 1 else [])]
-        for found in result.summaries[method.label].values():
-            cells.append(f"{found.mean:.4f}" + ("" if math.isnan(found.sd) else f" ± {found.sd:.4f}"))
-        rows.append(cells)
-    return rows
-
-
-def _difference_table(result: MethodComparison) -> list[list[str]]:
+        for summary in result.summaries[method.label].values():
+            cells.append(f"{summary.mean:.4f}" + ("" if math.isnan(summary.sd) else f" ± {summary.sd:.4f}"))
+        means.append(cells)
     interval = f"{100 * result.level:g}% interval"
     rows = [["method", "metric", f"difference to {result.baseline.label}", interval, "better", "same", "worse"]]
     for label, by_metric in result.differences.items():
@@ -138,7 +143,7 @@ def _difference_table(result: MethodComparison) -> list[list[str]]:
             interval = "none" if math.isnan(found.low) else f"[{found.low:+z.4f}, {found.high:+z.4f}]"
             counts = (f"{count:,}" for count in (found.wins, found.ties, found.losses))
             rows.append([label, metric, f"{found.mean:+z.4f}", interval, *counts])
-    return rows
+    return [means, rows] if result.differences else [means]
 
 
 def _seed_counts(method: Method) -> tuple[int, int]:
@@ -159,21 +164,12 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
     )
     if among != "all":
         note += f"; among {among:,} sampled candidates" if isinstance(among, int) else f"; candidates: {among}"
-    beside = _yardsticks(result)
-    return [
-        note,
-        *([_yardstick_note(beside)] if beside else []),
-        *([_interval_note(result, beside)] if result.differences else []),
-    ]
+    beside = [method for method in result.methods if method.measured]
+    notes = [note, _baseline_note(beside)] if beside else [note]
+    return [*notes, _interval_note(result, beside)] if result.differences else notes
 
 
-def _yardsticks(result: MethodComparison) -> "list[BaselineMethod]":
-    from songrank.analysis.baseline_methods import BaselineMethod
-
-    return [method for method in result.methods if isinstance(method, BaselineMethod)]
-
-
-def _yardstick_note(beside: "list[BaselineMethod]") -> str:
+def _baseline_note(beside: list[Method]) -> str:
     items = " and ".join(beside[0].measured[0].inputs).replace("train", "training")
     note = f"yardsticks: fitted to training; what they know of a user are the items of {items}"
     for method in beside:
@@ -184,9 +180,9 @@ def _yardstick_note(beside: "list[BaselineMethod]") -> str:
     return note
 
 
-def _interval_note(result: MethodComparison, beside: "list[BaselineMethod]") -> str:
+def _interval_note(result: MethodComparison, beside: list[Method]) -> str:
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
-    certain = [method.label for method in beside if method.deterministic]
+    certain = [method.label for method in beside if BASELINES[method.measured[0].name].deterministic]
     single = [label for label, seeds in fewest.items() if seeds == 1 and label not in certain]
     over = "queries" if set(fewest.values()) == {1} else "queries and seeds"
     note = f"intervals: Student's t on differences per query, over {over}"
@@ -222,13 +218,9 @@ def _printable(text: str) -> str:
 
 
 def _print(result: MethodComparison, split: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     console = Console()
     if not console.is_terminal:
-        console = Console(width=10_000)  # a file has no width to keep to
+        console.width = 10_000  # a file has no width to keep to
     for rows in _tables(result):
         table = Table(box=None, pad_edge=False)
         for title in rows[0]:

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from songrank.cli.kind_options import KindCommand
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.prepare import prepare as prepare_dataset
-from songrank.data.registry import KINDS, Kind, find_kind
+from songrank.data.registry import all_kinds, find_kind
 
 app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
 
@@ -19,13 +21,10 @@ app = typer.Typer(help="Turn files into prepared data sets, and look at them.", 
 @app.command("list")
 def list_names(name: Annotated[str | None, typer.Argument(help="Show the options of this kind.")] = None) -> None:
     """List the kinds of data sets, or the options of one."""
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console()
     if name is None:
         table = Table("name", "task", "what it is", box=None, pad_edge=False)
-        for kind in KINDS.values():
+        for kind in all_kinds().values():
             table.add_row(kind.name, kind.task, kind.title)
         console.print(table)
         return
@@ -99,17 +98,13 @@ def show(
 
 def published(dataset: Dataset) -> dict[str, Any] | None:
     """What the paper says about this data set, if it does."""
-    kind: Kind | None = KINDS.get(dataset.name)
-    known = kind.published if kind is not None else ()
-    if len(known) > 1:
-        known = tuple(figures for figures in known if figures["items"] == dataset.num_items)
-    return dict(known[0]) if known else None
+    kind = all_kinds().get(dataset.name)
+    known = kind.published if kind else ()
+    found = [dict(figures) for figures in known if len(known) == 1 or figures["items"] == dataset.num_items]
+    return found[0] if found else None
 
 
 def _print_summary(dataset: Dataset) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     console, info, paper = Console(), dataset.info, published(dataset) or {}
     console.print(f"{dataset.path}: {dataset.name}, {dataset.task}", highlight=False, markup=False, soft_wrap=True)
     if "called" in info:
@@ -121,43 +116,27 @@ def _print_summary(dataset: Dataset) -> None:
     titles = ["", "queries", "documents" if dataset.form == "list" else "items", "pairs"]
     table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
     rows = [("all", info), *((name, info["splits"][name]) for name in dataset)]
-    if paper:
-        rows.append((f"paper's {paper['title']}", paper))
+    rows += [(f"paper's {paper['title']}", paper)] if paper else []
     for name, figures in rows:
-        table.add_row(name, *(_number(figures.get(key)) for key in ("queries", "items", "pairs")), _percent(figures))
+        counts = (f"{figures[key]:,}" if key in figures else "" for key in ("queries", "items", "pairs"))
+        table.add_row(name, *counts, f"{figures['sparsity']:.2%}" if "sparsity" in figures else "")
     console.print(table)
     if "validation" not in dataset and not info["shared_queries"]:
         console.print("no validation split: --validation 0.1 takes a part of the training rows", highlight=False)
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _percent(figures: dict[str, Any]) -> str:
-    return f"{figures['sparsity']:.2%}" if "sparsity" in figures else ""
-
-
 def _print_details(dataset: Dataset) -> None:
-    from rich.console import Console
-
-    console, info, paper = (
-        Console(highlight=False, markup=False, soft_wrap=True),
-        dataset.info,
-        published(dataset) or {},
-    )
+    info, paper = dataset.info, published(dataset) or {}
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     for key, title in (("list_length", "documents a query"), ("relevant_per_query", "relevant items a query")):
         if key in info:
             ours = ", ".join(f"{word} {value:,g}" for word, value in info[key].items())
             theirs = "".join(f"; paper: {word} {value:,}" for word, value in paper.get(key, {}).items())
             console.print(f"{title}: {ours}{theirs}")
     if dataset.task == "labelling":
-        for key, title, among in (
-            ("labels_per_text", "labels a text", "queries"),
-            ("texts_per_label", "texts a label", "items"),
-        ):
+        for key, among in (("labels_per_text", "queries"), ("texts_per_label", "items")):
             theirs = f"; paper: {paper[key]}" if key in paper else ""
-            console.print(f"{title}: {info['pairs'] / info[among]:.2f}{theirs}")
+            console.print(f"{key.replace('_per_', ' a ')}: {info['pairs'] / info[among]:.2f}{theirs}")
     total = sum(info["labels"].values())
     console.print("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
     for name, count in paper.get("splits", {}).items():

@@ -1,12 +1,14 @@
 """``songrank demo``: the whole way in about a minute, on data that comes from nothing."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from songrank.analysis.finished_runs import FinishedRun
+from songrank.analysis.finished_runs import FinishedRun, read_run
+from songrank.cli.compare import compare
+from songrank.cli.training_view import TrainingView
+from songrank.metrics.comparison import paired_difference
 
 LOSSES = {"song": "SONG", "softmax": "cross-entropy", "lambdarank": "LambdaRank"}
 
@@ -21,9 +23,6 @@ def demo(
     with SONG, with cross-entropy and with LambdaRank; then each ranks all items that a user has not seen, and the
     held-out item's place is scored by NDCG. Run it again and it goes on where it was stopped.
     """
-    from songrank.analysis.finished_runs import read_run
-    from songrank.cli.compare import compare
-    from songrank.cli.training_view import TrainingView
     from songrank.data import prepare
     from songrank.training.config.recipe_files import load_recipe
     from songrank.training.run import Run
@@ -37,31 +36,26 @@ def demo(
     if not (data / "dataset.json").exists():
         say("making 1,000 users, 1,000 items and 40,000 preferences")
         prepare("synthetic", None, data, queries=1_000, items=1_000, pairs=40_000)
-    runs = []
-    for loss, name in LOSSES.items():
-        place = output / loss
-        runs.append(place)
+    runs = {loss: output / loss for loss in LOSSES}
+    for loss, place in runs.items():
         if RunDirectory(place).notes().get("status") == "finished":
             continue
-        say(f"training with {name}")
+        say(f"training with {LOSSES[loss]}")
         view = TrainingView(quiet=quiet, as_json=False)
         more: dict[str, Any] = {"observe": view.observe, "tick": view.tick, "warn": view.warn, "curves": True}
-        begun = (place / "config.yaml").exists()
-        if begun:
+        if (place / "config.yaml").exists():
             run = Run.resume(place, **more)
         else:
             run = Run.begin(load_recipe("demo", [f"data={data}", f"loss={loss}"]), place, **more)
         view.finish(run, f"songrank demo -o {output}")
-    compare(runs, baseline="song")
+    compare(list(runs.values()), baseline="song")
     typer.echo()
-    typer.echo(_in_words({loss: read_run(place) for loss, place in zip(LOSSES, runs, strict=True)}))
+    typer.echo(_in_words({loss: read_run(place) for loss, place in runs.items()}))
     typer.echo(f"Runs and data are in {output}. Next: `songrank recipes`, `songrank data list`, README.md")
 
 
-def _in_words(found: dict[str, "FinishedRun"]) -> str:
+def _in_words(found: dict[str, FinishedRun]) -> str:
     """The result for a reader who has not met NDCG yet, no stronger than the interval allows."""
-    from songrank.metrics.comparison import paired_difference
-
     song = found["song"]
     lines = [
         "Each model ranked all items that a user has not seen; 1 would put every held-out item first.",
@@ -70,9 +64,8 @@ def _in_words(found: dict[str, "FinishedRun"]) -> str:
     for loss in ("softmax", "lambdarank"):
         other = found[loss]
         difference = paired_difference(song.per_query["ndcg@10"], other.per_query["ndcg@10"])
-        verdict = (
-            "level with" if difference.low <= 0 <= difference.high else "above" if difference.mean > 0 else "below"
-        )
+        verdict = "above" if difference.mean > 0 else "below"
+        verdict = "level with" if difference.low <= 0 <= difference.high else verdict
         lines.append(
             f"SONG is {verdict} {LOSSES[loss]} ({other.metrics['ndcg@10']:.3f}): by {difference.mean:+.4f} a user, "
             f"95 % interval {difference.low:+.4f} to {difference.high:+.4f}."

@@ -32,10 +32,9 @@ def export(
     check_output(output, overwrite=overwrite, suffixes=suffixes)
     chosen = next(word for word, suffix in SUFFIXES.items() if suffix == output.suffix)
     folder = open_model(run)
-    sizes = folder.info["sizes"]
-    path = export_model(folder.model, folder.inputs, sizes, output, chosen)
+    path = export_model(folder.model, folder.inputs, folder.info["sizes"], output, chosen)
     if not quiet:
-        takes, gives = export_shapes(folder.inputs, sizes)
+        takes, gives = export_shapes(folder.inputs, folder.info["sizes"])
         exact = f"checked against the model to {TOLERANCE:g} of its largest score, or of 1"
         size = path.stat().st_size / 1e6
         typer.echo(f"takes {takes}, gives scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")

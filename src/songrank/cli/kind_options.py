@@ -1,8 +1,4 @@
-"""Options that depend on the kind of data set: ``--min-interactions 5``, ``--standardise``, ``--no-standardise``.
-
-They are declared and validated in ``songrank.data.preparation_options`` and the readers; this module only separates
-them from the options of the command.
-"""
+"""Options that depend on the kind of data set, such as ``--no-standardise``, separated from those of the command."""
 
 from typing import Any
 
@@ -10,7 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 from songrank.core.errors import DataError
-from songrank.data.registry import KINDS
+from songrank.data.registry import all_kinds
 
 _PLACES = ("-o", "--output")  # the next word is a directory, even if it has the name of a kind
 
@@ -20,10 +16,9 @@ class KindCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Extract the kind's options and parse the rest as usual."""
-        own = {word for option in self.params for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"}
-        own |= {"-h", "--help"}
-        places = range(len(args))
-        kind = next((KINDS[args[at]] for at in places if args[at] in KINDS and args[at - 1] not in _PLACES), None)
+        own = {"-h", "--help", *(word for option in self.params for word in (*option.opts, *option.secondary_opts))}
+        places, kinds = range(len(args)), all_kinds()
+        kind = next((kinds[args[at]] for at in places if args[at] in kinds and args[at - 1] not in _PLACES), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
         if kind is not None:
             ctx.obj = kind.current_names(ctx.obj, lambda hint: typer.echo(f"warning: {hint}", err=True))
@@ -34,18 +29,12 @@ class KindCommand(TyperCommand):
 def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tuple[dict[str, Any], list[str]]:
     """Split a command line into the kind's options, as keywords, and all other words.
 
-    An unknown option takes the next word as its value, unless that is an option too; it is rejected by name when the
-    options are validated.
-
-    Args:
-        words: words of the command line.
-        own: options of the command.
-        flags: options of the kind, and whether each is boolean.
+    ``own`` are options of the command; ``flags`` are options of the kind, and whether each is boolean. An unknown
+    option takes the next word as its value, unless that is an option too; it is rejected by name later.
 
     >>> kind = {"fold": False, "standardise": True}
     >>> split_options(["letor", "--fold", "2", "a.zip", "--no-standardise"], set(), kind)
     ({'fold': '2', 'standardise': False}, ['letor', 'a.zip'])
-
     """
     options: dict[str, Any] = {}
     rest: list[str] = []

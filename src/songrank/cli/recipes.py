@@ -3,6 +3,8 @@
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from songrank.core.errors import UserError
 
@@ -12,9 +14,6 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Print this recipe."
 
     songrank recipes movielens-1m > mine.yaml
     """
-    from rich.console import Console
-    from rich.table import Table
-
     from songrank.training.config.recipe_files import read_yaml, shipped_recipes
 
     shipped = shipped_recipes()

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from songrank.cli.compare import runs_to_compare
+
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, or folders of such folders.")],
@@ -30,7 +32,6 @@ def report(
     or checkpoints are gone, says so on the page.
     """
     from songrank.analysis.report import write_report
-    from songrank.cli.run_folders import runs_to_compare
 
     found = runs_to_compare(runs)
     place = write_report(found, output, data=data, baseline=baseline, split=split, device=device, overwrite=overwrite)

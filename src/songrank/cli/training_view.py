@@ -2,12 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 from songrank.cli.signals import stoppable
 from songrank.io.json_files import plain
@@ -22,24 +26,20 @@ class View:
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         self.quiet, self.as_json = quiet, as_json
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
         self._steps = 0
 
     @contextmanager
-    def _shown(self, columns: Sequence[Any], task: str, total: int, **options: Any) -> Iterator[None]:
+    def _shown(self, task: str, total: int, *columns: ProgressColumn, done: int = 0, **options: Any) -> Iterator[None]:
         """Show a bar with these columns, and figures that are told to it, while the job lasts."""
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
         console = Console(stderr=True)
         if self.quiet or self.as_json or not console.is_terminal:
             yield
             return
-        figures = TextColumn("{task.fields[figures]}")
-        all_columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), *columns, figures)
-        done = options.pop("completed", 0)
-        with Progress(*all_columns, TimeRemainingColumn(), console=console, transient=True, **options) as self._bar:
+        first, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
+        middle = BarColumn(bar_width=20), *columns, figures
+        with Progress(first, *middle, TimeRemainingColumn(), console=console, transient=True, **options) as self._bar:
             try:
                 self._task = self._bar.add_task(task, total=total, completed=done, figures="")
                 yield
@@ -69,16 +69,10 @@ class TrainingView(View):
         self._validation = ""
         self._epochs: dict[str, int] = {}
 
-    @contextmanager
-    def shown(self, run: "Run") -> Iterator[None]:
-        """Show a run while it lasts."""
-        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
-        with self._shown([_rate_column()], "starting", total_steps(run)):
-            yield
-
     def finish(self, run: "Run", go_on: str) -> None:
         """Bring a run to its end; a signal saves its state, says how to go on, and ends the command."""
-        with stoppable(run.trainer.stop) as received, self.shown(run):
+        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
+        with stoppable(run.trainer.stop) as received, self._shown("starting", total_steps(run), _Rate()):
             finished = run.finish()
         if not finished:
             typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)
@@ -86,26 +80,18 @@ class TrainingView(View):
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """One more epoch."""
-        watched = {name: value for name, value in line.items() if name.startswith("validation ")}
         if self.as_json:
             typer.echo(json.dumps(plain(line)))
             return
-        for name, value in watched.items():
-            self._validation = f"{name} {value:.4f}"
+        watched = [f"{name} {value:.4f}" for name, value in line.items() if name.startswith("validation ")]
+        self._validation = watched[-1] if watched else self._validation
+        stage, objective = line["stage"], f"objective {line['objective']:.4f}"
+        at = f"{stage} {line['epoch']}" + (f" of {self._epochs[stage]}" if stage in self._epochs else "")
         if self._bar is not None:
-            figures = f"objective {line['objective']:.4f}  {self._validation}"
-            self._bar.update(
-                self._task,
-                completed=line["step"],
-                description=f"{line['stage']} {line['epoch']}{self._of(line['stage'])}",
-                figures=figures,
-            )
+            figures = f"{objective}  {self._validation}"
+            self._bar.update(self._task, completed=line["step"], description=at, figures=figures)
         elif watched and not self.quiet:
-            at = f"{line['stage']} {line['epoch']}{self._of(line['stage'])}"
-            typer.echo(f"{at}: objective {line['objective']:.4f}, {self._validation}", err=True)
-
-    def _of(self, stage: str) -> str:
-        return f" of {self._epochs[stage]}" if stage in self._epochs else ""
+            typer.echo(f"{at}: {objective}, {self._validation}", err=True)
 
 
 def total_steps(run: "Run") -> int:
@@ -113,22 +99,13 @@ def total_steps(run: "Run") -> int:
     return sum(stage.epochs * len(stage.sampler) for stage in run.trainer.stages)
 
 
-def _rate_column() -> Any:
-    from rich.progress import ProgressColumn, Task
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
-
-    return Rate()
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
 
 
 def print_results(place: Path, results: Mapping[str, Evaluation]) -> None:
     """The final figures as a table, and the policies they were computed under."""
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if results:
         names = list(next(iter(results.values())).values)

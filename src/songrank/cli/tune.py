@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from songrank.cli.signals import stoppable
 from songrank.cli.training_view import View, total_steps
 
 if TYPE_CHECKING:
     from songrank.analysis.tuning import Study, Trial
-
-_SHOWN = 5
 
 
 def tune(
@@ -97,7 +98,7 @@ class _View(View):
         """Show a study while it lasts."""
         self._study, self._done = study, len(study.trials())
         # each trial is of one length, so the speed of the last ten minutes tells more than that of the last half
-        return self._shown([], self._counted(), self.trials, completed=self._done, speed_estimate_period=600)
+        return self._shown(self._counted(), self.trials, done=self._done, speed_estimate_period=600)
 
     def _step_size(self) -> float:
         return 1 / (total_steps(self._study.run) or 1)
@@ -114,9 +115,14 @@ class _View(View):
         if self.as_json:
             typer.echo(json.dumps({**_as_dict(trial), "best": best[0].value if best else None}))
             return
-        figure = f"{self._name()} {trial.value:.4f}" if trial.value is not None else f"failed ({trial.error})"
+        figure = (
+            f"validation {self._study.metric} {trial.value:.4f}"
+            if trial.value is not None
+            else f"failed ({trial.error})"
+        )
         record = f", best {best[0].value:.4f} (trial {best[0].number})" if best else ""
-        line = f"trial {trial.number}: {figure}{record}: {_told(trial.parameters)}"
+        told = " ".join(f"{key}={_word(value)}" for key, value in trial.parameters.items())
+        line = f"trial {trial.number}: {figure}{record}: {told}"
         if self._bar is not None:
             self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
             figures = f"best {best[0].value:.4f}" if best else ""
@@ -124,15 +130,8 @@ class _View(View):
         elif not self.quiet:
             typer.echo(line, err=True)
 
-    def _name(self) -> str:
-        return f"validation {self._study.metric}"
-
     def _counted(self) -> str:
         return f"trial {min(self._done + 1, self.trials)} of {self.trials}"
-
-
-def _told(parameters: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={_word(value)}" for key, value in parameters.items())
 
 
 def _word(value: Any) -> str:
@@ -159,18 +158,14 @@ def _summary(study: "Study") -> dict[str, Any]:
 
 
 def _print_summary(study: "Study") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    every, best = study.trials(), study.best(_SHOWN)
+    every, best = study.trials(), study.best(5)
     table = Table("trial", f"validation {study.metric}", *best[0].parameters, box=None, pad_edge=False)
     for trial in best:
         cells = [str(trial.number), f"{trial.value:.4f}", *map(_word, trial.parameters.values())]
         table.add_row(*map(Text, cells))
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, soft_wrap=True, width=10_000)  # a file has no width to keep to
+        console.width = 10_000  # a file has no width to keep to
     console.print(table)
     failed = sum(trial.value is None for trial in every)
     recipe = shlex.quote(str(study.place / "best.yaml"))

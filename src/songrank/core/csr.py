@@ -31,7 +31,6 @@ class CSR:
     [[8], [9], [-1]]
     >>> [piece["item"].tolist() for piece in table.pieces([2, 0], entries=2)]
     [[9], [7, 8]]
-
     """
 
     offsets: Tensor

@@ -25,7 +25,6 @@ class DataError(UserError):
     >>> raise DataError("rating is 'five'", "expected a number", file="ratings.csv", line=17)
     Traceback (most recent call last):
     songrank.core.errors.DataError: ratings.csv, line 17: rating is 'five'; expected a number
-
     """
 
     def __init__(self, what: str, fix: str, *, file: str | None = None, line: int | None = None) -> None:

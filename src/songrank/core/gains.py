@@ -84,7 +84,6 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
 
     >>> ideal_dcg(torch.tensor([0.0, 2.0, 1.0]), k=1)
     tensor(3.)
-
     """
     labels = labels.to(torch.promote_types(labels.dtype, torch.float32))
     if mask is not None:

@@ -35,15 +35,6 @@ def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
     return value.bitwise_xor_((value >> 31).bitwise_and_((1 << 33) - 1))
 
 
-def random_fractions(key: Tensor, count: int) -> Tensor:
-    """[..., count]: float64 numbers in [0, 1) with 32 random bits each, for ``key`` [...].
-
-    ⌊fraction · n⌋ is below n for any integer n < 2³², with a bias below n/2³², and identical on every device.
-    """
-    bits = random_bits(key.unsqueeze(-1), torch.arange((count + 1) // 2, device=key.device))
-    return bits.view(torch.int32)[..., :count].double().mul_(2.0**-32).add_(0.5)
-
-
 def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """A uniform number in the open interval (0, 1) for each counter."""
     return ((random_bits(key, counter) & 0x7FFFFF).to(dtype) + 0.5) / float(1 << 23)

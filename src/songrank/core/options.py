@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, Self, TypeVar
 
 from songrank.core.checks import check_choice, check_int, check_number, fail
 
@@ -84,6 +84,12 @@ class WithOptions:
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
         """Raise if options are valid individually but incompatible."""
+
+    @classmethod
+    def build(cls, options: Mapping[str, Any], sizes: Mapping[str, Any]) -> Self:
+        """An instance with these options and with those ``sizes`` that the constructor takes."""
+        known = inspect.signature(cls).parameters
+        return cls(**{name: size for name, size in sizes.items() if name in known}, **options)
 
 
 def check_options(components: Mapping[str, tuple[type[WithOptions], Mapping[str, Any]]]) -> None:

@@ -76,6 +76,17 @@ def table_keys(pairs: CSR, num_items: int) -> Tensor:
     return pack(pairs.row_of_entries(), item, num_items)
 
 
+def key_table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, Tensor]:
+    """Bounds of each query [Q + 1] and the items as int32, of keys in ascending order.
+
+    >>> key_table(torch.tensor([4, 11, 12]), num_queries=3, num_items=5)
+    (tensor([0, 1, 1, 3]), tensor([4, 1, 2], dtype=torch.int32))
+    """
+    bounds = torch.arange(num_queries + 1, device=keys.device)
+    indptr = torch.searchsorted(keys, pack(bounds, torch.zeros_like(bounds), num_items))
+    return indptr, unpack(keys, num_items)[1].to(torch.int32)
+
+
 def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
     """The distinct sorted keys and their labels; the last duplicate wins."""
     key, order = table_keys(pairs, num_items).sort(stable=True)

@@ -13,7 +13,7 @@ from songrank.core.checks import check_int, fail
 from songrank.core.columns import ArrayLike, check_count, check_same_length, read_ids, read_labels
 from songrank.core.csr import CSR, offsets, partition_point, search_depth, segment_rows
 from songrank.core.gains import Gain, discounts, gains
-from songrank.core.pairs import check_distinct, check_keys, check_size, merge, pack, sorted_keys, unpack
+from songrank.core.pairs import check_distinct, check_keys, check_size, key_table, merge, sorted_keys
 
 _Table = tuple[Tensor, Tensor]  # bounds by query, and items
 
@@ -80,7 +80,6 @@ class Relevance:
             num_queries: number of queries; by default the largest id + 1.
             num_items: number of items; by default the largest id + 1.
             exclude: (query, item) of pairs that are not candidates, such as seen items.
-
         """
         queries = read_ids("query", query)
         items = read_ids("item", item).to(queries.device)
@@ -114,11 +113,11 @@ class Relevance:
             check_keys(name, some, num_queries * num_items)
         kept = labels > 0
         keys, labels = keys[kept], labels[kept]
-        pairs = taken = _table(keys, num_queries, num_items)
+        pairs = taken = key_table(keys, num_queries, num_items)
         if exclude is not None:
             both = merge(keys, exclude)
             check_distinct(both, num_items, "is both relevant and excluded; remove one of the two")
-            taken = _table(both, num_queries, num_items)
+            taken = key_table(both, num_queries, num_items)
         return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
     @classmethod
@@ -271,12 +270,6 @@ class Relevance:
         part = "" if self.query_range == (0, self.num_queries) else f", shard {self.query_range}"
         kind = "catalogue" if self.is_catalogue else "lists"
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
-
-
-def _table(keys: Tensor, num_queries: int, num_items: int) -> _Table:
-    bounds = torch.arange(num_queries + 1, device=keys.device)
-    indptr = torch.searchsorted(keys, pack(bounds, torch.zeros_like(bounds), num_items))
-    return indptr, unpack(keys, num_items)[1].to(torch.int32)
 
 
 def _largest(values: Tensor) -> int:

@@ -139,7 +139,6 @@ class Slate:
             gain: gain function.
             row_weight: [B], weight of each query.
             validate: also check values, which synchronises with the device; disable it in a GPU loop.
-
         """
         check_tensor("labels", labels, "[B, L]")
         if labels.dim() != 2:

@@ -1,21 +1,28 @@
-"""What a preparation hands over, and how it becomes a folder."""
+"""What a preparation returns, how it becomes a folder, and the figures that ``songrank data show`` prints."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
-from songrank.data.statistics import statistics
 from songrank.io.arrays import Pieces, write_arrays
 from songrank.io.files import sha256
 from songrank.io.json_files import write_json
 from songrank.io.source import Job
 
+Arrays = dict[str, Array | Pieces]
+
 _MAX_SOURCES = 64
+_MAX_BARS = 32
+_PIECE = 1 << 20
 COLUMNS = {
     "offsets": "row q of the split holds the entries offsets[q] to offsets[q + 1] of the columns below",
     "item": "number of the item of each relevant pair",
@@ -36,25 +43,13 @@ COLUMNS = {
 
 @dataclass
 class Content:
-    """Everything of a prepared data set, in memory or in pieces.
-
-    Args:
-        task: ``"recommendation"``, ``"labelling"`` or ``"search"``.
-        splits: arrays of each split by name: ``offsets`` and ``label`` always; ``item`` (and ``time``, ``place``) in
-            catalogues; ``features`` in lists; ``weight`` where queries have weights;
-            ``features.offsets/index/value`` or ``tokens`` and ``lengths`` for labelling.
-        item_ids: of a catalogue.
-        query_ids: one for all splits, or one a split.
-        extra: more that belongs into ``dataset.json``: ``features``, ``transform``, ``vocabulary``, ``training``,
-            ``source``, ``called``.
-
-    """
+    """Everything of a prepared data set, in memory or in pieces."""
 
     task: str
-    splits: dict[str, dict[str, Array | Pieces]]
-    query_ids: Ids | dict[str, Ids]
-    item_ids: Ids | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    splits: dict[str, Arrays]  # by name of the split and of the array, as in ``COLUMNS``; offsets and label always
+    query_ids: Ids | dict[str, Ids]  # for all splits, or of each split
+    item_ids: Ids | None = None  # of a catalogue
+    extra: dict[str, Any] = field(default_factory=dict)  # more for dataset.json: features, transform, …
 
     @property
     def shared_queries(self) -> bool:
@@ -82,14 +77,16 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         described[split] = statistics([arrays], num_items)
         described[split]["arrays"] = {key: [a.dtype.name, list(a.shape)] for key, a in sorted(arrays.items())}
         described[split]["sha256"] = digest
-    ids = content.query_ids if isinstance(content.query_ids, dict) else {"": content.query_ids}
-    arrays_of_ids: dict[str, Array | Pieces] = {}
-    for split, known in ids.items():
-        arrays_of_ids |= known.arrays(f"query.{split}" if split else "query")
-    if content.item_ids is not None:
-        arrays_of_ids |= content.item_ids.arrays("item")
-    digest = write_arrays(folder / "ids.safetensors", arrays_of_ids)
+    ids = {"item": content.item_ids} if content.item_ids is not None else {}
+    if isinstance(content.query_ids, dict):
+        ids |= {f"query.{split}": known for split, known in content.query_ids.items()}
+    else:
+        ids["query"] = content.query_ids
+    stored: Arrays = {key: array for name, known in ids.items() for key, array in known.arrays(name).items()}
+    digest = write_arrays(folder / "ids.safetensors", stored)
     used = sorted({key for arrays in splits.values() for key in arrays})
+    made = {"songrank": __version__, "options": dict(options), "sources": _sources(job)}
+    made["left_out"] = dict(sorted(job.counts.items()))
     info = {
         "format": FORMAT,
         "version": VERSION,
@@ -102,12 +99,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         "splits": described,
         "ids": {"sha256": digest},
         **content.extra,
-        "made": {
-            "songrank": __version__,
-            "options": dict(options),
-            "sources": _sources(job),
-            "left_out": dict(sorted(job.counts.items())),
-        },
+        "made": made,
     }
     write_json(folder / "dataset.json", info)
 
@@ -120,3 +112,52 @@ def _sources(job: Job) -> list[dict[str, str | int]]:
     digest = sha256("".join(f"{source['sha256']}  {source['name']}\n" for source in sources))
     name = f"{sources[0]['name']} to {sources[-1]['name']}, {len(sources):,} files"
     return [{"name": name, "bytes": sum(int(s["bytes"]) for s in sources), "sha256": digest}]
+
+
+def statistics(
+    splits: Sequence[Mapping[str, Array | Pieces]], num_items: int | None, shared_queries: bool = False
+) -> dict[str, Any]:
+    """Counts, list lengths, sparsity and label histogram of some splits together."""
+    labels, offsets = ([np.asarray(arrays[name]) for arrays in splits] for name in ("label", "offsets"))
+    relevant = [np.diff(numpy_offsets(y > 0)[begin]) for y, begin in zip(labels, offsets, strict=True)]
+    per_query = sum(relevant) if shared_queries else np.concatenate(relevant)
+    rows, pairs = int(per_query.shape[0]), int(per_query.sum())
+    figures: dict[str, Any] = {"queries": rows, "queries_with_pairs": int(np.count_nonzero(per_query)), "pairs": pairs}
+    if num_items is None:
+        figures["items"] = sum(int(label.shape[0]) for label in labels)
+        figures["list_length"] = _summary(np.concatenate([np.diff(begin) for begin in offsets]))
+    elif rows and num_items:
+        figures["items"] = num_items
+        figures["sparsity"] = max(0.0, 1 - pairs / (rows * num_items))  # repeated pairs count, too
+    figures["relevant_per_query"] = _summary(per_query[per_query > 0])
+    figures["labels"] = label_histogram(labels)
+    return figures
+
+
+def _summary(values: Array) -> dict[str, float]:
+    if not values.shape[0]:
+        return {"min": 0, "mean": 0.0, "median": 0.0, "max": 0}
+    mean, median = round(float(values.mean()), 4), float(np.median(values))
+    return {"min": int(values.min()), "mean": mean, "median": median, "max": int(values.max())}
+
+
+def label_histogram(labels: Sequence[Array]) -> dict[str, int]:
+    """How often each label occurs; in equal bins where there are more than a reader wants to see.
+
+    >>> label_histogram([np.array([0.0, 4.5]), np.array([0.0])])
+    {'0': 2, '4.5': 1}
+    """
+    counts: Counter[float] = Counter()
+    for piece in (label[at : at + _PIECE] for label in labels for at in range(0, label.shape[0], _PIECE)):
+        values, numbers = np.unique(piece, return_counts=True)
+        counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
+        if len(counts) > _MAX_BARS:
+            return _bins(labels)
+    return {f"{np.float32(value)!s}".removesuffix(".0"): count for value, count in sorted(counts.items())}
+
+
+def _bins(labels: Sequence[Array]) -> dict[str, int]:
+    low, high = min(float(x.min()) for x in labels if x.size), max(float(x.max()) for x in labels if x.size)
+    edges = np.linspace(low, high, 11)
+    total = sum(np.histogram(label, bins=edges)[0] for label in labels)
+    return {f"{a:g}–{b:g}": int(n) for a, b, n in zip(edges, edges[1:], np.asarray(total), strict=False)}

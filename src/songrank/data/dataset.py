@@ -1,8 +1,7 @@
 """The prepared data set: a folder with a readable ``dataset.json`` and arrays that are memory-mapped.
 
-Two forms, after how queries get their items. **Catalogue**: all queries rank the same items; a split is a CSR table of
-relevant pairs. **List**: each query brings its own documents; a split is a table of feature rows, grouped by query.
-docs/data.md describes the files.
+**Catalogue** form: all queries rank the same items; a split is a CSR table of relevant pairs. **List** form: each query
+brings its own documents; a split is a table of feature rows, grouped by query. docs/data.md describes the files.
 """
 
 import os
@@ -41,16 +40,15 @@ class CatalogueSplit:
         pairs: the relevant pairs of each query, oldest first: ``item`` and ``label``; ``time`` where it is known;
             ``place`` among the query's pairs of all splits, where these do not follow one another.
         features: labelling: sparse features of each query, ``index`` and ``value``.
-        num_features: how many features there are.
+        num_features: number of features.
         tokens: labelling: word numbers of each query [Q, T], padded at the end.
-        lengths: [Q], how many words each query has.
+        lengths: [Q], words of each query.
         weight: [Q], each query's in training; None where all count alike.
-        seen: items that a query has seen without their being relevant: ``item``.
+        seen: seen items of each query that are not relevant: ``item``.
 
     >>> split = CatalogueSplit("train", 9, CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 1.0, 1.0]))
     >>> split.num_queries, split.num_pairs, split.item.tolist()
     (2, 3, [4, 1, 4])
-
     """
 
     name: str
@@ -64,13 +62,13 @@ class CatalogueSplit:
     seen: CSR | None = None
 
     offsets: Tensor = field(init=False)
-    """[Q + 1]: where each query's pairs begin; like the following, a part of ``pairs``."""
+    """[Q + 1]: where each query's pairs begin; this and the following are parts of ``pairs``."""
     item: Tensor = field(init=False)
     label: Tensor = field(init=False)
     time: Tensor | None = field(init=False)
     place: Tensor | None = field(init=False)
     num_queries: int = field(init=False)
-    """How many rows the table has, those without pairs included."""
+    """Rows of the table, those without pairs included."""
     num_pairs: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,17 +103,17 @@ class ListSplit:
 
     @property
     def num_queries(self) -> int:
-        """How many lists there are."""
+        """Number of lists."""
         return self.offsets.shape[0] - 1
 
     @property
     def lengths(self) -> Tensor:
-        """How many documents each list has."""
+        """Documents of each list."""
         return self.offsets.diff()
 
     @property
     def num_pairs(self) -> int:
-        """How many documents are relevant."""
+        """Number of relevant documents."""
         return int((self.label > 0).sum())
 
 
@@ -155,10 +153,8 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         self.path = Path(path)
         found, self.info = None, self._read_info()
         while found != self.info:  # again if it was replaced while its files were opened
-            found = self.info
-            arrays = {
-                name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in ("ids", *self.info["splits"])
-            }
+            found, names = self.info, ("ids", *self.info["splits"])
+            arrays = {name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in names}
             self.info = self._read_info()
         self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
         self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
@@ -175,7 +171,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         raise AttributeError(f"a {self.task} data set has no {name}: {why[name]}" if name in why else name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Go to another process as a path: what is mapped here is mapped there."""
+        """Pickle the path: the other process maps the same files."""
         return Dataset, (self.path.absolute(),)
 
     __eq__ = object.__eq__
@@ -187,11 +183,9 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         info = read_json(Path(file), _AGAIN, missing=_MADE_BY)
         if info.get("format") != FORMAT:
             raise DataError("is not one of ours", _MADE_BY, file=file)
-        if info.get("version") != VERSION:
-            found = info.get("version")
-            raise DataError(
-                f"has format version {found!r}, and this songrank reads {VERSION}", "prepare it again", file=file
-            )
+        if (found := info.get("version")) != VERSION:
+            what = f"has format version {found!r}, and this songrank reads {VERSION}"
+            raise DataError(what, "prepare it again", file=file)
         try:
             well_formed = (
                 FORMS.get(info["task"]) == info["form"]
@@ -220,31 +214,23 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         if self.form == "list":
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}
-        with_features = "features.value" in arrays
-        return CatalogueSplit(
-            name,
-            self.num_items,
-            CSR(arrays["offsets"], columns),
-            _table(arrays, "features", "index", "value") if with_features else None,
-            int(self.info["features"]["count"]) if with_features else 0,
-            arrays.get("tokens"),
-            arrays.get("lengths"),
-            arrays.get("weight"),
-            _table(arrays, "met", "item") if "met.item" in arrays else None,
-        )
+        features = _table(arrays, "features", "index", "value")
+        count = 0 if features is None else int(self.info["features"]["count"])
+        pairs, seen = CSR(arrays["offsets"], columns), _table(arrays, "met", "item")
+        more = {key: arrays.get(key) for key in ("tokens", "lengths", "weight")}
+        return CatalogueSplit(name, self.num_items, pairs, features, count, seen=seen, **more)
 
     def relevance(
         self, split: str, *, exclude: tuple[str, ...] | None = None, device: torch.device | str = "cpu"
     ) -> Relevance:
-        """Who is relevant to whom in a split, for sampling and for evaluation.
+        """The relevant pairs of a split, for sampling and for evaluation.
 
         Args:
             split: ``"train"``, ``"validation"`` or ``"test"``.
             exclude: splits whose pairs compete in no list. By default those before this one, where splits share their
-                queries: a user is not shown again what he has seen. Training excludes nothing, since to spare what
-                is held out would tell the model about them. A pair that is relevant in ``split`` itself stays.
-            device: where it is made and shall lie; a GPU sorts in milliseconds what takes a core seconds.
-
+                queries: seen items are not recommended again. Training excludes nothing, since to spare what is held
+                out would tell the model about it. A pair that is relevant in ``split`` itself stays.
+            device: where it is made and kept; a GPU sorts in milliseconds what takes a core seconds.
         """
         check_choice("split", split, tuple(self))
         part = self[split]
@@ -271,7 +257,9 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         return Relevance.from_keys(key, label, part.num_queries, part.num_items, barred)
 
 
-def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR:
+def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR | None:
+    if f"{prefix}.offsets" not in arrays:
+        return None
     return CSR(arrays[f"{prefix}.offsets"], {name: arrays[f"{prefix}.{name}"] for name in columns})
 
 

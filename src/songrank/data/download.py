@@ -39,7 +39,6 @@ def download(
     >>> download("ftp://example.org/ratings.zip", "data")
     Traceback (most recent call last):
     songrank.core.errors.DataError: ftp://example.org/ratings.zip: is not a URL; expected http:// or https://
-
     """
     found = _find(what)
     size = size if size is not None else found.size

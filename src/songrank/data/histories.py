@@ -27,8 +27,8 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
     order = torch.arange(owner.shape[0])
-    for found in ([part.place for part in parts], [part.time for part in parts]):
-        known = [column for column in found if column is not None]
+    for columns in ([part.place for part in parts], [part.time for part in parts]):
+        known = [column for column in columns if column is not None]
         if len(known) == len(parts) > 1:
             order = torch.cat(known).argsort(stable=True)
             break
@@ -43,14 +43,9 @@ def table_histories(
 ) -> tuple[CSR, CSR]:
     """The interaction history of each user of a table, ordered by time or else by row, and the user's seen items.
 
-    Unknown items are left out; where rows have labels, the history holds relevant rows only.
-
-    Args:
-        log: rows of the table; users have the numbers of its ids.
-        items: ids that the model knows.
-        kept: which of a user's rows with one item count, one of ``KEPT``; where labels would decide, the last.
-        min_rating: the least label that is relevant; None for all above 0.
-
+    Only ``items``, those of the model, count; where rows have labels, the history holds relevant rows only, of at least
+    ``min_rating`` and above 0. ``kept``, one of ``KEPT``, says which of a user's rows with one item count; where labels
+    would decide, the last.
     """
     number = items.find(list(log.item_ids)).numpy()[log.item]
     user, place = log.query.astype(np.int64), np.arange(number.shape[0])

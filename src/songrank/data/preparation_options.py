@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from songrank.core.errors import DataError, expected, shown
 
-RANDOM_VALIDATION = 0.1  # default fraction of rows for validation in a random split
+Scale = Literal["none", "l2", "log-l2"]
 
 
 class Options(BaseModel):
@@ -62,3 +62,68 @@ class QuerySplitOptions(Options):
     )
     test: float = Field(0.1, ge=0, lt=1, description="random: test fraction.")
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed.")
+
+    @property
+    def random_validation(self) -> float:
+        """Validation fraction of a random split."""
+        return 0.1 if self.validation is None else self.validation
+
+
+class FeatureRowOptions(QuerySplitOptions):
+    """Splits and scaling of rows of features."""
+
+    scale: Scale = Field("none", description="Row scaling: none, L2 normalisation, or log(1 + x) and L2 normalisation.")
+
+
+class RatingOptions(Options):
+    """Filters and splits of interactions. Defaults are those of the paper: all ratings, last two per user held out."""
+
+    min_interactions: int = Field(1, ge=1, description="Minimum number of interactions per user.")
+    min_per_item: int = Field(1, ge=1, description="Minimum number of interactions per item.")
+    duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
+        "last", description="Which of repeated interactions of a user with an item to keep."
+    )
+    labels: Literal["rating", "binary"] = Field("rating", description="Label of a pair: the rating, or 1.")
+    min_rating: float | None = Field(None, allow_inf_nan=False, description="Drop ratings below this value.")
+    drop_last: int = Field(
+        0, ge=0, description="leave-last-out: number of last pairs per user to drop before splitting, for a backtest."
+    )
+    split: Literal["leave-last-out", "time", "random", "none"] = Field(
+        "leave-last-out", description="Hold out the last pairs per user, the latest pairs, or random pairs."
+    )
+    holdout: int = Field(1, ge=1, description="leave-last-out: number of pairs per user for test, and for validation.")
+    validation: float = Field(0.1, ge=0, lt=1, description="time, random: validation fraction.")
+    test: float = Field(0.1, ge=0, lt=1, description="time, random: test fraction.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the split.")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.drop_last and self.split in ("time", "random"):
+            raise ValueError(f"drop_last 0 with split {self.split}; drop_last is for leave-last-out")
+        if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
+            raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}, so that no test pair is kept")
+        if self.split in ("time", "random") and self.validation + self.test >= 1:
+            raise ValueError(f"validation {self.validation:g} + test {self.test:g} below 1")
+        return self
+
+
+class ColumnOptions(RatingOptions):
+    """Options of interaction tables."""
+
+    renamed: ClassVar[dict[str, str]] = {"query_column": "user_column"}
+
+    user_column: str = Field("auto", description="Column of users; auto: detected by name.")
+    item_column: str = Field("auto", description="Column of items; auto: detected by name.")
+    label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
+    time_column: str | None = Field("auto", description="Column of times or dates; none: rows are in time order.")
+    separator: str | None = Field(None, description="Separator of a text file; detected by default.")
+    encoding: str = Field("utf-8", description="Encoding of a text file.")
+
+
+class SequenceOptions(RatingOptions):
+    """Options of sequence files: one line per user."""
+
+    duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
+        "keep", description="Which of repeated interactions of a user with an item to keep."
+    )
+    encoding: str = Field("utf-8", description="Encoding of the file.")

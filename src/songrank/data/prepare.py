@@ -2,8 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +25,16 @@ def prepare(
 ) -> Dataset:
     """Turn files or tables into a prepared data set, and open it.
 
-    The folder is there whole or not at all. The same source with the same options gives the same bytes.
+    The folder is written whole or not at all. The same source with the same options gives the same bytes.
 
     Args:
         name: kind of source; ``songrank data list`` shows them.
         source: a file, a zip archive, a folder, or a DataFrame; None for synthetic data.
-        directory: where the data set shall be.
+        directory: folder of the data set.
         preset: named values for the options: ``"paper"`` for the paper's, ``"raw"`` for files as they are.
-        overwrite: replace a data set that is there already.
-        progress: called with what is being done, how far it is, and how far it goes (None if not known).
-        options: see ``songrank data list NAME``; they come before the preset.
+        overwrite: replace an existing data set.
+        progress: called with what is being done, how far it is, and the total (None if not known).
+        options: see ``songrank data list NAME``; they override the preset.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp() + "/clicks"
@@ -46,7 +44,6 @@ def prepare(
     (2, 4, 6)
     >>> [dataset.item_ids[x] for x in dataset["test"].item]
     [3, 9]
-
     """
     kind = find_kind(name)
     chosen = kind.options(preset, options)
@@ -62,19 +59,20 @@ def prepare(
         raise DataError(f"source is a {type(source).__name__}", f"{name} needs {kind.wants}")
     directory = os.path.abspath(directory)
     if (source is None) != kind.without_source:
-        raise DataError(
-            f"source is {'missing' if source is None else 'given'}",
-            f"{name} needs {'none' if kind.without_source else kind.wants}",
-        )
-    with staged_directory(
-        Path(directory), marker="dataset.json", own=("vocabulary.txt",), overwrite=overwrite
-    ) as folder:
+        what = f"source is {'missing' if source is None else 'given'}"
+        raise DataError(what, f"{name} needs {'none' if kind.without_source else kind.wants}")
+    own = ("vocabulary.txt",)
+    with staged_directory(Path(directory), marker="dataset.json", own=own, overwrite=overwrite) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
         used = {"preset": preset or kind.default_preset, **chosen.model_dump(mode="json")}
-        with _naming(source):
+        try:
             content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
+        except DataError as error:  # what is wrong with the whole of the data names the source
+            if error.file is not None or not isinstance(source, Path):
+                raise
+            raise DataError(error.what, error.fix, file=str(source)) from None
         del content  # lets go of what is mapped there, which Windows would not remove
         shutil.rmtree(scratch)
     return open_dataset(directory)
@@ -85,14 +83,3 @@ def _check_apart(source: Path, directory: Path) -> None:
     inside = Path(os.path.realpath(source))
     if Path(os.path.realpath(directory)) in (inside, *inside.parents) and directory.exists():
         raise DataError("holds the source itself", "choose another place for the data set", file=str(directory))
-
-
-@contextmanager
-def _naming(source: Any) -> Iterator[None]:
-    """What is wrong with the whole of the data is said of the source."""
-    try:
-        yield
-    except DataError as error:
-        if error.file is not None or not isinstance(source, Path):
-            raise
-        raise DataError(error.what, error.fix, file=str(source)) from None

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,7 @@ _PAPER_WIKI10 |= {"labels_per_text": 18.64, "texts_per_label": 8.52}
 def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingOptions", **more: Any) -> Kind:
     """Recommendation from an interaction log."""
     settings: dict[str, Any] = {"presets": _LOG, "default_preset": "paper", **more}
-    options = f".preparation.interaction_options:{options}"
+    options = f".preparation_options:{options}"
     return Kind(name, "recommendation", title, wants, f".readers.{reader}", options, **settings)
 
 
@@ -201,7 +202,7 @@ KINDS = {
             "Multi-label classification: Extreme Classification Repository, bag of words",
             "a directory or archive with a train and a test file, or one file",
             ".readers.xmc:xmc",
-            ".preparation.sparse_features:FeatureRowOptions",
+            ".preparation_options:FeatureRowOptions",
             {"raw": {}, "paper": {}},
             published=(_PAPER_EURLEX, _PAPER_WIKI10),
         ),
@@ -233,23 +234,22 @@ KINDS = {
             ".readers.arff:arff",
             ".readers.arff:ArffOptions",
         ),
-        Kind(
-            "synthetic",
-            "any",
-            "Synthetic data of any size, for demos and benchmarks",
-            "nothing",
-            ".synthetic:synthetic",
-            ".synthetic.synthetic_options:SyntheticOptions",
-            without_source=True,
-        ),
     )
 }
+
+
+def all_kinds() -> dict[str, Kind]:
+    """These kinds and those of other packages: each entry point of the group ``songrank.data_kinds`` is a ``Kind``."""
+    return KINDS | {kind.name: kind for kind in (entry.load() for entry in entry_points(group="songrank.data_kinds"))}
 
 
 def find_kind(name: str) -> Kind:
     """Look up a kind; raise a ``DataError`` with close matches if it is unknown."""
     if name in KINDS:
         return KINDS[name]
-    near = difflib.get_close_matches(str(name), KINDS, n=3)
+    kinds = all_kinds()
+    if name in kinds:
+        return kinds[name]
+    near = difflib.get_close_matches(str(name), kinds, n=3)
     fix = f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
     raise DataError(f"unknown data set kind {name!r}", fix)

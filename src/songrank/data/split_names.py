@@ -25,17 +25,13 @@ def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | No
     """The split that a file is for, by its path inside the source; None if nothing there names one.
 
     The last word of the file's name that names a split counts, else such a word of its folders, the nearest first.
-    Words end at whatever is no letter and no digit; digits at their end do not matter, nor does upper case.
-
-    Args:
-        path: as seen from the folder or archive that the user named.
-        endings: what is no part of a file's name, e.g. ".txt".
+    Words end at whatever is no letter and no digit; digits at their end do not matter, nor do upper case and
+    ``endings`` such as ".txt".
 
     >>> [split_of_path(path) for path in ("set1.vali.txt", "rank.train", "train-00000-of-00002.parquet", "latest.csv")]
     ['validation', 'train', 'train', None]
     >>> split_of_path("web/test/part-0.csv"), split_of_path("test/train2.csv")
     ('test', 'train')
-
     """
     path = PurePath(path)
     name = path.name.lower()
@@ -48,29 +44,19 @@ def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | No
     return None
 
 
-def split_order(split: str | None) -> int:
-    """For sorting: training first, so that nothing about it depends on what is read later."""
-    return len(SPLITS) if split is None else SPLITS.index(split)
-
-
 def inner_path(source: Source, path: Path) -> Path:
     """Where a file is, as seen from the folder or archive that the user named."""
     if source.member is not None:
         return Path(source.member)
-    return (
-        source.path.relative_to(path) if source.path.is_relative_to(path) and source.path != path else Path(path.name)
-    )
+    inside = source.path != path and source.path.is_relative_to(path)
+    return source.path.relative_to(path) if inside else Path(path.name)
 
 
 def name_splits(sources: Sequence[Source], path: Path, endings: Sequence[str]) -> list[File]:
-    """Each file with its split: all of them have one, or none has.
+    """Each file with its split: all of them have one, or none has; raises if some files of one kind name no split.
 
-    Files of another kind than those with a split, and what is written for people, are left out. A file that the user
-    named himself is no part of a division, so that it is for training or for nothing in particular.
-
-    Raises:
-        DataError: some files name a split, and others like them do not.
-
+    Files of another kind than those with a split, and documentation, are left out. A single file that the user named is
+    no part of a division: it is for training or for nothing in particular.
     """
     files = [(source, split_of_path(inner_path(source, path), endings)) for source in sources]
     if len(files) == 1 and sources[0].name == str(path):
@@ -81,32 +67,25 @@ def name_splits(sources: Sequence[Source], path: Path, endings: Sequence[str]) -
         words = re.split(r"[\W_]+", source.file_name.lower())
         if split is None and _kind(source, endings) in kinds and not _DOCUMENTATION.intersection(words):
             first, other = inner_path(named[0][0], path), inner_path(source, path)
-            raise DataError(
-                f"{first} names a split, and {other} beside it does not, so that it would be ignored",
-                f"call it after a split, name a folder that holds the data alone, or name one file, e.g. {source.name}",
-                file=str(path),
+            what = f"{first} names a split, and {other} beside it does not, so that it would be ignored"
+            fix = (
+                f"call it after a split, name a folder that holds the data alone, or name one file, e.g. {source.name}"
             )
+            raise DataError(what, fix, file=str(path))
     return named or files
 
 
 def in_order(files: Sequence[File], path: Path) -> list[File]:
-    """Files by split, training first, and the parts of a split by their numbers.
-
-    Raises:
-        DataError: two files for one split are not parts of one table, so that they are of two data sets.
-
-    """
+    """Files by split, training first, and the parts of a split by number; raises unless these are of one table."""
     first: dict[str, Source] = {}
     for source, split in files:
         other = source if split is None else first.setdefault(split, source)
         one, two = inner_path(other, path), inner_path(source, path)
         if other is not source and (one == two or _without_numbers(one) != _without_numbers(two)):
-            raise DataError(
-                f"holds two files for {split}: {one} and {two}",
-                "name a folder with the files of one data set",
-                file=str(path),
-            )
-    return sorted(files, key=lambda file: (split_order(file[1]), _by_number(inner_path(file[0], path))))
+            what = f"holds two files for {split}: {one} and {two}"
+            raise DataError(what, "name a folder with the files of one data set", file=str(path))
+    order = (*SPLITS, None)  # training first, so that nothing about it depends on what is read later
+    return sorted(files, key=lambda file: (order.index(file[1]), _by_number(inner_path(file[0], path))))
 
 
 def _kind(source: Source, endings: Sequence[str]) -> str:
@@ -114,7 +93,7 @@ def _kind(source: Source, endings: Sequence[str]) -> str:
 
 
 def _without_numbers(path: Path) -> tuple[str, str]:
-    """What the parts of one table have in common: the folder, and the name but for the number of the part."""
+    """What the parts of one table share: the folder, and the name without the number of the part."""
     name = path.name.lower()
     if split_of_path(name) is None:
         name = re.sub(r"^\d+", "#", name)

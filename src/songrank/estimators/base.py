@@ -72,10 +72,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         folder: directory for the prepared data and the run, e.g. for `songrank report`; None for a temporary one.
         callbacks: functions called with the history entry of each epoch.
         verbose: 0 for no output, 1 for one line per validation.
-
     Fitted attributes: ``recipe_``, the recipe of the run; ``history_``, one entry per epoch; ``best_score_``, the best
     validation score; ``evaluation_``, the final evaluation by split; ``folder_``, the model.
-
     """
 
     task: ClassVar[str]

@@ -9,10 +9,17 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
-from songrank.data.adapters.documents import Documents, DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.data.adapters.documents import (
+    Documents,
+    DocumentTable,
+    Lists,
+    read_documents,
+    read_eval_names,
+    read_eval_sets,
+    read_lists,
+    read_weights,
+)
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
-from songrank.data.adapters.query_groups import Lists, read_lists
-from songrank.data.adapters.sample_weights import read_weights
 from songrank.estimators.base import RankingEstimator
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
@@ -49,7 +56,6 @@ class DocumentRanker(RankingEstimator):
     >>> ranker = DocumentRanker(epochs=2, options=small, verbose=0).fit(X, y, group=[3, 3])
     >>> ranker.predict(X).shape, ranker.best_iteration_
     ((6,), 2)
-
     """
 
     task = "search"
@@ -88,7 +94,6 @@ class DocumentRanker(RankingEstimator):
             eval_qid: alternative to ``eval_group``: ``qid`` of each evaluation set.
             eval_sample_weight: ``sample_weight`` of each evaluation set.
             eval_names: names of the evaluation sets; by default ``valid_0``, ``valid_1``, ….
-
         """
         recipe = self._recipe(Path())
         if sample_weight is not None:
@@ -136,7 +141,6 @@ class DocumentRanker(RankingEstimator):
             X: features; named columns are matched by name, additional columns are ignored.
             group: lengths of lists, for ``context-aware`` models or ``within_query``; None for a single list.
             qid: alternative to ``group``: the query id of each row.
-
         """
         features = self._features(X)
         return self._score(features, read_lists(features.rows, group, qid))

@@ -14,7 +14,7 @@ from songrank.core.relevance import Relevance
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.adapters.frames import kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
-from songrank.data.adapters.texts import as_texts
+from songrank.data.adapters.value_lists import as_texts
 from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue
@@ -52,7 +52,6 @@ class LabelRanker(RankingEstimator):
     >>> ranker = LabelRanker(epochs=2, options=small, verbose=0).fit(texts, labels)
     >>> ranker.predict(["a ship"], k=2).shape, ranker.classes_.tolist()
     ((1, 2), ['drink', 'law', 'sea', 'tax'])
-
     """
 
     task = "labelling"
@@ -63,9 +62,8 @@ class LabelRanker(RankingEstimator):
 
         Args:
             X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
-            y: for each row a list of labels (integers or strings) or a single label, also as an array [n, 1]; or a
+            y: for each row, a list of labels (integers or strings) or a single label, also as an array [n, 1]; or a
                 matrix of label values [n, labels]: dense, sparse, or a table with labels as columns.
-
         """
         given = as_texts(X) or read_matrix(X)
         self._reads_texts = isinstance(given, list)

@@ -25,7 +25,7 @@ from songrank.data.adapters.interaction_table import (
     read_interactions,
 )
 from songrank.data.histories import table_histories
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
@@ -82,7 +82,6 @@ class Recommender(RankingEstimator):
     >>> found = model.recommend(["a", "new"], k=1)
     >>> found["user"].tolist(), found["item"].tolist(), found["source"].tolist()
     (['a', 'new'], [9, 2], ['model', 'popular'])
-
     """
 
     task = "recommendation"
@@ -122,7 +121,6 @@ class Recommender(RankingEstimator):
         Args:
             interactions: pandas, polars or Arrow table, dict of columns, or array of user, item, label and time.
             y: labels of the rows, if not a column.
-
         """
         self._learn(read_interactions(interactions, y, self._columns()))
         return self
@@ -137,7 +135,6 @@ class Recommender(RankingEstimator):
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
             epochs: number of fine-tuning epochs.
-
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
@@ -185,7 +182,6 @@ class Recommender(RankingEstimator):
             deny: ids of items that must not be recommended.
             fallback: for new users: ``"popular"``, items with most users, with ``source`` ``"popular"`` instead of
                 ``"model"``; ``"none"``, no rows; or ``"error"``.
-
         """
         folder, table = self._fitted(), self._interactions
         asked = table.original("user", known_ids(folder)[0]) if users is None else table.given(users, "user")
@@ -208,7 +204,6 @@ class Recommender(RankingEstimator):
             exclude_seen: exclude the user's items in the table.
             allow: ids of items that may be recommended; None for all.
             deny: ids of items that must not be recommended.
-
         """
         folder = self._fitted()
         item_ids, frame = history_item_ids(folder), read_table(histories, HISTORY)
@@ -246,8 +241,7 @@ class Recommender(RankingEstimator):
         Args:
             interactions: held-out rows, with the fitted columns.
             y: labels of the rows, if not a column.
-            metrics: names of metrics; by default those of the recipe.
-
+            metrics: names of metrics.
         """
         metrics = self._metrics(metrics)
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)

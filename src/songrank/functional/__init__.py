@@ -1,7 +1,8 @@
-"""Pure functions of tensors: each formula of the paper, and of the losses it is compared with, has its one home here.
+"""Pure functions of tensors: the one home of each formula of the paper and of the losses it is compared with.
 
-The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)``, on the last axis, with any
-leading batch axes.
+The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)`` for tensors [..., L]. Those
+with ``column`` [..., P] accept the columns of all relevant items of a list, each once, −1 for entries to ignore: then
+only these items are compared with the list, which saves time and changes no value.
 
 >>> import torch
 >>> from songrank import functional as F
@@ -17,11 +18,10 @@ torch.Size([1, 3])
 
 from songrank.core.gains import Gain, dcg, discounts, gains, ideal_dcg
 from songrank.functional.approx_ndcg import approx_ndcg_loss, gumbel_approx_ndcg_loss
-from songrank.functional.listwise import listmle_loss, listnet_loss, softmax_loss
+from songrank.functional.listwise import bce_loss, listmle_loss, listnet_loss, softmax_loss
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.neural_sort import neural_ndcg_loss, neural_sort, pirank_loss
 from songrank.functional.pairwise import lambdarank_loss, ranknet_loss
-from songrank.functional.pointwise import bce_loss
 from songrank.functional.ranks import ranks, smooth_ranks
 from songrank.functional.selection import select, sigmoid_selector, smooth_step
 from songrank.functional.strata import list_weights, rival_weights

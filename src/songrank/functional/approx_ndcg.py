@@ -20,9 +20,6 @@ def approx_ndcg_loss(
 ) -> Tensor:
     r"""−(1/Z) Σ_i gain_i / log₂(1 + r̂_i), with r̂_i = 1 + Σ_{j≠i} σ((s_j − s_i)/T) (Qin, Liu and Li 2010).
 
-    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
-    for entries to ignore. Only these items are then compared with the list.
-
     >>> approx_ndcg_loss(torch.tensor([[50.0, 0.0]]), torch.tensor([[1.0, 0.0]]))     # ranked perfectly
     tensor(-1.)
     """
@@ -46,8 +43,8 @@ def gumbel_approx_ndcg_loss(
 ) -> Tensor:
     r"""ApproxNDCG averaged over score + β·Gumbel noise (Bruch et al. 2020).
 
-    ``scale`` is β. ``noise`` [samples, ..., L] is standard Gumbel noise; without it, ``samples`` draws are taken from
-    torch's generator. The rest is as for :func:`approx_ndcg_loss`.
+    ``scale`` is β. ``noise`` [samples, ..., L] is standard Gumbel noise; by default ``samples`` draws of torch's
+    generator. The rest is as for :func:`approx_ndcg_loss`.
 
     >>> scores, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]])
     >>> gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(4, 1, 2)) == approx_ndcg_loss(scores, labels)
@@ -68,11 +65,10 @@ def gumbel_approx_ndcg_loss(
 def _approx_ndcg(
     scores: Tensor, labels: Tensor, mask: Tensor, column: Tensor | None, temperature: float, gain: Gain
 ) -> Tensor:
-    """NDCG at the smooth ranks of scores [..., L], which may have more leading axes than the labels."""
+    """NDCG at the smooth ranks of scores that may have more leading axes than the labels."""
     scores = scores / temperature
     label, score = take_items(column, labels, scores)
-    # The score comes negated, which saves the gradient a pass over pairs; an item's comparison with itself is the
-    # missing half of its rank.
+    # Scores are negated here to save the gradient a pass over pairs; comparison with itself adds the other half.
     rank = 0.5 + compare_with_rivals(_rivals_above, (-score,), (torch.where(mask, scores, -torch.inf),))
     return safe_divide(dcg(label, rank, gain=gain), ideal_dcg(label, gain=gain))
 

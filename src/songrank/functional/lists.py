@@ -1,4 +1,4 @@
-"""What the list losses share: masks, working precision, and what happens to a list with nothing in it."""
+"""What the list losses share: masks, working precision, empty lists, comparisons in parts."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,7 +27,7 @@ def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor
 
 
 def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
-    """Mean over the lists that hold an item, their sum, or one value a list (0 for a list that holds none)."""
+    """Mean over the non-empty lists, their sum, or one value per list (0 for an empty one)."""
     check_choice("reduction", reduction, REDUCTIONS)
     present = mask.any(-1)
     values = torch.where(present, values, 0.0)
@@ -37,7 +37,7 @@ def reduce_lists(values: Tensor, mask: Tensor, reduction: str) -> Tensor:
 
 
 def masked_log_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Log softmax over the items that are there; 0 at padding and in a list that holds nothing."""
+    """Log softmax over the items of each list; 0 at padding."""
     nothing = torch.where(mask.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
     lowest = torch.where(mask, scores, nothing)
     return torch.where(mask, torch.log_softmax(lowest, -1), 0.0)
@@ -49,11 +49,7 @@ def pairwise(values: Tensor) -> Tensor:
 
 
 def take_items(column: Tensor | None, labels: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-    """Labels and values [..., P] of the items in these columns, with label 0 where a column is −1; all if None.
-
-    >>> take_items(torch.tensor([2, -1]), torch.tensor([1.0, 0.0, 3.0]), torch.tensor([0.1, 0.2, 0.3]))
-    (tensor([3., 0.]), tensor([0.3000, 0.1000]))
-    """
+    """Labels and values [..., P] of these columns, with label 0 where a column is −1; all if None."""
     if column is None:
         return labels, *values
     if column.dtype != torch.int64:
@@ -66,13 +62,9 @@ def take_items(column: Tensor | None, labels: Tensor, *values: Tensor) -> tuple[
 
 
 def compare_with_rivals(compare: Callable[..., Tensor], items: Sequence[Tensor], rivals: Sequence[Tensor]) -> Tensor:
-    """``compare(*items, *rivals)`` for items [..., P, 1] against rivals [..., 1, L]; what it gives begins with the ….
+    """``compare(*items, *rivals)`` for items [..., P, 1] and rivals [..., 1, L]; the result has the same leading axes.
 
-    Where there are too many comparisons for the memory, a few lists are compared at a time, and nothing of size P × L
-    is kept for the gradient: it makes each part again.
-
-    >>> compare_with_rivals(lambda one, other: (other > one).sum(-1), [torch.tensor([2.0])], [torch.tensor([1.0, 3.0])])
-    tensor([1])
+    Above the memory limit a few lists are compared at a time, and the gradient recomputes each part.
     """
     leading, of_one_list = items[0].shape[:-1], items[0].shape[-1] * rivals[0].shape[-1]
     step = max(_IN_MEMORY // max(of_one_list, 1), 1)

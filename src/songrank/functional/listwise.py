@@ -1,4 +1,4 @@
-"""Likelihoods of a list: ListNet, the softmax cross-entropy, ListMLE."""
+"""Likelihoods of a list: pointwise binary cross-entropy, ListNet, the softmax cross-entropy, ListMLE."""
 
 import torch
 from torch import Tensor
@@ -7,6 +7,19 @@ from songrank.core.checks import check_same_shape
 from songrank.core.gains import safe_divide
 from songrank.functional.lists import masked_log_softmax, prepare, reduce_lists, take_items
 from songrank.functional.ranks import group_starts
+
+
+def bce_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """Binary cross-entropy of σ(score) against 𝕀(y > 0), mean over a list's items; changes with a shift of all scores.
+
+    >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    scores, labels, mask = prepare(scores, labels, mask)
+    target = (labels > 0).to(scores.dtype)
+    terms = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
+    terms = torch.where(mask, terms, 0.0)
+    return reduce_lists(safe_divide(terms.sum(-1), mask.sum(-1).to(terms.dtype)), mask, reduction)
 
 
 def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
@@ -21,22 +34,14 @@ def listnet_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
 
 
 def softmax_loss(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    mask: Tensor | None = None,
-    column: Tensor | None = None,
-    reduction: str = "mean",
+    scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, column: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     r"""Cross-entropy −Σ_i (y_i / Σ y) ln softmax(s)_i; 0 for a list without relevant items.
-
-    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
-    for entries to ignore.
 
     >>> softmax_loss(torch.zeros(1, 4), torch.tensor([[3.0, 0.0, 1.0, 0.0]]))     # ln 4
     tensor(1.3863)
     """
-    if mask is None and column is not None:  # nothing is made of the size of the list but what is needed
+    if mask is None and column is not None:  # one tensor of the size of the lists, not several
         check_same_shape("labels", labels, "scores", scores)
         log_chances = torch.log_softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
         mask = torch.ones_like(labels[..., :1], dtype=torch.bool)
@@ -51,9 +56,8 @@ def softmax_loss(
 def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
     r"""Negative log-likelihood of the label order under Plackett–Luce (Xia et al. 2008), mean over a list's items.
 
-    −Σ_i [ s_i − ln Σ_{j: y_j ≤ y_i} e^{s_j} ] / n. Without ties in the labels this is ListMLE to the letter. Items
-    with equal labels meet the same rivals, each other included (Breslow's rule), so that no order that the labels do
-    not state is learnt, and their order in memory means nothing.
+    −Σ_i [ s_i − ln Σ_{j: y_j ≤ y_i} e^{s_j} ] / n. Items with equal labels have the same rivals, each other included
+    (Breslow's rule), so no order among them is learnt and their order in memory has no effect.
 
     >>> listmle_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))                           # (ln 2 + ln 1) / 2
     tensor(0.3466)
@@ -62,8 +66,8 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     keys = torch.where(mask, labels, torch.full_like(labels, -torch.inf))
     ordered, order = keys.sort(dim=-1, descending=True, stable=True)
     present = ordered > -torch.inf
-    # Measured from each list's top score, which cancels, so that no digits are lost far from 0. Padding sorts last and
-    # lies so far below every item that it adds exactly nothing to the sums it stands in.
+    # Relative to each list's top score, which cancels, so no digits are lost far from 0. Padding sorts last and is so
+    # far below every item that it adds exactly nothing.
     top = torch.where(mask, scores, torch.full_like(scores, -torch.inf)).amax(-1, keepdim=True).detach()
     bottom = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach()
     value = torch.where(present, scores.gather(-1, order) - top, bottom - top - 1e3)

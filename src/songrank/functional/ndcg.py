@@ -1,11 +1,7 @@
 r"""The outer function of the NDCG objective, f(g) = (1 − 2^y) / (Z · log₂(N g + 1 + o)), and its derivative.
 
-Section 4 of the paper has o = 0. ``rank_offset`` o ≥ 0 makes the objective less top-heavy; it leaves Z as it is, so
-that Lemma 1's lower bound still holds (a larger denominator only lowers it).
-
->>> import torch
->>> ndcg_term(torch.tensor(0.1), torch.tensor(1.0), list_size=10, ideal_dcg=1.0)   # alone on top: rank 1
-tensor(-1.)
+Section 4 of the paper has o = 0. ``rank_offset`` o ≥ 0 makes the objective less top-heavy and does not change Z, so
+Lemma 1's lower bound still holds.
 """
 
 import math
@@ -19,7 +15,7 @@ from songrank.functional.strata import list_counts
 
 
 def default_rank_offset(list_size: Tensor) -> Tensor:
-    """The offset used when none is given, √N: about 61 for MovieLens-1M's 3,706 items, 4 for a list of 20.
+    """√N, the offset when none is given: about 61 for MovieLens-1M's 3,706 items, 4 for a list of 20.
 
     >>> default_rank_offset(torch.tensor([16.0, 3600.0]))
     tensor([ 4., 60.])
@@ -30,7 +26,7 @@ def default_rank_offset(list_size: Tensor) -> Tensor:
 def ndcg_term(
     g: Tensor, gain: Tensor, *, list_size: Tensor | float, ideal_dcg: Tensor | float, rank_offset: Tensor | float = 0.0
 ) -> Tensor:
-    """f(g): minus the share of NDCG that an item of this gain earns at the smooth rank N·g.
+    """f(g): minus the part of NDCG that an item of this gain earns at the smooth rank N·g.
 
     >>> ndcg_term(torch.tensor(0.3), torch.tensor(1.0), list_size=10, ideal_dcg=1.0)          # rank 3
     tensor(-0.5000)
@@ -51,10 +47,10 @@ def ndcg_term_slope(
 
 
 def slate_ndcg_terms(u: Tensor, slate: Slate, *, lowest: float, rank_offset: float | None) -> tuple[Tensor, Tensor]:
-    """(f(u), f′(u)) of a slate's relevant items [B, P], 0 for entries without a pair.
+    """(f(u), f′(u)) of a slate's relevant items [B, P], 0 for entries without a pair; ``rank_offset`` √N if None.
 
-    An item's own comparison alone puts ℓ(0)/N into g, which own sampling weights may leave out: u counts as no less
-    than that, with ``lowest`` = ℓ(0). Without a ``rank_offset`` it is √N.
+    An item's own comparison adds ℓ(0)/N to g, which a caller's sampling weights may omit: u counts as at least
+    ``lowest``/N.
     """
     size = list_counts(slate, u.dtype)[0].unsqueeze(1)
     offset = default_rank_offset(size) if rank_offset is None else rank_offset

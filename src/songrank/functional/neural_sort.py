@@ -1,4 +1,4 @@
-"""NDCG with a soft sort: NeuralSort, and the losses NeuralNDCG and PiRank that stand on it."""
+"""NDCG with a soft sort: NeuralSort, and the losses NeuralNDCG and PiRank."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ _NOTHING = 1e-18  # a sum whose square would underflow in float32, and with it t
 def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:
     r"""Soft permutation matrix [..., position, item], rows summing to 1 (Grover et al. 2019).
 
-    P̂[i, ·] = softmax( ((n + 1 − 2i) s − A_s 1) / τ ) with A_s[j, k] = |s_j − s_k|, n the items that are there. Rows
-    after n, and columns of padding, are 0.
+    P̂[i, ·] = softmax( ((n + 1 − 2i) s − A_s 1) / τ ) with A_s[j, k] = |s_j − s_k| and n items in the list. Rows after
+    n and columns of padding are 0.
 
     >>> neural_sort(torch.tensor([1.0, 3.0]), temperature=0.01)
     tensor([[0., 1.],
@@ -29,7 +29,7 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
     count = mask.sum(-1, keepdim=True)
     place = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     slope = (count + 1 - 2 * place).to(scores.dtype)
-    # Measured from each list's mean, which softmax cancels: the products stay small and exact.
+    # Relative to each list's mean, which softmax cancels: the products stay small and exact.
     centred = scores - safe_divide(scores.sum(-1, keepdim=True), count.to(scores.dtype))
     logits = (slope.unsqueeze(-1) * centred.unsqueeze(-2) - spread.unsqueeze(-2)) / temperature
     there = mask.unsqueeze(-2) & (place <= count).unsqueeze(-1)
@@ -39,22 +39,17 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
 
 
 def balanced_product(matrix: Tensor, values: Tensor, iterations: int) -> Tensor:
-    """A matrix M made doubly stochastic by Sinkhorn iterations, times values: diag(a) M diag(b) values.
+    """diag(a) M diag(b) values: M made doubly stochastic by Sinkhorn iterations, times values.
 
-    Each iteration divides columns by their sums, then rows. Lines that sum to nothing, such as padding, are left as
-    they are. Only the vectors a and b change: b ← 1 / (Mᵀ a), a ← 1 / (M b), so that an iteration reads M twice and
-    writes nothing of its size, and the gradient in M is one product of as many vectors as there were steps.
-
-    >>> balanced_product(torch.tensor([[0.5, 0.5], [1.0, 1.0]]), torch.tensor([2.0, 4.0]), 1)
-    tensor([3., 3.])
+    Each iteration divides columns by their sums, then rows; lines that sum to 0, such as padding, stay. Only vectors
+    change: b ← 1 / (Mᵀ a), a ← 1 / (M b), so an iteration reads M twice and writes nothing of its size, and the
+    gradient in M is one product of the vectors of all steps.
     """
     product: Tensor = _BalancedProduct.apply(matrix, values, iterations)  # type: ignore[no-untyped-call]
     return product
 
 
 class _BalancedProduct(torch.autograd.Function):
-    """Keeps the vectors of every step; its gradient goes through the steps as they were done."""
-
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, values: Tensor, iterations: int) -> Tensor:
         row, column = torch.ones_like(values), torch.ones_like(values)
@@ -119,8 +114,8 @@ def neural_ndcg_loss(
 ) -> Tensor:
     r"""−NDCG of the softly sorted gains, with P̂ made doubly stochastic (Pobrotyn and Białobrzeski 2021).
 
-    −(1/Z) Σ_i (P̂ gain)_i / log₂(1 + i). O(L²) a list. A fixed number of Sinkhorn iterations, so that it compiles and
-    reads nothing back from the device.
+    −(1/Z) Σ_i (P̂ gain)_i / log₂(1 + i), O(L²) per list. The number of Sinkhorn iterations is fixed: the loss compiles
+    and reads nothing back from the device. ``k``: positions that count; all if None.
 
     >>> neural_ndcg_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))              # nearly sorted
     tensor(-1.0000)
@@ -147,7 +142,7 @@ def pirank_loss(
     gain: Gain = "exp2",
     k: int | None = None,
 ) -> Tensor:
-    r"""−NDCG@k of the softly sorted gains, with P̂ as NeuralSort gives it (Swezey et al. 2021, at depth 1).
+    r"""−NDCG@k of the softly sorted gains, with the P̂ of :func:`neural_sort` (Swezey et al. 2021, at depth 1).
 
     >>> pirank_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
     tensor(-1.0000)

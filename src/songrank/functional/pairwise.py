@@ -19,9 +19,6 @@ def ranknet_loss(
 ) -> Tensor:
     r"""Mean over pairs with y_i > y_j of ln(1 + e^{−σ(s_i − s_j)}) (Burges et al. 2005).
 
-    ``column`` [..., P] saves time and changes nothing: columns that hold every relevant item of a list, each once, −1
-    for entries to ignore. Only these items are then compared with the list.
-
     >>> ranknet_loss(torch.zeros(1, 3), torch.tensor([[2.0, 1.0, 0.0]]))
     tensor(0.6931)
     """
@@ -46,11 +43,10 @@ def lambdarank_loss(
 ) -> Tensor:
     r"""Sum over pairs with y_i > y_j of |ΔNDCG_ij| ln(1 + e^{−σ(s_i − s_j)}) (Burges et al. 2006; Burges 2010).
 
-    |ΔNDCG_ij| = |gain_i − gain_j| · |1/D(r_i) − 1/D(r_j)| / Z is what swapping i and j changes at the present ranks r,
-    a constant for the gradient. Among equal scores the less relevant item ranks first, so that a constant scorer has a
-    gradient; items equal in score and label share the mean of their ranks, so that their order in memory means
-    nothing. With ``k``, positions after k have no discount and Z is that of the top k. ``column`` as for
-    :func:`ranknet_loss`.
+    |ΔNDCG_ij| = |gain_i − gain_j| · |1/D(r_i) − 1/D(r_j)| / Z is the change when i and j swap their current ranks r, a
+    constant for the gradient. Among equal scores the less relevant item ranks first, so a constant scorer has a
+    gradient; items equal in score and label share the mean of their ranks. With ``k``, positions after k have no
+    discount and Z is that of the top k.
 
     >>> lambdarank_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))            # (1 − 1/log₂3) ln(1 + e)
     tensor(0.4847)
@@ -70,12 +66,12 @@ def lambdarank_loss(
 
 
 def _rival_labels(labels: Tensor, mask: Tensor) -> Tensor:
-    """Labels with ∞ at padding: no item is more relevant than that."""
+    """Labels with ∞ at padding: no item is more relevant."""
     return torch.where(mask, labels, torch.inf)
 
 
 def _pair_terms(better: Tensor, minus_score: Tensor, rival_score: Tensor) -> Tensor:
-    """softplus(s_j − s_i) where i is the better one; s_i comes negated, which saves the gradient a pass over pairs."""
+    """softplus(s_j − s_i) where i is better; s_i comes negated, which saves the gradient a pass over pairs."""
     return torch.where(better, torch.nn.functional.softplus(rival_score + minus_score, threshold=50.0), 0.0)
 
 
@@ -100,10 +96,7 @@ def _lambdarank_sum(
 
 
 def _label_aware_ranks(scores: Tensor, labels: Tensor) -> Tensor:
-    """Place in the order of falling score, then rising label; those equal in both share the mean of their places.
-
-    Padding, of score −∞ and label ∞, comes last.
-    """
+    """Place by falling score, then rising label (padding, of score −∞ and label ∞, last); ties share their mean."""
     label, by_label = labels.sort(dim=-1)
     score, by_score = scores.gather(-1, by_label).sort(dim=-1, descending=True, stable=True)
     label, order = label.gather(-1, by_score), by_label.gather(-1, by_score)

@@ -1,4 +1,4 @@
-"""The smooth ranks ĝ of a slate's relevant items and their gradient in closed form; shared by SONG and K-SONG."""
+"""The smooth ranks ĝ of a slate's relevant items and their gradient in closed form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from songrank.functional.strata import list_counts, rival_weights, slate_lists
 from songrank.functional.surrogates import Surrogate
 
 _IN_CACHE = 2**18
-"""Comparisons at a time on a CPU: what they make then stays in its cache (three times as fast at 256 × 10 × 310)."""
+"""Comparisons at a time on a CPU: their results stay in its cache (three times as fast at 256 × 10 × 310)."""
 _IN_MEMORY = 2**26
 """Comparisons at a time on a GPU; 256 MB in float32."""
 
@@ -21,11 +21,10 @@ _IN_MEMORY = 2**26
 class RankTerms:
     """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time.
 
-    ``weight`` is [B, L], or [B, 1] where all columns of a row weigh the same: those of a whole list.
-
-    On a CPU they are made in two buffers, again for the gradient: fresh memory costs more than the arithmetic.
-    Elsewhere the slopes are kept if one part holds them all. ``moved`` [B, P] is ĝ's derivative along a change of the
-    scores, Σ_j w_j ℓ′(h_j − h_i)(dh_j − dh_i), where one was given.
+    ``weight`` is [B, L], or [B, 1] for whole lists, whose columns weigh the same. On a CPU two buffers hold the
+    comparisons, which the gradient repeats: fresh memory costs more than arithmetic. Elsewhere the slopes are kept if
+    one part holds them all. ``moved`` [B, P] is ĝ's derivative along a change of the scores, if one was given:
+    Σ_j w_j ℓ′(h_j − h_i)(dh_j − dh_i).
     """
 
     estimate: Tensor
@@ -43,7 +42,7 @@ class RankTerms:
     def of(
         cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str, change: Tensor | None = None
     ) -> RankTerms:
-        """Compare each relevant item with every column, weighed as the slate stands for its list."""
+        """Compare each relevant item with every column."""
         weight, own = _weights(slate, scores.dtype, estimator)
         even = weight.shape[1] != scores.shape[1]
         relevant = scores.gather(1, slate.column)
@@ -64,19 +63,9 @@ class RankTerms:
                 each = weight[part].expand(-1, scores.shape[1])
                 moves.append(_moved(slope, each, change[part], slate.column[part]))
         kept = slope if buffers is None and len(parts) == 1 else None
+        moved = _join(moves) if moves else None
         estimate = _join(sums) + own * surrogate.at_zero
-        return cls(
-            estimate,
-            scores,
-            relevant,
-            weight,
-            slate.column,
-            surrogate,
-            parts,
-            buffers,
-            kept,
-            _join(moves) if moves else None,
-        )
+        return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, buffers, kept, moved)
 
     def gradient(self, coefficient: Tensor) -> Tensor:
         """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
@@ -96,7 +85,7 @@ class RankTerms:
 
 
 def _weights(slate: Slate, dtype: torch.dtype, estimator: str) -> tuple[Tensor, Tensor]:
-    """How columns weigh in a rank, and what corrects the item's own: all alike and nothing where the list is whole."""
+    """``rival_weights`` of the slate; equal weights and no correction for whole lists."""
     if slate.whole and slate.weight is None:
         weight = (1.0 / list_counts(slate, dtype)[0]).unsqueeze(1)
         return weight, torch.zeros_like(weight)
@@ -104,7 +93,7 @@ def _weights(slate: Slate, dtype: torch.dtype, estimator: str) -> tuple[Tensor, 
 
 
 def _differences(scores: Tensor, relevant: Tensor, part: slice, buffers: tuple[Tensor, Tensor] | None) -> Tensor:
-    """h_j − h_i for these rows, [rows, P, L]; in the first buffer, if there is one, until the next call."""
+    """h_j − h_i for these rows, [rows, P, L]; in the first buffer, if any, until the next call."""
     rivals, items = scores[part].unsqueeze(1), relevant[part].unsqueeze(2)
     if buffers is None:
         return rivals - items
@@ -118,7 +107,7 @@ def _moved(slope: Tensor, weight: Tensor, change: Tensor, column: Tensor) -> Ten
 
 
 def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:
-    """Rows to take at a time, and on a CPU where to compare them. A compiler makes no such tensor: all at once."""
+    """Rows per part and, on a CPU, the buffers. Compiled code makes no such tensor: all at once."""
     rows, columns = scores.shape
     if torch.compiler.is_compiling() or rows == 0:
         return [slice(0, rows)], None

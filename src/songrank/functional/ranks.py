@@ -1,12 +1,4 @@
-r"""Ranks by score, exact under three policies for ties, and their smooth surrogate ḡ.
-
->>> import torch
->>> scores = torch.tensor([3.0, 1.0, 1.0, 0.0])
->>> ranks(scores)
-tensor([1, 3, 3, 4])
->>> ranks(scores, ties="stable")
-tensor([1, 2, 3, 4])
-"""
+"""Ranks by score, exact under three policies for ties, and their smooth surrogate ḡ."""
 
 import torch
 from torch import Tensor
@@ -21,16 +13,14 @@ TIES = ("pessimistic", "average", "stable")
 def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> tuple[Tensor, Tensor]:
     r"""First and last position (from 1) that an item can take in its list, over the last axis.
 
-    ``pessimistic``: both are the number of items that score at least as high (the paper's r(w; x, S_q)), so that tied
-    items all stand at the end of their group. ``stable``: both are the place in a stable descending sort.
-    ``average``: the two ends of the tied group. A NaN score ranks as −∞ does, below every number. Padding has
-    positions after all items.
+    ``pessimistic``: both are the number of items that score at least as high (the paper's r(w; x, S_q)), the end of a
+    tied group. ``stable``: both are the place in a stable descending sort. ``average``: the two ends of the tied
+    group. NaN scores rank as −∞; padding comes after all items.
     """
     check_choice("ties", ties, TIES)
     size = scores.shape[-1]
-    scores = scores.to(
-        torch.promote_types(scores.dtype, torch.float32 if scores.is_floating_point() else torch.float64)
-    )
+    least = torch.float32 if scores.is_floating_point() else torch.float64
+    scores = scores.to(torch.promote_types(scores.dtype, least))
     limits = torch.finfo(scores.dtype)
     keys = torch.nan_to_num(scores, nan=limits.min, posinf=limits.max, neginf=limits.min)
     if mask is not None:
@@ -49,7 +39,7 @@ def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessim
 
 
 def group_starts(ordered: Tensor) -> Tensor:
-    """For each place in a sorted last axis the first place that holds an equal value."""
+    """For each place in a sorted last axis the first place of an equal value."""
     place = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
     begins = torch.ones_like(ordered, dtype=torch.bool)
     begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
@@ -63,8 +53,9 @@ def _unsort(values: Tensor, order: Tensor) -> Tensor:
 def ranks(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> Tensor:
     """Rank of each item in its list, from 1; int64, or float for ``ties="average"`` (the middle of the tied group).
 
-    >>> ranks(torch.tensor([0.3, 0.9, 0.3]), ties="average")
-    tensor([2.5000, 1.0000, 2.5000])
+    >>> scores = torch.tensor([0.3, 0.9, 0.3])
+    >>> ranks(scores), ranks(scores, ties="stable"), ranks(scores, ties="average")
+    (tensor([3, 1, 3]), tensor([2, 1, 3]), tensor([2.5000, 1.0000, 2.5000]))
     """
     first, last = rank_span(scores, mask=mask, ties=ties)
     return (first + last) / 2 if ties == "average" else last

@@ -1,9 +1,8 @@
-r"""How a slate stands for the full list: the one home of the estimator's weights (design decision 2).
+r"""The weights with which a slate estimates sums over the full list (design decision 2).
 
-A slate over-samples relevant items, and item i always meets itself. With N items in the list, N⁺ of them relevant,
-m⁺ and m⁻ of each kind in the slate, an expectation over the list weighs relevant columns by N⁺/(N m⁺) and irrelevant
-ones by N⁻/(N m⁻). For the rank of item i, its own comparison is known exactly, so the other relevant columns carry
-(N⁺ − 1)/(N (m⁺ − 1)) each:
+A slate over-samples relevant items. With N items in the list, N⁺ and N⁻ of each kind, m⁺ and m⁻ in the slate, a mean
+over the list weighs relevant columns by N⁺/(N m⁺) and irrelevant ones by N⁻/(N m⁻). For the rank of item i, its own
+comparison is exact, so the other relevant columns weigh (N⁺ − 1)/(N (m⁺ − 1)) each:
 
     ĝ_i = (1/N) [ ℓ(0) + (N⁺ − 1) · mean over the other sampled relevant + N⁻ · mean over the sampled irrelevant ]
 """
@@ -19,7 +18,7 @@ ESTIMATORS = ("strata", "plain")
 
 
 def list_counts(slate: Slate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """(N_q, N_q⁺) of each row, [B]; N_q is at least 1, so that a row of padding divides by 1."""
+    """(N_q, N_q⁺) of each row, [B]; N_q is at least 1 for rows of padding."""
     return slate.list_size.to(dtype).clamp_min(1.0), slate.num_relevant.to(dtype)
 
 
@@ -27,8 +26,7 @@ def slate_lists(slate: Slate, dtype: torch.dtype) -> dict[str, Any]:
     """A slate as the arguments of :func:`list_weights` and :func:`rival_weights`."""
     size, relevant = list_counts(slate, dtype)
     weight = None if slate.weight is None else slate.weight.to(dtype)
-    lists = {"label": slate.label, "mask": slate.mask, "list_size": size, "num_relevant": relevant}
-    return {**lists, "weight": weight}
+    return {"label": slate.label, "mask": slate.mask, "list_size": size, "num_relevant": relevant, "weight": weight}
 
 
 def list_weights(
@@ -42,18 +40,12 @@ def list_weights(
 ) -> Tensor:
     """Weights [B, L] with which a sum over the slate's columns estimates the mean over the full list.
 
-    Args:
-        label: [B, L].
-        mask: [B, L] or [1, L].
-        list_size: N_q, [B].
-        num_relevant: N_q⁺, [B].
-        weight: own weights [B, L] that replace the strata's.
-        estimator: ``"strata"``, or ``"plain"`` for 1/m each (what the reference code does; biased).
+    ``label`` is [B, L], ``mask`` that or [1, L], ``list_size`` N_q and ``num_relevant`` N_q⁺ are [B]. ``weight`` [B, L]
+    replaces the strata's weights. The estimator ``"plain"`` takes 1/m each (the reference code; biased).
 
     >>> label, mask = torch.tensor([[1.0, 0.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
     >>> list_weights(label, mask, torch.tensor([10.0]), torch.tensor([2.0]))         # 2/10, and 8/10 shared by two
     tensor([[0.2000, 0.4000, 0.4000]])
-
     """
     mask = mask.expand(label.shape)
     if weight is not None:
@@ -61,14 +53,9 @@ def list_weights(
     if estimator == "plain":
         present = mask.to(list_size.dtype)
         return present / present.sum(-1, keepdim=True).clamp_min(1.0)
-    relevant = mask & (label > 0)
-    sampled_relevant, sampled_irrelevant = _sampled(relevant, mask, list_size.dtype)
-    return _spread(
-        relevant,
-        mask,
-        num_relevant / (list_size * sampled_relevant.clamp_min(1.0)),
-        (list_size - num_relevant) / (list_size * sampled_irrelevant.clamp_min(1.0)),
-    )
+    relevant, sampled, irrelevant = _strata(label, mask, list_size, num_relevant)
+    each = num_relevant / (list_size * sampled.clamp_min(1.0))
+    return torch.where(mask, torch.where(relevant, each.unsqueeze(-1), irrelevant), 0.0)
 
 
 def rival_weights(
@@ -82,7 +69,7 @@ def rival_weights(
 ) -> tuple[Tensor, Tensor]:
     """Weights for ĝ_i = Σ_j column_j ℓ(h_j − h_i) + own · ℓ(0): ``column`` [B, L] and ``own`` [B, 1].
 
-    The sum runs over all columns, i's own included; ``own`` corrects what that counts too much or too little.
+    The sum includes i's own column; ``own`` corrects for it. Arguments as for :func:`list_weights`.
 
     >>> label, mask = torch.tensor([[1.0, 1.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
     >>> rival_weights(label, mask, torch.tensor([10.0]), torch.tensor([4.0]))
@@ -92,21 +79,16 @@ def rival_weights(
         column = list_weights(label, mask, list_size, num_relevant, weight=weight, estimator=estimator)
         return column, torch.zeros_like(column[:, :1])
     mask = mask.expand(label.shape)
-    relevant = mask & (label > 0)
-    sampled_relevant, sampled_irrelevant = _sampled(relevant, mask, list_size.dtype)
-    others = (num_relevant - 1.0).clamp_min(0.0) / (list_size * (sampled_relevant - 1.0).clamp_min(1.0))
-    others = torch.where(sampled_relevant > 1, others, 0.0)
-    column = _spread(
-        relevant, mask, others, (list_size - num_relevant) / (list_size * sampled_irrelevant.clamp_min(1.0))
-    )
+    relevant, sampled, irrelevant = _strata(label, mask, list_size, num_relevant)
+    others = (num_relevant - 1.0).clamp_min(0.0) / (list_size * (sampled - 1.0).clamp_min(1.0))
+    others = torch.where(sampled > 1, others, 0.0)
+    column = torch.where(mask, torch.where(relevant, others.unsqueeze(-1), irrelevant), 0.0)
     return column, (1.0 / list_size - others).unsqueeze(-1)
 
 
-def _sampled(relevant: Tensor, mask: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    sampled_relevant = relevant.sum(-1, dtype=torch.int32).to(dtype)
-    return sampled_relevant, mask.sum(-1, dtype=torch.int32).to(dtype) - sampled_relevant
-
-
-def _spread(relevant: Tensor, mask: Tensor, on_relevant: Tensor, on_irrelevant: Tensor) -> Tensor:
-    column = torch.where(relevant, on_relevant.unsqueeze(-1), on_irrelevant.unsqueeze(-1))
-    return torch.where(mask, column, 0.0)
+def _strata(label: Tensor, mask: Tensor, list_size: Tensor, num_relevant: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which columns are relevant [B, L], m⁺ [B], and the weight of irrelevant columns [B, 1]."""
+    relevant = mask & (label > 0)
+    sampled = relevant.sum(-1, dtype=torch.int32).to(list_size.dtype)
+    irrelevant = mask.sum(-1, dtype=torch.int32).to(list_size.dtype) - sampled
+    return relevant, sampled, ((list_size - num_relevant) / (list_size * irrelevant.clamp_min(1.0))).unsqueeze(-1)

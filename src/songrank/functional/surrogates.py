@@ -1,7 +1,7 @@
 r"""Surrogates ℓ of the indicator 𝕀(x ≥ 0), x = h(x') − h(x): how much a rival x' adds to the rank of x.
 
-The paper's choice is the squared hinge. Lemma 1 (the smooth objective is a lower bound of NDCG) needs ℓ(x) ≥ 𝕀(x ≥ 0)
-everywhere. All surrogates here are non-negative and non-decreasing, so that ℓ(0) ≥ 1 is the whole condition:
+The paper uses the squared hinge. Lemma 1 (the smooth objective is a lower bound of NDCG) needs ℓ(x) ≥ 𝕀(x ≥ 0)
+everywhere; as all surrogates are non-negative and non-decreasing, ℓ(0) ≥ 1 suffices:
 
 ==================  ==============================================  =======  ==============================
 name                ℓ(x)                                            ℓ(0)     Lemma 1 holds
@@ -12,14 +12,7 @@ name                ℓ(x)                                            ℓ(0)    
 ``sigmoid``         1 / (1 + e⁻ˣ)                                   1/2      never (the margin is not used)
 ==================  ==============================================  =======  ==============================
 
-Squared hinge and smooth hinge need c > 0: with c = 0 an item that beats all others would have rank 0, and the
-objective would divide by log₂ 1. All are defined for every finite x.
-
->>> import torch
->>> squared_hinge(torch.tensor([-2.0, 0.0, 1.0]), margin=1.0)
-tensor([0., 1., 4.])
->>> Surrogate("logistic").at_zero
-1.0
+The hinges need c > 0: with c = 0 an item that beats all others would have rank 0, and the objective divide by log₂ 1.
 """
 
 import math
@@ -43,7 +36,7 @@ def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
 
 
 def smooth_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
-    r"""The hinge max(0, x + c) rounded off over one unit: grows linearly, so outliers weigh less than squared.
+    r"""The hinge max(0, x + c), rounded over one unit: linear growth, so outliers weigh less than squared.
 
     >>> smooth_hinge(torch.tensor([-2.0, -0.5, 1.0]))
     tensor([0.0000, 0.1250, 1.5000])
@@ -101,7 +94,7 @@ class Surrogate:
         return logistic(x) if self.name == "logistic" else sigmoid(x)
 
     def value_and_slope_(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(ℓ(x), ℓ′(x)); may overwrite x, and ``out`` if given: it is for large x, without autograd."""
+        """(ℓ(x), ℓ′(x)) for large x, without autograd; may overwrite x, and ``out`` if given."""
         if self.name == "squared_hinge":
             shifted = x.add_(self.margin).relu_()
             return torch.mul(shifted, shifted, out=out), shifted.mul_(2.0)

@@ -4,16 +4,8 @@ Section 5 of the paper, with weights w_j that sum to 1 over the list (1/N each f
 
     L_q(λ) = (K + ε)/N · λ + τ₂/2 · (λ − c)² + Σ_j w_j φ(h_j − λ),      φ(x) = τ₁ ln(1 + e^{x/τ₁})
 
-and its appendix replaces φ by the smoothed hinge κ: 0; x²/(2τ₁) for 0 < x ≤ τ₁; x − τ₁/2. The centre c is 0 in the
-paper; with another c, adding a constant to all scores and to c adds it to λ̂.
-
->>> import torch
->>> scores = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0]], dtype=torch.float64)
->>> exact_threshold(scores, k=2)
-tensor([3.], dtype=torch.float64)
->>> problem = ThresholdProblem(k=2, epsilon=0.5, tau1=0.01, tau2=0.0)
->>> smooth_threshold(scores, problem).round(decimals=6)
-tensor([3.], dtype=torch.float64)
+The appendix replaces φ by the smoothed hinge κ: 0; x²/(2τ₁) for 0 < x ≤ τ₁; x − τ₁/2. The paper's centre c is 0;
+with another c, a constant added to all scores and to c is added to λ̂.
 """
 
 from dataclasses import dataclass
@@ -26,20 +18,19 @@ from songrank.core.checks import check_choice, check_int, check_number
 
 @dataclass(frozen=True)
 class ThresholdProblem:
-    """The constants of L_q; its methods work on the last axis of ``scores`` and ``weights``.
+    """The constants of L_q; methods work on the last axis of ``scores`` and ``weights``.
 
     Args:
-        k: K, how many items to select.
-        epsilon: ε in (0, 1); any value puts the minimiser of the unsmoothed problem at the (K+1)-th largest (Lemma 2).
+        k: K, items to select.
+        epsilon: ε in (0, 1); any value has the (K+1)-th largest score as unsmoothed minimiser (Lemma 2).
         tau1: τ₁ > 0, the temperature of φ.
         tau2: τ₂ ≥ 0, strong convexity.
-        smoothing: ``"softplus"`` for φ, ``"hinge"`` for the appendix's κ.
+        smoothing: ``"softplus"`` for φ, ``"hinge"`` for κ.
 
     >>> scores = torch.tensor([3.0, 2.0, 1.0, 0.0])
     >>> problem = ThresholdProblem(k=1, tau1=0.1)
     >>> problem.gradient(torch.tensor(2.0), scores, torch.full((4,), 0.25), torch.tensor(4.0)).abs() < 1e-3
     tensor(True)
-
     """
 
     k: int
@@ -79,7 +70,7 @@ class ThresholdProblem:
         return self.tau2 + self.cross_curvature(threshold, scores, weights).sum(-1)
 
     def cross_curvature(self, threshold: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
-        """−∇²_{λ,h_j} L_q = w_j φ″(h_j − λ) for each item j: what the implicit gradient of λ̂ is made of."""
+        """−∇²_{λ,h_j} L_q = w_j φ″(h_j − λ) for each item j."""
         return self.derivatives(threshold, scores, weights, torch.ones_like(threshold))[1]
 
     def derivatives(
@@ -99,9 +90,9 @@ class ThresholdProblem:
     def directional(
         self, threshold: Tensor, scores: Tensor, weights: Tensor, threshold_change: Tensor, score_change: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """(∇_λ L_q, ∇²_λ L_q) differentiated along (dλ, dh), for a fixed centre.
+        """(∇_λ L_q, ∇²_λ L_q) differentiated along (dλ, dh), for a fixed centre; κ‴ is 0 except at its two kinks.
 
-        τ₂ dλ − Σ_j w_j φ″(h_j − λ)(dh_j − dλ), and Σ_j w_j φ‴(h_j − λ)(dh_j − dλ); κ‴ is 0 but for its two kinks.
+        τ₂ dλ − Σ_j w_j φ″(h_j − λ)(dh_j − dλ), and Σ_j w_j φ‴(h_j − λ)(dh_j − dλ).
         """
         _, cross = self.derivatives(threshold, scores, weights, torch.ones_like(threshold))
         bent = cross * (score_change - threshold_change.unsqueeze(-1))
@@ -113,7 +104,7 @@ class ThresholdProblem:
 
 
 def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Tensor:
-    """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ where a list has no more than K items.
+    """λ_q of Lemma 2: the (K+1)-th largest score on the last axis, −∞ for a list of at most K items.
 
     >>> exact_threshold(torch.tensor([5.0, 1.0, 3.0]), k=1)
     tensor(3.)
@@ -127,8 +118,9 @@ def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Te
 
 
 def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 0.5) -> Tensor:
-    """The (K+1)-th largest score where item j stands for ``counts[j]`` items of the list; the smallest with any
-    count if all of them together are fewer. It minimises the unsmoothed L_q over the weighted sample.
+    """The (K+1)-th largest score where item j counts ``counts[j]`` times; the smallest if all counts sum to less.
+
+    It minimises the unsmoothed L_q over the weighted sample.
 
     >>> weighted_threshold(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1.0, 5.0, 5.0]), k=4)
     tensor(2.)
@@ -142,10 +134,9 @@ def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 
 
 
 def _depth(counts: Tensor, wanted: float) -> int:
-    """How many of the largest scores can be needed to count up to ``wanted``.
+    """How many of the largest scores can be needed to count up to ``wanted``: all, unless a CPU looks.
 
-    All of them, in general. A CPU may look: once the items that stand for less than the row's largest count are used
-    up, each further one adds that count. (A GPU would have to wait for the answer.)
+    Once the items with less than the row's largest count are used up, each further one adds that count.
     """
     size = counts.shape[-1]
     if counts.device.type != "cpu" or torch.compiler.is_compiling() or counts.numel() == 0:
@@ -164,20 +155,19 @@ def smooth_threshold(
     centre: Tensor | float = 0.0,
     iterations: int = 200,
 ) -> Tensor:
-    """λ̂_q = argmin L_q, by bisection on its increasing derivative: exact to the last bits, O(L) an iteration.
+    """λ̂_q = argmin L_q, by bisection on its increasing derivative: exact to the last bits, O(L) per iteration.
 
     Args:
         scores: [..., L].
         problem: the constants of L_q.
-        weights: [..., L], summing to 1 over the last axis; uniform by default.
+        weights: [..., L], summing to 1; uniform by default.
         list_size: N_q; L by default.
         centre: c of τ₂'s term.
-        iterations: halvings of the bracket.
+        iterations: bisections.
 
     >>> scores = torch.tensor([5.0, 4.0, 3.0, 2.0], dtype=torch.float64)
     >>> smooth_threshold(scores, ThresholdProblem(k=1, tau1=0.01, tau2=0.0)).round(decimals=4)
     tensor(4., dtype=torch.float64)
-
     """
     size = torch.full_like(scores[..., 0], scores.shape[-1]) if list_size is None else list_size
     if weights is None:
@@ -186,7 +176,7 @@ def smooth_threshold(
     pad = 1.0 + problem.tau1 * 800.0
     present = weights > 0
     low = torch.minimum(torch.where(present, scores, torch.inf).amin(-1), middle) - pad
-    if problem.tau2 > 0:  # where K is the whole list only τ₂ holds the threshold back
+    if problem.tau2 > 0:  # where K is the whole list, only τ₂ bounds the threshold
         low = torch.minimum(low, middle - (problem.k + problem.epsilon) / (size * problem.tau2) - pad)
     high = torch.maximum(torch.where(present, scores, -torch.inf).amax(-1), middle) + pad
     for _ in range(iterations):

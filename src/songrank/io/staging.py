@@ -30,7 +30,6 @@ def staged_directory(
         marker: the file that marks a directory as written by songrank.
         own: other files that the directory may hold, besides arrays; a directory with further files is not replaced.
         overwrite: replace an existing directory that holds ``marker``.
-
     """
     target = Path(os.path.realpath(target))
     staging = _unfinished(target)

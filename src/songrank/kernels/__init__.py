@@ -1,6 +1,5 @@
-"""Triton kernels for a GPU: the same numbers as the plain torch code beside which each of them is used, to rounding.
-
-They are used wherever they can be: on a GPU, where Triton is installed. :func:`plain` turns them off.
+"""Triton kernels for a GPU with Triton installed: the numbers of their torch twins, to rounding. :func:`plain` turns
+them off.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _wanted = True
 
 @contextmanager
 def plain(when: bool = True) -> Iterator[None]:
-    """Within it everything goes the plain way, or nothing changes unless ``when``."""
+    """Within it kernels are off; no effect unless ``when``."""
     global _wanted
     before, _wanted = _wanted, _wanted and not when
     try:
@@ -29,18 +28,18 @@ def plain(when: bool = True) -> Iterator[None]:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
-    """Within it the GPU that holds the tensor is the current one: kernels and graphs go to that."""
+    """Within it the tensor's GPU is the current one."""
     return torch.cuda.device_of(tensor)
 
 
 def usable(tensor: Tensor) -> bool:
-    """Whether kernels can and may work on this tensor; a compiler is left to its own."""
+    """Whether kernels can and may work on this tensor; not while compiling."""
     return not torch.compiler.is_compiling() and _wanted and tensor.is_cuda and installed()
 
 
 @cache
 def installed() -> bool:
-    """Whether Triton is there and runs on this GPU; it needs a C compiler, for one."""
+    """Whether Triton is installed and runs on this GPU; it needs a C compiler, for example."""
     if importlib.util.find_spec("triton") is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The least that Triton can be asked to do: whether it answers says whether anything else will."""
+"""The smallest possible kernel: whether it runs says whether Triton works."""
 
 from __future__ import annotations
 

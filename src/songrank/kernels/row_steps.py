@@ -1,7 +1,4 @@
-"""Adam on chosen rows of several tables, and on whole tensors.
-
-A row takes all the steps that it has missed one after the other, in registers.
-"""
+"""Adam on chosen rows of several tables, which take all missed steps in registers, and on whole tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _BLOCK = 1024
 
 @triton.jit
 def _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay):
-    """(w, m, v) after step t; 1 − β comes from the host, since in float32 it would be off in its fifth digit."""
+    """(w, m, v) after step t; 1 − β comes from the host, since in float32 its fifth digit would be wrong."""
     at = tl.minimum(t, entries - 1)
     g += decay * w
     m = beta1 * m + new1 * g
@@ -122,24 +119,13 @@ def take_steps(
     apply: bool,
     lazy: bool,
 ) -> None:
-    """Bring rows up to ``step``; with ``apply`` the last of these steps has the gradient that waits in the buffer.
+    """Bring rows up to ``step``; with ``apply`` the last of these steps has the gradient in the buffer.
 
-    The torch twin is :func:`songrank.training.optim.row_adam.take_steps`.
-
-    Args:
-        addresses: [T, 5] int64: where each table's weights, two moments, gradients and last steps begin.
-        width: numbers in a row, the same for all tables.
-        rows: [n] int64, maybe repeated; a number for all rows up to it.
-        step: the number of the step.
-        corrections: [2, entries]: Adam's factors 1/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ) of each step t, 1 from the last on.
-        rate: learning rate.
-        betas: β₁, β₂.
-        epsilon: ε.
-        decay: weight decay.
-        limit: missed steps after which m adds nothing to the weights any more.
-        apply: whether there are gradients.
-        lazy: whether missed steps are left out.
-
+    The torch twin is :func:`songrank.training.optim.row_adam.take_steps`. ``addresses`` [T, 5] int64 has the start of
+    each table's weights, two moments, gradients and last steps; rows of all tables have ``width`` numbers. ``rows`` [n]
+    int64 may repeat; a number means all rows up to it. ``corrections`` [2, entries] has Adam's factors 1/(1 − β₁ᵗ) and
+    1/√(1 − β₂ᵗ) of each step t, 1 from the last on. After ``limit`` missed steps m no longer changes the weights;
+    ``lazy`` skips missed steps.
     """
     count = rows if isinstance(rows, int) else rows.numel()
     block = triton.next_power_of_2(width)

@@ -1,4 +1,4 @@
-"""A step of STORM in one pass over weights, moments and both gradients, where plain torch takes some fifteen."""
+"""A step of STORM in one pass over weights, moments and both gradients; plain torch takes about 15."""
 
 from __future__ import annotations
 
@@ -63,9 +63,8 @@ def storm_step(
 ) -> None:
     """One step for a whole tensor, float32 and contiguous; ``state["step"]`` is its number already.
 
-    ``schedule`` holds the c, c₀ and a of a :class:`songrank.losses.Schedule`.
-
-    The torch twin is :class:`songrank.training.optim.storm.Storm` itself.
+    ``schedule`` has the c, c₀ and a of a :class:`songrank.losses.Schedule`. The torch twin is
+    :class:`songrank.training.optim.storm.Storm`.
     """
     size = weight.numel()
     square = state.get("square")

@@ -1,6 +1,6 @@
 """Losses of the common call ``loss(scores, slate)``, interchangeable in a loop or a recipe.
 
-One line per loss registers it; their order is that of lists and messages.
+An import registers a module's losses; the order of the imports is that of lists and messages.
 """
 
 # isort: off
@@ -9,16 +9,16 @@ from songrank.losses.ksong import KSONG as KSONG
 from songrank.losses.faster_song import FasterSONG as FasterSONG
 from songrank.losses.faster_ksong import FasterKSONG as FasterKSONG
 from songrank.losses.listwise_ce import ListwiseCE as ListwiseCE
-from songrank.losses.softmax import SoftmaxCE as SoftmaxCE
-from songrank.losses.bce import PointwiseBCE as PointwiseBCE
-from songrank.losses.ranknet import RankNet as RankNet
-from songrank.losses.lambdarank import LambdaRank as LambdaRank
-from songrank.losses.listnet import ListNet as ListNet
-from songrank.losses.listmle import ListMLE as ListMLE
-from songrank.losses.approx_ndcg import ApproxNDCG as ApproxNDCG
-from songrank.losses.gumbel_approx_ndcg import GumbelApproxNDCG as GumbelApproxNDCG
-from songrank.losses.neural_ndcg import NeuralNDCG as NeuralNDCG
-from songrank.losses.pirank import PiRank as PiRank
+from songrank.losses.list_losses import ApproxNDCG as ApproxNDCG
+from songrank.losses.list_losses import GumbelApproxNDCG as GumbelApproxNDCG
+from songrank.losses.list_losses import LambdaRank as LambdaRank
+from songrank.losses.list_losses import ListMLE as ListMLE
+from songrank.losses.list_losses import ListNet as ListNet
+from songrank.losses.list_losses import NeuralNDCG as NeuralNDCG
+from songrank.losses.list_losses import PiRank as PiRank
+from songrank.losses.list_losses import PointwiseBCE as PointwiseBCE
+from songrank.losses.list_losses import RankNet as RankNet
+from songrank.losses.list_losses import SoftmaxCE as SoftmaxCE
 
 # isort: on
 from songrank.losses.base import ListLoss as ListLoss

@@ -30,18 +30,15 @@ Rows = dict[str, Tensor]
 class RankingLoss(nn.Module, WithOptions, ABC):
     """A loss of the common call: ``loss(scores[B, L], slate) -> scalar``.
 
-    Args:
-        validate: check the values of every slate and its scores, naming the query at fault. It reads from the device,
-            so it is for finding a mistake, not for training at full speed.
-
+    ``validate=True`` checks the values of every slate and its scores and names the query at fault. It reads from the
+    device: use it to find a mistake, not to train at full speed.
     """
 
     traits: ClassVar[Traits] = Traits()
-    """What the class declares about itself."""
     k: int | None = None
-    """The K of the NDCG it is about; None for the whole list."""
+    """The K of the NDCG it optimises; None for the whole list."""
     points: int = 0
-    """Where traits say ``previous_point``: at how many points the scores are computed, 1 or 2."""
+    """With the trait ``previous_point``: at how many points scores are computed, 1 or 2."""
 
     def __init__(self, *, validate: bool = False) -> None:
         super().__init__()
@@ -68,26 +65,26 @@ class RankingLoss(nn.Module, WithOptions, ABC):
 
     @abstractmethod
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """A value that a person can follow, without gradient and without touching any state."""
+        """A readable value, without gradient and without a change of state."""
 
 
 class ListLoss(RankingLoss):
-    """A loss without memory. A subclass names its formula and sets the formula's options."""
+    """A loss without memory: the weighted mean of a formula over the lists of a slate. A subclass sets the formula.
+
+    >>> from songrank import ListNet, Slate
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ListNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.5623)
+    """
 
     formula: ClassVar[Callable[..., Tensor]]
-    """``fn(scores, labels, *, mask, reduction, …)`` of ``songrank.functional``, as a ``staticmethod``. It is given
-    ``gain`` if the traits say that the loss is a function of gains."""
+    """A ``staticmethod`` with the call of :mod:`songrank.functional`; it takes ``gain`` with the trait ``gains``."""
     by_column: ClassVar[bool] = False
     """Whether the formula also takes ``column``, the columns of the relevant items."""
 
     def __init__(self, *, validate: bool = False, **options: Any) -> None:
         super().__init__(validate=validate)
         self.options, self.k = options, options.get("k")
-
-    def per_list(self, scores: Tensor, slate: Slate) -> Tensor:
-        """[B]: the loss of each list."""
-        mask = None if slate.whole else slate.mask.expand(slate.label.shape)
-        return self.formula(scores, slate.label, mask=mask, reduction="none", **self._arguments(slate))
 
     def _arguments(self, slate: Slate) -> dict[str, Any]:
         """What the formula takes besides scores, labels and mask."""
@@ -98,36 +95,47 @@ class ListLoss(RankingLoss):
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
         """Weighted mean over the slate's queries."""
         self.check(scores, slate)
-        values = self.per_list(scores, slate)
+        mask = None if slate.whole else slate.mask.expand(slate.label.shape)
+        values = self.formula(scores, slate.label, mask=mask, reduction="none", **self._arguments(slate))
         return (values * row_shares(slate, values.dtype)).sum()
 
     @torch.no_grad()
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss itself: readable as it is."""
+        """The loss itself."""
         return self.forward(scores, slate)
 
 
 class MemoryLoss(RankingLoss):
-    """A loss that remembers. A subclass registers its tables and gives a pure ``step``.
+    """A loss with memory. A subclass registers its tables and implements a pure ``step``.
 
-    ``forward`` gathers the slate's rows, calls ``step`` and, in training mode only, scatters the new rows. The value's
-    autograd gradient is the paper's estimator G(w_t); the value itself is the estimate of the objective F(w_t).
+    ``forward`` gathers the slate's rows, calls ``step`` and, in training mode only, scatters the new rows. The value
+    estimates the objective F(w_t); its autograd gradient is the paper's estimator G(w_t).
 
-    G is a constant for autograd: there is no second derivative to take, and ``torch.func`` transforms work on ``step``
-    or in evaluation mode. Keep the loss outside a ``DistributedDataParallel`` module, or give that one
-    ``broadcast_buffers=False``: by default it copies the first process's buffers, this memory too, over all others'.
+    G is a constant for autograd: there is no second derivative, and ``torch.func`` transforms work on ``step`` or in
+    evaluation mode. Keep the loss outside a ``DistributedDataParallel`` module or pass it
+    ``broadcast_buffers=False``: by default it overwrites the memory of all other processes with that of the first.
+
+    Options that losses with memory share:
+
+    Args:
+        num_pairs: relevant pairs of the task, ``relevance.num_pairs``.
+        num_queries: queries of the task.
+        gamma: γ in (0, 1], weight of the newest estimate; 1 is the biased mini-batch form.
+        form: departures from the paper's algorithm, a :class:`PaperForm` (:class:`FasterForm` for the faster losses);
+            ``"paper"`` for none.
+        pair_range: rows of pairs held here, ``relevance.pair_range``; all by default.
+        query_range: queries held here, ``relevance.query_range``; all by default.
+        dtype: precision of the memory, float32 or float64.
+        validate: see :class:`RankingLoss`.
     """
 
     by_pair: tuple[str, ...] = ()
-    """Names of the tables with one row a pair."""
+    """Names of the tables with one row per pair."""
     by_query: tuple[str, ...] = ()
-    """Names of the tables with one row a query."""
-
+    """Names of the tables with one row per query."""
     switches: tuple[str, ...] = ()
-    """Names of the switches of its form that it has."""
-
+    """The fields of ``form`` that this loss has."""
     form_kind: ClassVar[type[PaperForm]] = PaperForm
-    """The class of its ``form``."""
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
@@ -141,10 +149,10 @@ class MemoryLoss(RankingLoss):
 
     @abstractmethod
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: (value, new rows) from scores, slate and the rows before. Changes nothing."""
+        """Pure: (value, new rows) from scores, slate and the rows before."""
 
     def gather(self, slate: Slate) -> Rows:
-        """The rows of this slate, as they are now."""
+        """The current rows of this slate."""
         return {
             name: self.table(name).take(places).view(rows.shape)
             for rows, places, names in self._places(slate)
@@ -152,14 +160,14 @@ class MemoryLoss(RankingLoss):
         }
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
-        """Write the rows of this slate. Rows of padding are not written, nor values that are not finite."""
+        """Write the rows of this slate, except rows of padding and values that are not finite."""
         with torch.no_grad():
             for _, places, names in self._places(slate):
                 for name in names:
                     self.table(name).put(places, rows[name])
 
     def _places(self, slate: Slate) -> Iterator[tuple[Tensor, Tensor, tuple[str, ...]]]:
-        """(rows, where they lie, the tables that hold them): the tables of a kind hold the same range."""
+        """(rows, their places, the tables that hold them); tables of a kind hold the same range."""
         if self.by_pair:
             rows = torch.full_like(slate.column, -1) if slate.pair is None else slate.pair
             yield rows, self.table(self.by_pair[0]).locate(rows), self.by_pair
@@ -168,17 +176,21 @@ class MemoryLoss(RankingLoss):
             yield rows, self.table(self.by_query[0]).locate(rows), self.by_query
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss, with the memory brought up to date if this module is in training mode."""
+        """The loss; updates the memory in training mode."""
         self.check(scores, slate)
+        return self._visit(scores, slate)
+
+    def _visit(self, scores: Tensor, slate: Slate, *others: Tensor | None) -> Tensor:
+        """Gather, ``step``, which also takes ``others``, and in training mode scatter."""
         with torch.autocast(scores.device.type, enabled=False):
-            value, rows = self.step(scores, slate, self.gather(slate))
+            value, rows = self.step(scores, slate, self.gather(slate), *others)
         if self.training:
             self.scatter(slate, rows)
         return value
 
     @torch.no_grad()
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """A value that a person can follow, from the memory as this slate would leave it; changes nothing."""
+        """A readable value, from the memory as this slate would leave it; changes nothing."""
         self.check(scores, slate)
         with torch.autocast(scores.device.type, enabled=False):
             return self._objective(present_scores(scores, slate, self._working_type(scores)), slate, self.gather(slate))
@@ -188,21 +200,18 @@ class MemoryLoss(RankingLoss):
         """What :meth:`objective` reports, from scores that are 0 at padding."""
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless the scores fit the slate and its pairs can be remembered."""
+        """Raise unless the scores fit the slate and this loss holds the slate's rows."""
         super().check(scores, slate)
         if slate.pair is None and self.gamma < 1.0:
             fail("slate.pair", None, f"a row for each relevant pair, since gamma={self.gamma:g} needs a memory of them")
-        if self.validate:
-            for name, rows in [("pair", self.by_pair), ("query", self.by_query)]:
-                self._check_held(f"slate.{name}", getattr(slate, name), rows)
-
-    def _check_held(self, argument: str, rows: Tensor | None, tables: tuple[str, ...]) -> None:
-        if rows is None or not tables:
-            return
-        table, present = self.table(tables[0]), rows[rows >= 0]
-        strange = present[(present < table.first) | (present >= table.last)]
-        if strange.numel():
-            fail(argument, int(strange[0]), f"rows from {table.first} to {table.last - 1}, those this loss remembers")
+        for name, rows, tables in (("pair", slate.pair, self.by_pair), ("query", slate.query, self.by_query)):
+            if self.validate and rows is not None and tables:
+                first, last = self.table(tables[0]).first, self.table(tables[0]).last
+                strange = rows[(rows >= 0) & ((rows < first) | (rows >= last))]
+                if strange.numel():
+                    fail(
+                        f"slate.{name}", int(strange[0]), f"rows from {first} to {last - 1}, those this loss remembers"
+                    )
 
     def table(self, name: str) -> MemoryTable:
         """One of this loss's tables, by name."""
@@ -212,22 +221,22 @@ class MemoryLoss(RankingLoss):
 
     @property
     def estimates(self) -> tuple[str, ...]:
-        """Names of the tables whose rows estimate a quantity of the full list."""
+        """Tables whose rows estimate a quantity of the full list."""
         return self.by_pair
 
     def reset(self) -> None:
-        """Forget everything: every next visit is a first one."""
+        """Forget everything."""
         for name in self.by_pair + self.by_query:
             self.table(name).reset()
 
     def _working_type(self, scores: Tensor) -> torch.dtype:
-        """The precision to compute in: that of the memory, or of the scores where they are finer."""
+        """The finer precision of the memory and the scores."""
         first = (self.by_pair + self.by_query)[0]
         return torch.promote_types(scores.dtype, self.table(first).values.dtype)
 
 
 def row_weights(slate: Slate, dtype: torch.dtype) -> Tensor:
-    """[B]: the weight of each query in a mean; rows that are all padding have none."""
+    """[B]: the weight of each query in a mean; 0 for rows that are all padding."""
     weight = slate.rows_present.to(dtype)
     return weight if slate.row_weight is None else weight * slate.row_weight.to(dtype)
 
@@ -241,10 +250,7 @@ def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
 
 def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:
     """The scores in ``dtype``, 0 at padding: whatever stands there, its gradient is exactly 0."""
-    if slate.whole:
-        return scores.to(dtype)
-    mask = slate.mask.expand(slate.label.shape)
-    return torch.where(mask, scores, 0.0).to(dtype)
+    return (scores if slate.whole else torch.where(slate.mask.expand(slate.label.shape), scores, 0.0)).to(dtype)
 
 
 def attach_gradient(value: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:

@@ -26,31 +26,26 @@ from songrank.losses.song import Selection
 class FasterKSONG(VarianceReduced, KSONG):
     r"""Top-K NDCG as a loss: the paper's Faster K-SONG.
 
-    u per pair as in :class:`FasterSONG`; s and z per query, in the same way, with π = B/num_queries:
+    u per pair as in :class:`FasterSONG`; s and z per query, in the same way, with π = B/active_queries:
 
         s tracks ∇²_λ L(w_t, λ_t) and z tracks ∇_λ L(w_t, λ_t), each with its change since (w_{t−1}, λ_{t−1})
         λ_{t+1} = λ_t − τ η_t z_t                                                 (η_t = 1 where γ is no schedule)
         G(w_t)  = Σ_i ψ f′(u_t) ∇ĝ_i + ψ′ f(u_t) (∇h_i − Σ_j w_j φ″(h_j − λ_t) ∇h_j / s_t)      (eq. 5, at w_t)
 
     and G(w_{t−1}) with u, s and λ of the step before, on this step's slate. λ_{t−1} differs from λ_t only for queries
-    that the step before drew: their old λ are kept, no second table. The call is that of :class:`FasterSONG`; for the
-    single point s and z move along (dh, λ_t − λ_{t−1}) by ``ThresholdProblem.directional``. First visits are those of
-    :class:`KSONG`, with λ_{t−1} = λ_t. s is kept at τ₂ or above (and above 0); ``guarded`` counts for u and for s.
+    of the step before: their old λ are kept, without a second table. The call and the guard of u are those of
+    :class:`FasterSONG`; with one point, s and z move along (dh, λ_t − λ_{t−1}) by ``ThresholdProblem.directional``.
+    First visits are those of :class:`KSONG`, with λ_{t−1} = λ_t. s is kept at τ₂ or above (and above 0).
+    ``form.lagged`` and ``form.memory`` apply to u, s and z; ``form.threshold_step="newton"`` moves λ by τ η_t z / s.
 
     Args:
-        num_pairs: relevant pairs of the task.
-        num_queries: queries of the task.
-        k: K; the slates must be made for the same k.
-        queries_per_batch: B, the most queries that a step may have.
         gamma: γ of u in (0, 1], or a :class:`Schedule` for u, s, z and λ's step.
-        mode, rank_offset: as for :class:`KSONG`.
-        points, active_queries: as for :class:`FasterSONG`.
-        threshold: as for :class:`KSONG`; with ``form.threshold_step="newton"`` λ moves by τ η_t z / s.
-        form: as for :class:`FasterSONG`; ``lagged`` and ``memory`` hold for u, s and z.
-        surrogate, margin, selector, selector_scale, pair_range, query_range, dtype, validate: as for :class:`KSONG`.
+        queries_per_batch, points, active_queries: as for :class:`VarianceReduced`.
+        k, mode, rank_offset, surrogate, margin, selector, selector_scale, threshold: as for :class:`KSONG`.
+        num_pairs, num_queries, form, pair_range, query_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import Slate
-    >>> from songrank.losses.faster_ksong import FasterKSONG
+    >>> from songrank.losses import FasterKSONG
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]), k=1)
     >>> before = torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True)
     >>> scores = torch.tensor([[0.2, 0.9, -3.0]], requires_grad=True)
@@ -58,7 +53,6 @@ class FasterKSONG(VarianceReduced, KSONG):
     >>> loss(scores, slate, before=before).backward()
     >>> loss.slope.read([0]).isfinite(), loss.guarded.tolist()
     (tensor([True]), [0, 0])
-
     """
 
     traits = replace(KSONG.traits, previous_point=True, whole_batch=True, plain="k-song")
@@ -95,13 +89,9 @@ class FasterKSONG(VarianceReduced, KSONG):
         validate: bool = False,
     ) -> None:
         form = FasterForm.read(form, self.switches)
+        own = (num_pairs, num_queries, k, fixed_gamma(gamma, form.memory), mode, rank_offset)
         super().__init__(
-            num_pairs,
-            num_queries,
-            k,
-            fixed_gamma(gamma, form.memory),
-            mode,
-            rank_offset,
+            *own,
             surrogate=surrogate,
             margin=margin,
             selector=selector,
@@ -119,13 +109,13 @@ class FasterKSONG(VarianceReduced, KSONG):
         self.register_buffer("last_threshold", torch.full((queries_per_batch,), UNSEEN, dtype=dtype))
 
     def gather(self, slate: Slate) -> Rows:
-        """The rows of this slate as they are now, with λ of the step before as ``earlier`` where that step moved it."""
+        """The current rows of this slate; ``earlier`` is λ before the last step where that step moved it."""
         same = slate.query.unsqueeze(1) == self.last_query
         kept = self.last_threshold.index_select(0, same.int().argmax(1))
         return {**super().gather(slate), "earlier": torch.where(same.any(1), kept, UNSEEN)}
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
-        """Write the rows of this slate, count, and keep its queries with the λ that was used."""
+        """Write the rows, count the step, and keep its queries with the λ it used."""
         super().scatter(slate, rows)
         self._forget_last()
         count = slate.query.shape[0]
@@ -135,12 +125,12 @@ class FasterKSONG(VarianceReduced, KSONG):
         self.last_threshold[:count] = torch.where(known, used, UNSEEN)
 
     def reset(self) -> None:
-        """Forget everything: every next visit is a first one, and the next step the first."""
+        """Forget everything."""
         super().reset()
         self._forget_last()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
-        """Of a step that other processes or larger batches had a part in, the queries held here are kept."""
+        """Of a last step of other processes or larger batches, keep the queries held here."""
         names = [f"{prefix}last_query", f"{prefix}last_threshold"]
         query, used = (state_dict.get(name) for name in names)
         if query is not None and used is not None and query.shape == used.shape != self.last_query.shape:

@@ -25,19 +25,22 @@ _ROUNDING = 1e-3  # of a guard's floor: what rounding may take away is lifted to
 
 
 class VarianceReduced(SONG):
-    """What Faster SONG and Faster K-SONG share: the call with a previous point, γ and β, the guards' count.
+    """What Faster SONG and Faster K-SONG share: the call with a previous point, γ and β, the guards' counts.
 
-    >>> issubclass(FasterSONG, VarianceReduced)
-    True
+    Args:
+        gamma: γ in (0, 1], or a :class:`Schedule` of it.
+        queries_per_batch: B, the most queries per step.
+        points: how a ``songrank.training.Stage`` calls it: 2, or 1 with the derivative of the scores.
+        active_queries: how many queries steps draw from, ``num_queries`` by default: a step draws a query with
+            probability B/active_queries and a pair of it with π = (B/active_queries)·min(1, sampled/N⁺).
     """
 
     form: FasterForm
+    form_kind = FasterForm
     steps: Tensor
     """int64: steps taken in training mode."""
     guarded: Tensor
-    """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂, to be possible values at all."""
-
-    form_kind = FasterForm
+    """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂."""
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
@@ -61,7 +64,7 @@ class VarianceReduced(SONG):
         self.register_buffer("guarded", torch.zeros(guards, dtype=torch.int64))
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless scores, slate and this loss fit together."""
+        """Raise unless scores and slate fit, and the batch is not too large."""
         super().check(scores, slate)
         if slate.query.shape[0] > self.queries_per_batch:
             fail("slate.query", slate.query.shape, f"at most queries_per_batch={self.queries_per_batch} rows")
@@ -69,15 +72,14 @@ class VarianceReduced(SONG):
     def forward(
         self, scores: Tensor, slate: Slate, before: Tensor | None = None, change: Tensor | None = None
     ) -> Tensor:
-        """The loss, with the memory brought up to date if this module is in training mode.
+        """The loss; updates the memory in training mode.
 
         Args:
             scores: [B, L], h(w_t).
-            slate: what they are scores of.
-            before: [B, L], h(w_{t−1}) for the same slate, with the same dropout: two points. The value's gradient in
-                ``scores`` is then G(w_t), and in ``before`` G(w_{t−1}).
-            change: [B, L], ∇h(w_t)·(w_t − w_{t−1}), in place of ``before``: the single point.
-
+            slate: the slate they score.
+            before: [B, L], h(w_{t−1}) for the same slate and dropout (two points). The value's gradient in ``scores``
+                is then G(w_t), in ``before`` G(w_{t−1}).
+            change: [B, L], ∇h(w_t)·(w_t − w_{t−1}), in place of ``before`` (one point).
         """
         self.check(scores, slate)
         if before is not None and change is not None:
@@ -85,16 +87,12 @@ class VarianceReduced(SONG):
         for name, other in (("before", before), ("change", change)):
             if other is not None:
                 check_same_shape(name, other, "scores", scores)
-        with torch.autocast(scores.device.type, enabled=False):
-            value, rows = self.step(scores, slate, self.gather(slate), before, change)
-        if self.training:
-            self.scatter(slate, rows)
-        return value
+        return self._visit(scores, slate, before, change)
 
     def step(
         self, scores: Tensor, slate: Slate, rows: Rows, before: Tensor | None = None, change: Tensor | None = None
     ) -> tuple[Tensor, Rows]:
-        """Pure: the loss and the new rows of this slate, with how often the guards acted as ``guarded``."""
+        """Pure: the loss and the new rows; ``guarded`` counts how often the guards acted."""
         kind = self._working_type(scores)
         h = present_scores(scores, slate, kind)
         past = None if before is None else present_scores(before, slate, kind)
@@ -115,13 +113,13 @@ class VarianceReduced(SONG):
         return value, after
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
-        """Write the rows of this slate, and count."""
+        """Write the rows and count the step."""
         super().scatter(slate, rows)
         self.steps.add_(1)
         self.guarded.add_(rows["guarded"])
 
     def reset(self) -> None:
-        """Forget everything: every next visit is a first one, and the next step the first."""
+        """Forget everything."""
         super().reset()
         self.steps.zero_()
         self.guarded.zero_()
@@ -131,7 +129,7 @@ class VarianceReduced(SONG):
     def _both_ranks(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[RankTerms, RankTerms | None, Tensor, Tensor, Tensor]:
-        """The terms of ĝ at both points, u after and before, and how often u was lifted."""
+        """The terms of ĝ at both points, u after and before, how often u was lifted."""
         now = RankTerms.of(h, slate, self.surrogate, self.form.estimator, moved)
         then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.form.estimator)
         old = rows["u"].to(h.dtype)
@@ -150,7 +148,7 @@ class VarianceReduced(SONG):
     def _both_selections(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[Selection, Selection | None, Rows, list[Tensor]]:
-        """What selects the top K at both points, the rows after, and how often a guard acted: nothing here."""
+        """The selections at both points, the new rows, how often guards acted; without top K nothing."""
         return Selection(), Selection(), {}, []
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
@@ -165,7 +163,7 @@ class VarianceReduced(SONG):
         return chosen, msvr_beta(chosen, share) if self.form.memory == "msvr" else 1.0 - chosen
 
     def _time(self, dtype: torch.dtype) -> Tensor:
-        """The number t of the step at hand, from 1."""
+        """The number t of this step, from 1."""
         return (self.steps + 1).to(dtype)
 
 
@@ -179,29 +177,23 @@ class FasterSONG(VarianceReduced):
         G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
         G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
 
-    Unless ``form.lagged`` is False, u_{t−1} is used in both.
+    With ``form.lagged`` both take u_{t−1}.
 
-    ``loss(scores, slate, before=scores_at_previous_weights)`` has G(w_t) for its gradient in ``scores`` and G(w_{t−1})
-    for that in ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
+    ``loss(scores, slate, before=scores_at_previous_weights)`` has the gradients G(w_t) in ``scores`` and G(w_{t−1}) in
+    ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
     ``change=directional_derivative_of_scores`` it is MSVR-SP, ∇ĝ(w_t)·(w_t − w_{t−1}) in place of the difference, for
-    an ordinary optimiser; no theorem covers that. With neither, u is the plain moving average of :class:`SONG`.
+    an ordinary optimiser; no theorem covers that. With neither, u is the moving average of :class:`SONG`.
 
     A first visit sets u to ĝ(w_t), and the u before it to ĝ(w_{t−1}). MSVR can leave the range of its estimates: u is
-    kept at ℓ(0)/N or above, which an item's own comparison puts into every rank, and ``guarded`` counts how often.
+    kept at ℓ(0)/N or above, an item's own comparison, and ``guarded`` counts how often.
 
     Args:
-        num_pairs: relevant pairs of the task.
-        num_queries: queries of the task.
-        queries_per_batch: B, the most queries that a step may have.
-        gamma: γ in (0, 1], or a :class:`Schedule` of it.
-        points: how a ``songrank.training.Stage`` calls it: at 2 points, or at 1 with the derivative of the scores.
-        active_queries: how many queries steps draw from, for π = (B/active_queries)·min(1, sampled/N⁺);
-            ``num_queries`` by default.
-        form: where it departs from the paper's algorithm: a :class:`FasterForm` or, for nowhere, ``"paper"``.
-        surrogate, margin, rank_offset, pair_range, dtype, validate: as for :class:`SONG`.
+        gamma, queries_per_batch, points, active_queries: as for :class:`VarianceReduced`.
+        surrogate, margin, rank_offset: as for :class:`SONG`.
+        num_pairs, num_queries, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import Slate
-    >>> from songrank.losses.faster_song import FasterSONG
+    >>> from songrank.losses import FasterSONG
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]))
     >>> before = torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True)
     >>> scores = torch.tensor([[0.2, 0.9, -3.0]], requires_grad=True)
@@ -209,7 +201,6 @@ class FasterSONG(VarianceReduced):
     >>> loss(scores, slate, before=before).backward()
     >>> scores.grad[0, 0] < 0, before.grad[0, 0] < 0
     (tensor(True), tensor(True))
-
     """
 
     traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")
@@ -241,11 +232,7 @@ class FasterSONG(VarianceReduced):
 
 
 def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> float:
-    """γ if it is a number that this memory can have; a schedule's largest, ½.
-
-    >>> fixed_gamma(0.3, "msvr"), fixed_gamma(Schedule(), "storm")
-    (0.3, 0.5)
-    """
+    """γ if it is a valid number for this memory; ½, the largest of a schedule."""
     if isinstance(gamma, Schedule):
         return 0.5
     number = check_number(name, gamma, 0.0, 1.0, low_open=True)
@@ -255,10 +242,6 @@ def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> fl
 
 
 def lift(values: Tensor, floor: Tensor | float, where: Tensor) -> tuple[Tensor, Tensor]:
-    """The values, no lower than ``floor``, and how many of those ``where`` lay below it by more than rounding.
-
-    >>> lift(torch.tensor([0.5, 2.0, -1.0]), 1.0, torch.tensor([True, True, False]))
-    (tensor([1., 2., 1.]), tensor(1))
-    """
+    """The values, at least ``floor``, and how many of those ``where`` were below it by more than rounding."""
     low = where & (values < floor * (1.0 - _ROUNDING))
     return torch.where(values < floor, floor, values), low.sum()

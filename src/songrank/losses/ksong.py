@@ -28,14 +28,11 @@ class ThresholdOptions:
 
     Args:
         rate: η₀ of λ's step; τ of the faster losses.
-        gamma: γ′ of s; of s and z in the faster losses, where their ``gamma`` is a number.
-        epsilon: ε of L_q.
-        tau1: τ₁ of L_q.
-        tau2: τ₂ of L_q.
+        gamma: γ′ of s; in the faster losses of s and z, unless their ``gamma`` is a schedule.
+        epsilon, tau1, tau2: ε, τ₁ and τ₂ of L_q.
 
     >>> ThresholdOptions(tau1=0.3).rate
     0.3
-
     """
 
     rate: float = 0.3
@@ -67,26 +64,19 @@ class KSONG(SONG):
         F_K = mean_q Σ_i ψ(h_i − λ_q) f(u_i),     f with Z_q^K
         G   = Σ_i ψ f′(u_i) ∇ĝ_i  +  ψ′ f(u_i) (∇h_i − ∇λ_q),      ∇λ_q = Σ_j w_j φ″(h_j − λ_q) ∇h_j / H_q      (eq. 5)
 
-    ``mode="practical"`` leaves the second term out (eq. 6). In a step, with λ as stored (at a query's first visit: the
-    weighted (K+1)-th largest score of the slate): H = ∇²_λ L on the slate; s ← H at the first visit, else
-    (1 − γ′)s + γ′H; G uses the stored λ; then λ moves. Where K ≥ N_q there is nothing to select: ψ = 1 and λ is not
-    touched. ∇λ is divided by H rather than by s (``form.implicit``): an s that lags behind leaves G with a part that
-    moves all scores of a query together, which is worth nothing to its ranking and was seen to ruin it
-    (docs/defaults.md).
+    ``mode="practical"`` omits the second term (eq. 6). A step uses the stored λ, at a query's first visit the weighted
+    (K+1)-th largest score of the slate; H = ∇²_λ L on the slate; s ← H at the first visit, else (1 − γ′)s + γ′H; then
+    λ moves. Where K ≥ N_q, ψ = 1 and λ stays. ∇λ is divided by H, not by s (``form.implicit``): with an s that lags
+    behind, G moves all scores of a query together, which has been seen to ruin a ranking (docs/defaults.md).
 
     Args:
-        num_pairs: relevant pairs of the task.
-        num_queries: queries of the task.
-        k: K; the slates must be made for the same k.
-        gamma: γ of u.
+        k: K; slates must have the same k.
         mode: ``"theoretical"`` (eq. 5) or ``"practical"`` (eq. 6).
-        rank_offset: as for :class:`SONG`.
         selector: ψ: ``"sigmoid"`` or ``"smooth_step"`` (``functional.selection``).
         selector_scale: α of ψ.
-        threshold: numbers of λ's problem and of its tracking.
-        form: where it departs from Algorithm 2: a :class:`PaperForm` or, for nowhere, ``"paper"``.
-        query_range: the queries held here, ``relevance.query_range``.
-        surrogate, margin, pair_range, dtype, validate: as for :class:`SONG`.
+        threshold: :class:`ThresholdOptions`.
+        surrogate, margin, rank_offset: as for :class:`SONG`.
+        num_pairs, num_queries, gamma, form, pair_range, query_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import KSONG, Slate
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]), k=1)
@@ -94,13 +84,10 @@ class KSONG(SONG):
     >>> value = loss(torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True), slate)
     >>> bool(loss.threshold.read().isfinite())
     True
-
     """
 
     traits = replace(
-        SONG.traits,
-        objective="estimated top-K NDCG of the slates",
-        search={**SONG.traits.search, "k": "cutoff"},
+        SONG.traits, objective="estimated top-K NDCG of the slates", search={**SONG.traits.search, "k": "cutoff"}
     )
     by_query: tuple[str, ...] = ("threshold", "curvature", "centre")
     switches: tuple[str, ...] = (*SONG.switches, "selection", "implicit", "threshold_step", "centre", "smoothing")
@@ -140,7 +127,7 @@ class KSONG(SONG):
 
     @property
     def estimates(self) -> tuple[str, ...]:
-        """Names of the tables whose rows estimate a quantity of the full list: u, and λ where it selects."""
+        """u, and λ where it selects."""
         return (*self.by_pair, "threshold") if self.form.selection == "bilevel" else self.by_pair
 
     def _evaluate(self, terms: RankTerms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:
@@ -160,7 +147,7 @@ class KSONG(SONG):
         return total, gradient.addcmul_(selection.cross, (pull.sum(-1) / selection.divisor).unsqueeze(1), value=-1.0)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
-        """ψ and ψ′ for the slate's relevant items, with the threshold moved on for the next visit."""
+        """ψ and ψ′ of the slate's relevant items; moves the threshold."""
         size, _ = list_counts(slate, h.dtype)
         if self.form.selection == "rank":
             kept = {name: rows[name] for name in self.by_query}
@@ -190,7 +177,7 @@ class KSONG(SONG):
         divisor: Tensor | None = None,
         rows: Rows | None = None,
     ) -> Selection:
-        """ψ and ψ′ of how far each relevant item leads; 1 and 0 where K ≥ N."""
+        """ψ and ψ′ of ``lead`` [B, P]; 1 and 0 where K ≥ N."""
         psi, slope = select(lead, self.selector, self.selector_scale)
         everything = (self.problem.k >= size).unsqueeze(1)
         psi = torch.where(everything, torch.ones_like(psi), psi)
@@ -198,16 +185,16 @@ class KSONG(SONG):
         return Selection(psi, slope, cross, divisor, rows or {})
 
     def _after(self, moved: Rows, size: Tensor, slate: Slate, rows: Rows) -> Rows:
-        """The rows moved on, but for queries with nothing to select and where the new λ is not finite."""
+        """The rows moved on, except for queries with K ≥ N and where the new λ is not finite."""
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         return {name: torch.where(chosen, value, rows[name].to(value.dtype)) for name, value in moved.items()}
 
 
 class Visit:
-    """Where a step finds its queries: weights over the slate [B, L], the λ to use and the centre [B].
+    """The queries of a step: weights over the slate [B, L], λ and its centre [B].
 
-    The slate's own λ is its weighted (K+1)-th largest score, which takes a sort. A CPU can look which rows need it; a
-    GPU would have to wait for the answer, and sorts them all.
+    The slate's own λ, its weighted (K+1)-th largest score, takes a sort. A CPU sorts only the rows that need it; a GPU
+    would have to wait for their number, and sorts all.
     """
 
     def __init__(self, loss: KSONG, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> None:
@@ -222,13 +209,13 @@ class Visit:
         self.centre = torch.where(seen(kept), kept, self.threshold) if first else torch.zeros_like(self.threshold)
 
     def within_reach(self, step: Tensor) -> Tensor:
-        """The step, cut to at most τ₁ more than the way to the slate's own λ."""
+        """The step, limited to τ₁ more than the distance to the slate's own λ."""
         far = step.abs() > self.problem.tau1
         reach = (self._own_where(far, self.threshold) - self.threshold).abs() + self.problem.tau1
         return torch.maximum(torch.minimum(step, reach), -reach)
 
     def _own_where(self, wanted: Tensor, otherwise: Tensor) -> Tensor:
-        """[B]: the slate's own λ for the rows ``wanted``, ``otherwise`` for the others."""
+        """[B]: the slate's own λ where ``wanted``, else ``otherwise``."""
         if self.everywhere is not None:
             return torch.where(wanted, self.everywhere, otherwise)
         rows = wanted.nonzero().squeeze(1)

@@ -19,34 +19,27 @@ from songrank.losses.traits import Traits
 
 @register("listwise-ce")
 class ListwiseCE(MemoryLoss):
-    r"""The listwise cross-entropy over the full list, with one remembered number per relevant pair, in log space.
+    r"""The listwise cross-entropy over the full list, with one number in memory per relevant pair, in log space.
 
     With u_i the mean of exp(h_j − h_i) over the list, the objective is mean_q mean_i ln(N u_i), and
 
         ĝ_i = estimate of mean_j exp(h_j − h_i) from the slate,   log u_i ← log((1 − γ) u_i + γ ĝ_i)
         G   = mean over queries, mean over sampled i, of ∇ĝ_i / u_i
 
-    The gradient has the factor exp(h_j − h_i) that Algorithm 3 drops. Its cost is O(B·L): the sums over j differ from
-    one i to the next only in i's own term. No number of one query enters another's.
+    The gradient has the factor exp(h_j − h_i) that Algorithm 3 drops. The cost is O(B·L): the sums over j of different
+    i differ only in i's own term. Queries do not interact. ``form`` has the switch ``estimator``.
 
     Args:
-        num_pairs: relevant pairs of the task.
-        gamma: γ in (0, 1].
-        form: a :class:`PaperForm` of which it has ``estimator``, or ``"paper"``.
-        pair_range, dtype, validate: as for ``SONG``.
+        num_pairs, gamma, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import ListwiseCE, Slate
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1]]))
     >>> ListwiseCE(num_pairs=1)(torch.zeros(1, 2), slate)                      # ln 2
     tensor(0.6931)
-
     """
 
     traits = Traits(
-        memory=True,
-        objective="estimated −ln likelihood of a relevant item",
-        unit="nats",
-        search={"gamma": "weight"},
+        memory=True, objective="estimated −ln likelihood of a relevant item", unit="nats", search={"gamma": "weight"}
     )
     by_pair = ("log_u",)
     switches = ("estimator",)

@@ -1,7 +1,7 @@
-"""Where the losses depart from the algorithms as the paper prints them: one value, and ``form="paper"`` to undo it all.
+"""Where the losses depart from the printed algorithms: one value, and ``form="paper"`` to undo every departure but one.
 
-Not undone: a first visit sets u, s and λ to the slate's own estimates. The printed u = 0 has no f′, which divides by
-log₂(0 + 1). Numbers that the paper leaves open, such as γ and η₀, are arguments of their own.
+A first visit always sets u, s and λ to the slate's own estimates: the printed u = 0 has no f′, which divides by
+log₂(0 + 1). Numbers that the paper leaves open, such as γ and η₀, are separate arguments.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class PaperForm:
-    """The switches of ``SONG`` and ``KSONG``; ``ListwiseCE`` has ``estimator``, ``SONG`` the first three.
+    """The switches of ``KSONG``; ``SONG`` has the first three, ``ListwiseCE`` has ``estimator``.
 
     Args:
         lagged: f and f′ take the u from before this visit, u^(t); printed: True.
         estimator: ``"strata"``, unbiased (``functional.strata``); printed: ``"plain"``, the mean over the slate.
-        offset: what ``rank_offset=None`` stands for: ``"sqrt"`` for √N of each list; printed: ``"zero"``.
-        selection: ``"bilevel"``, ψ(h_i − λ_q), as printed; or ``"rank"``, ψ(K − N u_i), the form it is compared with.
-        implicit: what ∇λ is divided by in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit;
-            printed: ``"memory_before"``, s_t from before it.
-        threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, by at most τ₁ more than to the slate's own (K+1)-th largest
-            score, since s can be as small as τ₂; printed: ``"gradient"``: λ ← λ − η₀ ∇_λL.
-        centre: of τ₂'s term: ``"first"``, each query's first λ, so that shifting all scores changes nothing; printed:
+        offset: what ``rank_offset=None`` means: ``"sqrt"``, √N of each list; printed: ``"zero"``.
+        selection: ``"bilevel"``, ψ(h_i − λ_q), as printed; or ``"rank"``, ψ(K − N u_i), for comparison.
+        implicit: divisor of ∇λ in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit; printed:
+            ``"memory_before"``, s_t from before it.
+        threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, limited to τ₁ more than the distance to the slate's own
+            (K+1)-th largest score, since s can be as small as τ₂; printed: ``"gradient"``: λ ← λ − η₀ ∇_λL.
+        centre: of τ₂'s term: ``"first"``, each query's first λ, so a shift of all scores changes nothing; printed:
             ``"zero"``.
         smoothing: ``"softplus"`` (φ), as printed, or ``"hinge"`` (κ of the appendix).
 
     >>> PaperForm.printed().implicit, PaperForm(lagged=True).estimator
     ('memory_before', 'strata')
-
     """
 
     lagged: bool = False
@@ -70,7 +69,7 @@ class PaperForm:
 
     @classmethod
     def read(cls, form: Literal["paper"] | PaperForm, switches: Collection[str]) -> Self:
-        """The form itself or, for ``"paper"``, the printed one, for a loss that has these switches."""
+        """The form itself or, for ``"paper"``, the printed one; raises for a departure that is not in ``switches``."""
         if form == "paper":
             return replace(cls(), **{name: getattr(cls.printed(), name) for name in switches})
         if not isinstance(form, cls):
@@ -84,23 +83,19 @@ class PaperForm:
 
 @dataclass(frozen=True)
 class FasterForm(PaperForm):
-    """The switches of ``FasterKSONG`` and, less those of λ, ``FasterSONG``.
+    """The switches of ``FasterKSONG``; ``FasterSONG`` has those without λ.
 
     Args:
-        lagged: take both G(w_t) and G(w_{t−1}) with the u and s from before this step, which do not depend on the
-            slate. Printed: False, with u_t and s_t in one of them. Their difference is then no unbiased estimate of a
-            change, and the momentum that sums these differences up is off by several times the gradient
-            (docs/theory.md).
-        memory: β: printed: ``"msvr"``; ``"storm"``, 1 − γ, which stays stable at usual learning rates; or
-            ``"moving_average"``, 0. With the last two γ may be 1.
-        implicit: ``"memory"``, as printed.
-        threshold_step: ``"gradient"``, as printed.
+        lagged: G(w_t) and G(w_{t−1}) both take the u and s from before this step, which do not depend on the slate.
+            Printed: False, u_t and s_t in one of them; the differences that the momentum sums are then biased, by
+            several times the gradient (docs/theory.md).
+        memory: β: printed: ``"msvr"``; ``"storm"``, 1 − γ, stable at usual learning rates; ``"moving_average"``, 0.
+            With the last two γ may be 1.
+        implicit, threshold_step: ``"memory"`` and ``"gradient"``, as printed.
         estimator, offset, centre, smoothing: as for :class:`PaperForm`.
 
-    >>> FasterForm(), FasterForm.printed().memory
-    (FasterForm(lagged=True, estimator='strata', offset='sqrt', selection='bilevel', implicit='memory', \
-threshold_step='gradient', centre='first', smoothing='softplus', memory='storm'), 'msvr')
-
+    >>> FasterForm().memory, FasterForm.printed().memory
+    ('storm', 'msvr')
     """
 
     lagged: bool = True
@@ -123,10 +118,9 @@ _FORMER = {
 
 
 def read_former_options(options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The options of a loss in a recipe, those that used to stand by themselves moved into ``form`` and ``threshold``.
+    """The options of a loss in a recipe of version 0.1.dev, with former top-level keys in ``form`` and ``threshold``.
 
-    Runs of version 0.1.dev wrote ``implicit: slate`` and ``tau1: 0.1`` where ``form: {implicit: slate}`` and
-    ``threshold: {tau1: 0.1}`` stand now. Nothing else is changed; ``known`` names the options that the loss has.
+    ``known`` names the options of the loss; other keys stay.
 
     >>> read_former_options({"form": "rank", "tau1": 0.3, "gamma": 0.1}, ["form", "threshold", "gamma"])
     {'gamma': 0.1, 'form': {'selection': 'rank'}, 'threshold': {'tau1': 0.3}}

@@ -8,7 +8,7 @@ from songrank.losses.base import RankingLoss
 
 Loss = TypeVar("Loss", bound=RankingLoss)
 LOSSES: dict[str, type[RankingLoss]] = {}
-"""The paper's two losses, their faster forms, their warm-up, and the baselines; filled by :func:`register`."""
+"""Filled by :func:`register`."""
 
 
 def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
@@ -28,8 +28,8 @@ def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
 def check_weighted_loss(name: str) -> None:
     """Raise unless weights of documents multiply gains in the loss of this name.
 
-    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order, and
-    softmax and ListNet weigh by the label itself.
+    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order; softmax
+    and ListNet weigh by the label itself.
 
     >>> check_weighted_loss("bce")
     Traceback (most recent call last):

@@ -12,16 +12,16 @@ _MOST = 1e12
 
 @dataclass(frozen=True)
 class Schedule:
-    r"""η_t = c / (c₀ + t)^{1/3} for step sizes, and γ_t = min(½, a·η_t²/π) for what is remembered.
+    r"""η_t = c / (c₀ + t)^{1/3} for step sizes, γ_t = min(½, a·η_t²/π) for memory.
 
     The theorem takes the model's step as α·η_t, the threshold's as τ·η_t, and each γ as a multiple of η² over the
-    probability π that a row is drawn (1 for the momentum). Its multiples are made of constants that nobody knows for a
-    real model, so one a stands for all of them. (It writes γ_{t+1} for what η_t gives; c₀ takes up that step.)
+    probability π that a row is drawn (1 for the momentum). Its multiples depend on unknown constants of the model: one
+    a stands for all. (The theorem's γ_{t+1} belongs to η_t; c₀ absorbs that step.)
 
     Args:
-        c0: c₀ > 0, after how many steps η begins to fall in earnest.
-        a: a > 0, how fast what is remembered is renewed; the γ of the momentum at first, where c is not given.
-        c: c > 0; by default c₀^{1/3}, so that η starts at 1 and a learning rate means what it says.
+        c0: c₀ > 0, steps until η starts to fall.
+        a: a > 0, the rate of renewal of the memory; with the default c, the initial γ of the momentum.
+        c: c > 0; by default c₀^{1/3}, so that η starts at 1.
 
     >>> schedule = Schedule(c0=1000.0, a=0.1)
     >>> t = torch.tensor([0.0, 7000.0])
@@ -29,7 +29,6 @@ class Schedule:
     tensor([1.0000, 0.5000])
     >>> schedule.gamma(t), schedule.gamma(t, share=0.1)
     (tensor([0.1000, 0.0250]), tensor([0.5000, 0.2500]))
-
     """
 
     c0: float = 1000.0
@@ -39,12 +38,11 @@ class Schedule:
     def __post_init__(self) -> None:
         check_number("c0", self.c0, 0.0, _MOST, low_open=True)
         check_number("a", self.a, 0.0, _MOST, low_open=True)
-        if self.c is not None:
-            check_number("c", self.c, 0.0, _MOST, low_open=True)
+        check_number("c", self.start, 0.0, _MOST, low_open=True)
 
     @property
     def start(self) -> float:
-        """The constant c, given or not."""
+        """The constant c."""
         return self.c0 ** (1 / 3) if self.c is None else self.c
 
     def eta(self, t: Tensor) -> Tensor:

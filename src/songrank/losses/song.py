@@ -33,10 +33,7 @@ from songrank.losses.traits import Traits
 
 @dataclass(frozen=True)
 class Selection:
-    """How much each relevant item counts, ψ [B, P] and ψ′ [B, P], and ∇λ = cross [B, L] / divisor [B].
-
-    Without a ψ every item counts in full. ``rows`` are those of the queries after this visit.
-    """
+    """ψ and ψ′ [B, P] (None: every item counts in full), ∇λ = cross [B, L] / divisor [B], the queries' new rows."""
 
     psi: Tensor | None = None
     slope: Tensor | None = None
@@ -45,13 +42,13 @@ class Selection:
     rows: Rows = field(default_factory=dict)
 
     def of(self, share: Tensor) -> Tensor:
-        """The share of each relevant item, times ψ."""
+        """``share`` times ψ."""
         return share if self.psi is None else share * self.psi
 
 
 @register("song")
 class SONG(MemoryLoss):
-    r"""NDCG as a loss: Algorithm 1, with one remembered number u per relevant pair.
+    r"""NDCG as a loss: Algorithm 1, with one number u in memory per relevant pair.
 
     With ĝ_i the slate's unbiased estimate of the smooth rank g_i / N of relevant item i (``functional.strata``):
 
@@ -59,19 +56,14 @@ class SONG(MemoryLoss):
         f(g) = (1 − 2^y) / (Z_q log₂(N g + 1 + o))
         G    = mean over queries of N_q⁺ · mean over sampled i of f′(u_i) ∇ĝ_i
 
-    The returned value is the estimate of F(w) = mean_q Σ_i f(u_i), so it falls from 0 towards −1 (with o = 0) as the
-    ranking gets better; its autograd gradient is G. With full lists and γ = 1 both are exact.
+    The value estimates F(w) = mean_q Σ_i f(u_i), which falls from 0 towards −1 (with o = 0) as the ranking improves;
+    its autograd gradient is G. With full lists and γ = 1 both are exact.
 
     Args:
-        num_pairs: relevant pairs of the task, ``relevance.num_pairs``.
-        gamma: γ in (0, 1], weight of the newest estimate; 1 is the biased mini-batch form.
         surrogate: ℓ, by name (``functional.surrogates``).
         margin: c of the hinge surrogates.
-        rank_offset: o ≥ 0; ``None`` for √N of each list (for 0 with ``form="paper"``); 0 is the paper's objective.
-        form: where it departs from Algorithm 1: a :class:`PaperForm` or, for nowhere, ``"paper"``.
-        pair_range: the rows held here, ``relevance.pair_range``; all by default.
-        dtype: precision of the memory, float32 or float64.
-        validate: check the values of every slate (see :class:`RankingLoss`).
+        rank_offset: o ≥ 0; ``None`` for √N of each list (0 with ``form="paper"``); 0 is the paper's objective.
+        num_pairs, gamma, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import SONG, Slate
     >>> labels = torch.tensor([[1.0, 0.0, 0.0]])
@@ -79,11 +71,10 @@ class SONG(MemoryLoss):
     >>> scores = torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True)
     >>> loss = SONG(num_pairs=1, rank_offset=0.0)
     >>> loss(scores, slate).backward()
-    >>> scores.grad[0, 0] < 0 < scores.grad[0, 1]                  # push the relevant item up, its rival down
+    >>> scores.grad[0, 0] < 0 < scores.grad[0, 1]                  # relevant item up, its rival down
     tensor(True)
     >>> loss.u.read()                                              # (ℓ(0) + ℓ(1) + ℓ(−3)) / 3
     tensor([1.6667])
-
     """
 
     traits = Traits(
@@ -118,20 +109,18 @@ class SONG(MemoryLoss):
         validate: bool = False,
     ) -> None:
         super().__init__(gamma, PaperForm.read(form, self.switches), validate=validate)
-        if rank_offset is None and self.form.offset == "zero":
-            rank_offset = 0.0
         self.surrogate = Surrogate(surrogate, margin)
-        self.rank_offset = rank_offset
+        self.rank_offset = 0.0 if rank_offset is None and self.form.offset == "zero" else rank_offset
         self.u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless scores, slate and this loss's k fit together."""
+        """Raise unless scores, slate and k fit together."""
         super().check(scores, slate)
         if slate.k != self.k:
             fail("slate.k", slate.k, f"the k of this loss, {self.k} (ideal_dcg is for that k)")
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: the loss, the new u of this slate's pairs and, for top K, the new rows of its queries."""
+        """Pure: the loss and the new rows of the slate's pairs and queries."""
         h = present_scores(scores, slate, self._working_type(scores))
         with torch.no_grad():
             terms, old, new = self._ranks(h.detach(), slate, rows)
@@ -149,13 +138,13 @@ class SONG(MemoryLoss):
     # ---- shared with K-SONG and the faster losses
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
-        """The terms of ĝ, and u before and after this visit."""
+        """The terms of ĝ, u before and u after this visit."""
         terms = RankTerms.of(h, slate, self.surrogate, self.form.estimator)
         old = rows["u"].to(h.dtype)
         return terms, old, moving_average(old, terms.estimate, self.gamma)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
-        """How much each relevant item counts, and the rows of the queries after this visit: all count, no rows."""
+        """Which relevant items count, and the new rows of the queries: all, and none."""
         return Selection()
 
     def _evaluate(self, terms: RankTerms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:

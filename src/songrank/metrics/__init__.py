@@ -14,8 +14,8 @@ tensor(0.1738, dtype=torch.float64)
 """
 
 from songrank.metrics.catalogue import evaluate_catalogue
-from songrank.metrics.evaluation import Evaluation, evaluate_lists
-from songrank.metrics.lists import dcg, hit_rate, mean_average_precision, mrr, ndcg, precision, recall
+from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.lists import dcg, evaluate_lists, hit_rate, mean_average_precision, mrr, ndcg, precision, recall
 from songrank.metrics.sampled import evaluate_sampled
 
 __all__ = [

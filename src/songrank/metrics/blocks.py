@@ -11,20 +11,19 @@ from songrank.core.csr import offsets
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.functional.ranks import rank_span
+from songrank.metrics.evaluation import Tally
 from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 
 CPU_CELLS, GPU_CELLS = 2**17, 2**22
-"""Cells of a block, padding included, about 100 bytes each while it is ranked and measured. What stays in a core's
-cache is measured twice as fast; a GPU wants fewer and larger blocks."""
+"""Cells of a block, padding included, about 100 bytes each: twice as fast on a CPU if they stay in a core's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Checked input: Q lists whose items lie in ``scores`` and ``labels``, either [Q, L] with a mask or flat.
+    """Checked input: Q lists in ``scores`` and ``labels``, [Q, L] with a mask or flat with ``lengths``.
 
-    ``lengths`` is None for the padded form. ``shape`` is what the values of the lists have: the leading axes.
+    ``shape`` has the leading axes, the shape of one value per list.
     """
 
     scores: Tensor
@@ -51,7 +50,7 @@ class Lists:
         return tally
 
     def blocks(self, ties: str, cells: int | None = None) -> Iterator[tuple[Tensor, Spans]]:
-        """(lists, where their relevant items stand), for all lists that hold an item and maybe some that do not."""
+        """(lists, positions of their relevant items), for all lists with an item and maybe some without."""
         if cells is None:
             cells = CPU_CELLS if self.scores.device.type == "cpu" else GPU_CELLS
         pieces = _padded(self, cells) if self.lengths is None else _ragged(self, self.lengths, cells)
@@ -60,22 +59,14 @@ class Lists:
             _check_values(row, scores, labels, mask)
             first, last = rank_span(scores, mask=mask, ties=ties)
             relevant = mask & (labels > 0)
-            yield (
-                row,
-                Spans(
-                    first=first if ties == "average" else last,
-                    last=last,
-                    label=torch.where(relevant, labels, torch.zeros_like(labels)),
-                    mask=relevant,
-                    list_size=mask.sum(-1),
-                ),
-            )
+            label = torch.where(relevant, labels, torch.zeros_like(labels))
+            yield row, Spans(first if ties == "average" else last, last, label, relevant, mask.sum(-1))
 
 
 def read_lists(
     scores: Tensor, labels: Tensor, mask: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None
 ) -> Lists:
-    """Check the shapes and types of a metric's input; values are checked as the blocks are read."""
+    """Check shapes and types of a metric's input; blocks check the values."""
     for name, tensor in (("scores", scores), ("labels", labels)):
         if not isinstance(tensor, Tensor):
             fail(name, type(tensor).__name__, "a tensor", TypeError)

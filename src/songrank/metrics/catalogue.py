@@ -1,4 +1,4 @@
-"""All-ranking: every query ranks the whole catalogue, and only the positions of its held-out items are worked out."""
+"""All-ranking: every query ranks the whole catalogue, and only positions of held-out items are computed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -11,15 +11,14 @@ from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
-from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
-_TARGET_BYTES = 160  # a target's column in the spans, and what the formulas make of it
-_TAKEN_BYTES = 48  # an excluded item's coordinates while it is struck out
+_TARGET_BYTES = 160  # per target: its column in the spans and what the formulas make of it
+_TAKEN_BYTES = 48  # per excluded item: its coordinates
 
 
 class ScoresAll(Protocol):
@@ -44,22 +43,21 @@ def evaluate_catalogue(
 ) -> Evaluation:
     """Metrics of a scorer that ranks all items of the catalogue, exactly, for each query of ``targets``.
 
-    An item's rank is counted among the items that compete for its query: all of the catalogue, less what ``targets``
-    excludes, the other targets included. Queries without a target are not scored, and count as empty.
+    The items that compete for a query are the catalogue, other targets included, less what ``targets`` excludes.
+    Queries without a target are not scored and count as empty.
 
     Args:
-        score_all: maps query ids [b], on the relevance's device, to scores [b, num_items] there; or a model with a
-            method of that name. Put a model into evaluation mode before. Queries come in no particular order.
-        targets: the relevant (held-out) pairs and, as ``exclude``, the items that do not compete, such as those seen in
-            training. May be a shard: its queries keep the ids of the whole task.
-        metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
-        ties: ``"pessimistic"``, ``"average"`` or ``"stable"`` (by item id).
-        empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
-        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
-        memory: bytes that a chunk may take: its scores, in float64, and what is made from them; at least one query is
-            scored at a time. What ``score_all`` needs to compute them is its own affair. By default ``MEMORY`` of the
-            device: 256 MB on a CPU; 4 GB on a GPU, of which float32 scores take less than half.
-        progress: called after each chunk with the number of queries done and of queries to score.
+        score_all: maps query ids [b], on the relevance's device and in no particular order, to scores [b, num_items]
+            there; or a model (in evaluation mode) with a method of that name.
+        targets: the held-out pairs and, as ``exclude``, the items that do not compete, such as seen items. May be a
+            shard: its queries keep the ids of the whole task.
+        metrics: as for :func:`songrank.metrics.evaluate_lists`.
+        ties: as there; ``"stable"`` is by item id.
+        empty: as there.
+        gain: as there.
+        memory: bytes per chunk: its scores, in float64, and what is made from them, without what ``score_all`` needs;
+            at least one query is scored at a time. By default ``MEMORY`` of the device: 256 MB on a CPU, 4 GB on a GPU.
+        progress: called after each chunk with the number of queries done and the number to score.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4, exclude=([0], [3]))
     >>> scores = torch.tensor([[0.1, 0.2, 0.3, 0.9], [0.3, 0.2, 0.4, 0.1]])
@@ -67,7 +65,6 @@ def evaluate_catalogue(
     {'mrr': 0.75, 'hit_rate@1': 0.5}
     >>> evaluate_catalogue(lambda query: torch.zeros(len(query), 4), targets, metrics="mrr").per_query["mrr"]
     tensor([0.3333, 0.2500], dtype=torch.float64)
-
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)
@@ -89,14 +86,11 @@ def evaluate_catalogue(
 
 
 def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
-    """Places in the table of the queries to score, by number of targets, so that few columns are padding."""
+    """Places of the queries to score, by number of targets, so that few columns are padding."""
     count, order = targets.num_relevant.sort(stable=True)
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
     excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
-    for group, cell, widest in (
-        (order[none:few], COUNT_BYTES, MANY),
-        (order[few:], SORT_BYTES, targets.max_relevant),
-    ):
+    for group, cell, widest in ((order[none:few], COUNT_BYTES, MANY), (order[few:], SORT_BYTES, targets.max_relevant)):
         total = (excluded[group] + targets.num_items * cell + widest * _TARGET_BYTES).cumsum(0)
         begin, used = 0, 0
         while begin < group.shape[0]:
@@ -120,20 +114,18 @@ def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor,
     item = torch.where(mask, targets.item[at].long(), torch.zeros_like(at))
     label = torch.where(mask, targets.label[at].double(), torch.zeros((), dtype=torch.float64, device=targets.device))
 
-    # amax passes a NaN on and needs no second tensor of this size, so the search for the culprit is rarely made.
+    # amax propagates NaN without a second tensor of this size, so the query at fault is rarely searched for.
     suspect = bool(scores.amax(-1).isnan().any())
     size = targets.list_size[query]
-    if not _has_exclusions(targets) or (item.shape[-1] <= MANY and ties != "stable" and not suspect):
-        if suspect:
-            _refuse_nan(scores, targets, query)
-        first, last = positions(scores, item, size, ties)
-        if _has_exclusions(targets):
-            first, last = _less_excluded(first, last, scores, targets, query, item, mask)
-    else:
+    exclusions = _has_exclusions(targets)
+    strike_out = exclusions and (item.shape[-1] > MANY or ties == "stable" or suspect)
+    if strike_out:
         scores = _strike_out(scores, targets, query, item, mask)
-        if suspect:
-            _refuse_nan(scores, targets, query)
-        first, last = positions(scores, item, size, ties)
+    if suspect:
+        _refuse_nan(scores, targets, query)
+    first, last = positions(scores, item, size, ties)
+    if exclusions and not strike_out:
+        first, last = _less_excluded(first, last, scores, targets, query, item, mask)
     return Spans(first=first, last=last, label=label, mask=mask, list_size=size)
 
 
@@ -142,7 +134,7 @@ def _has_exclusions(targets: Relevance) -> bool:
 
 
 def _taken(targets: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
-    """(row, item) of all that these queries have taken: their targets, and what is excluded."""
+    """(row, item) of the targets and excluded items of these queries."""
     start = targets.taken_indptr[query]
     row, at = segment_rows(targets.taken_indptr[query + 1] - start, start)
     return row, targets.taken_item[at].long()
@@ -151,10 +143,7 @@ def _taken(targets: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
 def _less_excluded(
     first: Tensor, last: Tensor, scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Positions among all items, less the excluded ones that were counted: no second copy of the scores is made.
-
-    What is excluded is what is taken and no target; both are counted as the positions were.
-    """
+    """Positions among all items, less the excluded ones (taken and no target), without a copy of the scores."""
     row, column = _taken(targets, query)
     taken, target = scores[row, column], scores.gather(-1, item)
 
@@ -170,7 +159,7 @@ def _less_excluded(
 
 
 def _strike_out(scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor) -> Tensor:
-    """Scores with NaN for what is excluded: NaN is at least as high as nothing, so it competes with nothing."""
+    """Scores with NaN for excluded items: comparisons with NaN are false, so they do not compete."""
     struck = scores.index_put(_taken(targets, query), scores.new_tensor(torch.nan))
     row, column = mask.nonzero(as_tuple=True)
     held_out = item[row, column]

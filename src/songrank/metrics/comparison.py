@@ -1,16 +1,14 @@
 """Whether one method ranks better than another: paired differences per query, with intervals over queries and seeds.
 
-Both methods are measured on the same queries, each with one value a query and a seed. Differences vary from query to
-query and from seed to seed, and a sound interval allows for both: a hundred thousand queries say nothing about how
-much another seed would have changed. The model is that of crossed random effects, difference = mean + query + seed +
-rest, whose mean over n queries and m seeds has the variance
+Both methods have one value per query and seed on the same queries. The model has crossed random effects, difference =
+mean + query + seed + rest: many queries say nothing about the effect of another seed. The mean over n queries and m
+seeds has the variance
 
     s²_queries / n  +  s²_seeds / m  −  s²_rest / (n·m)
 
-with s²_queries the variance of the queries' means, s²_seeds that of the seeds' means, and s²_rest what neither
-explains, which the first two both contain (Searle, Casella and McCulloch, Variance Components, 1992, chapter 4).
-Degrees of freedom are Satterthwaite's (1946), the quantile is Student's. Such intervals hold what they promise from
-three seeds on (simulated coverage of 92 to 98 % at a level of 95 %); with two they may cover as little as 87 %.
+with the variances of the queries' means, of the seeds' means and of the residual, which both contain (Searle, Casella
+and McCulloch, Variance Components, 1992, chapter 4). Degrees of freedom are Satterthwaite's (1946), the quantile is
+Student's. From three seeds on the simulated coverage is 92 to 98 % at a level of 95 %; with two it can be 87 %.
 """
 
 import math
@@ -23,9 +21,9 @@ from torch import Tensor
 
 from songrank.core.checks import check_number, check_same_shape
 
-HIGHEST_LEVEL = 0.999  # beyond it, tails matter that no one has measured
-_ROUNDING = 1e-12  # two values that are nearer than this are the same value, summed in another order
-_NEARLY_NORMAL = 1e7  # degrees of freedom beyond which Student's quantile is the normal one to seven digits
+HIGHEST_LEVEL = 0.999  # beyond it the coverage has not been simulated
+_ROUNDING = 1e-12  # values nearer than this are equal, summed in another order
+_NEARLY_NORMAL = 1e7  # degrees of freedom from which Student's quantile is the normal one to seven digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +45,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """First method less second, with a confidence interval, and on how many queries which of them was better."""
+    """First method less second, with a confidence interval, and the number of queries on which each was better."""
 
     mean: float
     low: float
@@ -59,7 +57,7 @@ class Difference:
     ties: int
     losses: int
     first_seeds: bool
-    """Whether the interval allows for other seeds of the first method; with one seed there is no telling."""
+    """Whether the interval covers other seeds of the first method: it has more than one."""
     second_seeds: bool
     paired_seeds: bool
     """Whether runs with the same seed were paired."""
@@ -70,10 +68,9 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
 
     Args:
         first: [seeds, queries], NaN for queries that do not count; [queries] is one seed.
-        second: as first, with as many seeds or not, and NaN for the same queries.
-        same_seeds: row i of both was trained with the same seed, so rows are paired; otherwise the seeds of one method
-            are independent of the other's.
-        level: how often the interval shall hold the true difference, at most 0.999.
+        second: as first, with any number of seeds, and NaN for the same queries.
+        same_seeds: rows are paired: row i of both has the same seed. Otherwise seeds are independent.
+        level: confidence level, at most 0.999.
 
     >>> import torch
     >>> first = torch.tensor([[0.5, 0.7, 0.9, torch.nan], [0.6, 0.6, 0.9, torch.nan]])
@@ -83,7 +80,6 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
     '0.133 [-0.306, 0.572]'
     >>> found.wins, found.ties, found.losses, found.first_seeds, found.second_seeds
     (2, 0, 1, True, False)
-
     """
     check_number("level", level, 0.0, HIGHEST_LEVEL, low_open=True)
     first, second = _counted(first, second)
@@ -105,9 +101,7 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
 
 
 def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float = 0.95) -> Difference:
-    """Average the differences on several data sets, whose errors count as independent of one another.
-
-    On each data set, methods that were trained with the same seeds are paired by seed.
+    """Average the differences on several data sets with independent errors, paired by seed where the seeds agree.
 
     >>> import torch
     >>> one, other = Fold(torch.tensor([[0.5, 0.7]]), (0,)), Fold(torch.tensor([[0.5, 0.6, 0.7]]), (0,))
@@ -134,10 +128,10 @@ def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float
 
 
 def summarise_folds(folds: Sequence[Fold]) -> Summary:
-    """Mean of the data sets' means, as five-fold results are reported, and its standard deviation over seeds.
+    """Mean of the data sets' means, as in five-fold results, and its standard deviation over seeds.
 
-    Where all data sets have the same seeds, that is the deviation of the seeds' means over all data sets; otherwise
-    the data sets' own deviations are combined as independent.
+    With the same seeds on all data sets it is the deviation of the seeds' means over all data sets; otherwise the
+    deviations of the data sets are combined as independent.
 
     >>> import torch
     >>> found = summarise_folds([Fold(torch.tensor([[0.5, 0.75], [0.25, 0.5]]), (0, 1))])
@@ -152,15 +146,10 @@ def summarise_folds(folds: Sequence[Fold]) -> Summary:
 
 
 def student_quantile(level: float, freedom: float) -> float:
-    """Half the width, in standard errors, of the central interval that holds ``level`` of Student's distribution.
-
-    Args:
-        level: above 0, at most 0.999.
-        freedom: degrees of freedom, at least 1 and not necessarily whole.
+    """Half the width of the central interval that holds ``level`` of Student's distribution; ``freedom`` is ≥ 1.
 
     >>> round(student_quantile(0.95, 10), 6), round(student_quantile(0.95, math.inf), 6)
     (2.228139, 1.959964)
-
     """
     if math.isnan(freedom):
         return math.nan
@@ -178,7 +167,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 def _student_within(t: float, freedom: float) -> float:
-    """P(|T| < t): with t = √freedom·tan θ the density is a power of a cosine, which Gauss and Legendre integrate."""
+    """P(|T| < t) by Gauss–Legendre: with t = √freedom·tan θ the density is a power of a cosine."""
     half = math.atan(t / math.sqrt(freedom)) / 2
     area = half * float(_WEIGHTS @ np.exp((freedom - 1) * np.log(np.cos(half * (1 + _NODES)))))
     return 2 / math.sqrt(math.pi) * math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) * area
@@ -204,7 +193,7 @@ def _counted(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _variance(by_query: Tensor, samples: Sequence[Tensor]) -> tuple[float, float]:
-    """Variance of the mean difference and its degrees of freedom; ``samples`` [seeds, queries] have their own seeds."""
+    """Variance of the mean difference and its degrees of freedom; ``samples`` [seeds, queries] have own seeds."""
     n = by_query.shape[0]
     if n < 2:
         return math.nan, math.nan
@@ -224,7 +213,7 @@ def _variance(by_query: Tensor, samples: Sequence[Tensor]) -> tuple[float, float
 
 
 def _interval(mean: float, variance: float, freedom: float, level: float) -> tuple[float, float, float, float, float]:
-    """Both ends of the interval, its level, the standard error and the degrees of freedom."""
+    """Low, high, level, standard error, degrees of freedom."""
     error = math.sqrt(variance)
     margin = error * student_quantile(level, freedom)
     return mean - margin, mean + margin, level, error, freedom

@@ -1,25 +1,59 @@
-"""Several metrics from one ranking, with the policies they were computed under and how many queries were empty."""
+"""Values of metrics per query, collected block by block, and the evaluation made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
-from songrank.metrics.blocks import read_lists
-from songrank.metrics.names import check_policies, parse_metrics
-from songrank.metrics.tally import Tally, reduce_queries
+from songrank.functional.lists import REDUCTIONS
+from songrank.metrics.names import FORMULAS, Metric
+from songrank.metrics.spans import Spans
 
-_EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
+_EMPTY = {"skip": (float("nan"), "left out"), "zero": (0.0, "counted as 0"), "one": (1.0, "counted as 1")}
+
+
+class Tally:
+    """Values of Q queries, filled in any order; queries that are not ``present`` [Q] are padding, without a value."""
+
+    def __init__(self, metrics: Sequence[Metric], present: Tensor, gain: Gain) -> None:
+        self.gain = gain
+        self.present = present
+        self.relevant = torch.zeros_like(present)
+        self.values = {metric: torch.zeros_like(present, dtype=torch.float64) for metric in metrics}
+
+    def add(self, query: Tensor, spans: Spans) -> None:
+        """Add the queries of one block."""
+        self.relevant[query] = spans.mask.any(-1)
+        for metric, values in self.values.items():
+            values[query] = FORMULAS[metric.name](spans, metric.k, self.gain)
+
+    @property
+    def num_queries(self) -> int:
+        """Queries with an item."""
+        return int(self.present.sum())
+
+    @property
+    def num_empty(self) -> int:
+        """Queries with items and none of them relevant."""
+        return int((self.present & ~self.relevant).sum())
+
+    def per_query(self, empty: str) -> dict[str, Tensor]:
+        """Values by name, [Q] each, NaN for what a mean skips."""
+        filler = torch.full_like(self.present, _EMPTY[empty][0], dtype=torch.float64)
+        filler = torch.where(self.present, filler, torch.full_like(filler, torch.nan))
+        return {str(metric): torch.where(self.relevant, value, filler) for metric, value in self.values.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an evaluation found; ``str()`` is fit for people.
+    """The result of an evaluation; ``str()`` is a readable summary.
 
-    >>> import torch
+    >>> from songrank.metrics import evaluate_lists
     >>> scores, labels = torch.tensor([[0.9, 0.5], [0.1, 0.2]]), torch.tensor([[0.0, 1.0], [0.0, 0.0]])
     >>> print(evaluate_lists(scores, labels, metrics=["ndcg@10", "mrr"]))
     ndcg@10  0.630930
@@ -30,16 +64,16 @@ class Evaluation:
     values: dict[str, float]
     """Mean over queries of each metric; NaN if no query counts."""
     per_query: dict[str, Tensor]
-    """One float64 value a query, in the input's leading shape; NaN for queries that the mean leaves out."""
+    """One float64 value per query, in the input's leading shape; NaN for queries that the mean skips."""
     num_queries: int
-    """Queries that have items, empty ones included."""
+    """Queries with items, empty ones included."""
     num_empty: int
-    """Of these, queries without a relevant item."""
+    """Queries with items and none of them relevant."""
     ties: str
     empty: str
     gain: Gain
     candidates: int | None = None
-    """Irrelevant items that each query's targets were ranked among, where these were sampled; None for whole lists."""
+    """Sampled irrelevant items per query; None for whole lists."""
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.values)
@@ -47,7 +81,7 @@ class Evaluation:
         gain = getattr(self.gain, "__name__", str(self.gain)) if callable(self.gain) else self.gain
         sampled = f"among {self.candidates:,} sampled candidates; " if self.candidates is not None else ""
         lines.append(
-            f"{self.num_queries:,} queries, {self.num_empty:,} without relevant items ({_EMPTY_WORDS[self.empty]}); "
+            f"{self.num_queries:,} queries, {self.num_empty:,} without relevant items ({_EMPTY[self.empty][1]}); "
             f"{sampled}ties: {self.ties}; gain: {gain}"
         )
         return "\n".join(lines)
@@ -56,48 +90,15 @@ class Evaluation:
     def from_tally(
         cls, tally: Tally, *, shape: Sequence[int], ties: str, empty: str, candidates: int | None = None
     ) -> Evaluation:
-        """Apply the policy for empty queries to what was collected, and take the means."""
+        """Apply the policy for empty queries and take the means."""
         per_query = {name: value.reshape(tuple(shape)) for name, value in tally.per_query(empty).items()}
         values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}
         return cls(values, per_query, tally.num_queries, tally.num_empty, ties, empty, tally.gain, candidates)
 
 
-def evaluate_lists(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    metrics: str | Sequence[str] = ("ndcg@10",),
-    mask: Tensor | None = None,
-    lengths: Tensor | Sequence[int] | None = None,
-    ties: str = "pessimistic",
-    empty: str = "skip",
-    gain: Gain = "exp2",
-) -> Evaluation:
-    """Several metrics of the same lists, ranked once; conventions are those of :mod:`songrank.metrics.lists`.
-
-    Args:
-        scores: [..., L], or 1-D with ``lengths``.
-        labels: as scores; an item is relevant if its label is above 0.
-        metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
-        mask: [..., L], False for padding.
-        lengths: [Q], where the lists follow one another in 1-D tensors.
-        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
-        empty: queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
-        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
-
-    >>> import torch
-    >>> result = evaluate_lists(
-    ...     torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0]), lengths=[3, 2],
-    ...     metrics=["mrr", "precision@2"],
-    ... )
-    >>> result.values
-    {'mrr': 0.75, 'precision@2': 0.5}
-    >>> result.per_query["mrr"]
-    tensor([0.5000, 1.0000], dtype=torch.float64)
-
-    """
-    wanted = parse_metrics(metrics)
-    check_policies(wanted, ties, empty, gain)
-    lists = read_lists(scores, labels, mask, lengths)
-    tally = lists.tally(wanted, ties, gain)
-    return Evaluation.from_tally(tally, shape=lists.shape, ties=ties, empty=empty)
+def reduce_queries(values: Tensor, reduction: str) -> Tensor:
+    """Mean (NaN if there is none) or sum of the values that are not NaN, or all values."""
+    check_choice("reduction", reduction, REDUCTIONS)
+    if reduction == "none":
+        return values
+    return values.nanmean() if reduction == "mean" else values.nansum()

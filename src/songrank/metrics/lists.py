@@ -3,22 +3,17 @@ r"""Exact metrics of ranked lists, as functions of scores and labels.
 All share one call, ``fn(scores, labels, *, k=None, mask=None, lengths=None, ties=…, empty=…, reduction=…)``:
 
 * **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (False for
-  padding); or, with ``lengths`` [Q], they follow one another in 1-D tensors, as in a LETOR file.
-* **Relevant** is an item whose label is above 0. ``k`` is how many positions count; None for the whole list.
+  padding); with ``lengths`` [Q] they are concatenated in 1-D tensors, as in a LETOR file.
+* **Relevant** items have a label above 0. ``k`` is the number of positions that count; None for the whole list.
 * **Ties** (design decision 7). ``"pessimistic"``: the rank of an item is the number of items that score at least as
-  high, itself included, so a tied item stands at the end of its group and a constant scorer never looks good.
-  ``"stable"``: tied items stand as they lie in memory. ``"average"``: the mean over all orders of the tied items.
-* **Empty** (design decision 8), for lists without a relevant item. ``"skip"``: left out of the mean. ``"zero"`` and
-  ``"one"``: they count as that. A mean over nothing is NaN. A list without any item is padding, and never counts.
-* Everything is computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
+  high, the end of its tied group. ``"stable"``: in memory order. ``"average"``: the mean over all orders of tied items.
+* **Empty** lists, without a relevant item (design decision 8). ``"skip"``: left out of the mean. ``"zero"``, ``"one"``:
+  counted as that. A mean over nothing is NaN. A list without items is padding and never counts.
+* Computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
 
 >>> import torch
 >>> scores = torch.tensor([[3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
 >>> labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]])
->>> ndcg(scores, labels, k=2)                                                     # (0.5213 + 0) / 2
-tensor(0.2606, dtype=torch.float64)
->>> mrr(scores, labels, reduction="none")
-tensor([0.5000, 0.3333], dtype=torch.float64)
 >>> mrr(scores, labels, mask=torch.tensor([[True, True, True], [True, False, False]]), reduction="none")
 tensor([0.5000, 1.0000], dtype=torch.float64)
 >>> mrr(scores.flatten(), labels.flatten(), lengths=[4, 2], reduction="none")     # the same numbers, other lists
@@ -34,12 +29,12 @@ from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.blocks import read_lists
-from songrank.metrics.names import Metric, check_policies
-from songrank.metrics.tally import reduce_queries
+from songrank.metrics.evaluation import Evaluation, reduce_queries
+from songrank.metrics.names import Metric, check_policies, parse_metrics
 
 
 class ListOptions(TypedDict, total=False):
-    """What all metrics of lists take; the module's docstring says what each means."""
+    """What all metrics of lists take; the module's docstring has the meanings."""
 
     k: int | None
     mask: Tensor | None
@@ -52,8 +47,8 @@ class ListOptions(TypedDict, total=False):
 def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
     r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1 (design decision 9).
 
-    With ``ties="average"`` each tied item gets the mean discount of its group's positions, 0 beyond k
-    (scikit-learn's ``dcg_score``, with ``gain="linear"``).
+    With ``ties="average"`` tied items get the mean discount of their group, 0 beyond k (scikit-learn's ``dcg_score``,
+    with ``gain="linear"``).
 
     >>> import torch
     >>> dcg(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0]))         # 3 / log₂(3)
@@ -65,7 +60,7 @@ def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpac
 def ndcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
     r"""NDCG@k = DCG@k / Z^k, with Z^k the DCG@k of the best order of the same list.
 
-    Under ``ties="pessimistic"`` a tie costs even when all tied items are relevant: they all stand at its end.
+    Under ``ties="pessimistic"`` a tie costs even if all tied items are relevant.
 
     >>> import torch
     >>> scores, labels = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0])
@@ -78,9 +73,7 @@ def ndcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpa
 
 
 def mrr(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
-    r"""Mean reciprocal rank: 1 / min_i rank_i over the relevant items, 0 if that rank is beyond k.
-
-    ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
+    r"""Mean reciprocal rank: 1 / min_i rank_i over the relevant items, 0 beyond k; ``ties="average"`` raises.
 
     >>> import torch
     >>> mrr(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 1.0, 1.0]))
@@ -92,8 +85,7 @@ def mrr(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tenso
 def mean_average_precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""MAP@k, the mean of AP@k = (1/N⁺) Σ_{relevant i, rank_i ≤ k} (relevant items ranked ≤ rank_i) / rank_i.
 
-    N⁺ counts all relevant items, those beyond k too (trec_eval's ``map_cut``). ``ties="average"`` raises: use
-    ``"pessimistic"`` or ``"stable"``.
+    N⁺ counts all relevant items (trec_eval's ``map_cut``). ``ties="average"`` raises.
 
     >>> import torch
     >>> mean_average_precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]))    # (1/1 + 2/3) / 2
@@ -103,10 +95,10 @@ def mean_average_precision(scores: Tensor, labels: Tensor, **options: Unpack[Lis
 
 
 def precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
-    r"""Precision@k = |{relevant i: rank_i ≤ k}| / k, with k even where the list is shorter (trec_eval's ``P_k``).
+    r"""Precision@k = |{relevant i: rank_i ≤ k}| / k, also for shorter lists (trec_eval's ``P_k``).
 
-    The whole list, ``k=None``, divides by its length. With ``ties="average"`` a tied item counts as the share of its
-    group's positions that lie within k.
+    ``k=None`` divides by the length of the list. With ``ties="average"`` a tied item counts as the share of its group's
+    positions within k.
 
     >>> import torch
     >>> precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
@@ -116,9 +108,7 @@ def precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) ->
 
 
 def recall(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
-    r"""Recall@k = |{relevant i: rank_i ≤ k}| / N⁺, with N⁺ all relevant items, even where they are more than k.
-
-    With ``ties="average"`` a tied item counts as the share of its group's positions that lie within k.
+    r"""Recall@k = |{relevant i: rank_i ≤ k}| / N⁺, with N⁺ all relevant items; ties as for :func:`precision`.
 
     >>> import torch
     >>> recall(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
@@ -128,15 +118,51 @@ def recall(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Te
 
 
 def hit_rate(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
-    r"""Hit rate@k: 1 if some relevant item has rank ≤ k, else 0 (trec_eval's ``success_k``).
-
-    ``ties="average"`` raises: use ``"pessimistic"`` or ``"stable"``.
+    r"""Hit rate@k: 1 if a relevant item has rank ≤ k, else 0 (trec_eval's ``success_k``); ``ties="average"`` raises.
 
     >>> import torch
     >>> hit_rate(torch.tensor([[0.9, 0.5], [0.5, 0.9]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]]), k=1)
     tensor(0.5000, dtype=torch.float64)
     """
     return _measure("hit_rate", scores, labels, "exp2", **options)
+
+
+def evaluate_lists(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    metrics: str | Sequence[str] = ("ndcg@10",),
+    mask: Tensor | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    ties: str = "pessimistic",
+    empty: str = "skip",
+    gain: Gain = "exp2",
+) -> Evaluation:
+    """Several metrics of the same lists, ranked once; conventions as for all metrics of lists.
+
+    Args:
+        scores: [..., L], or 1-D with ``lengths``.
+        labels: as scores; an item is relevant if its label is above 0.
+        metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
+        mask: [..., L], False for padding.
+        lengths: [Q], where the lists follow one another in 1-D tensors.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
+        empty: queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+
+    >>> import torch
+    >>> scores, labels = torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
+    >>> result = evaluate_lists(scores, labels, lengths=[3, 2], metrics=["mrr", "precision@2"])
+    >>> result.values
+    {'mrr': 0.75, 'precision@2': 0.5}
+    >>> result.per_query["mrr"]
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
+    wanted = parse_metrics(metrics)
+    check_policies(wanted, ties, empty, gain)
+    lists = read_lists(scores, labels, mask, lengths)
+    tally = lists.tally(wanted, ties, gain)
+    return Evaluation.from_tally(tally, shape=lists.shape, ties=ties, empty=empty)
 
 
 def _measure(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, fail
-from songrank.core.gains import Gain
+from songrank.core.gains import Gain, check_gain
 from songrank.functional.ranks import TIES
 from songrank.metrics import spans as formulas
 from songrank.metrics.spans import Spans
 
 GAINS = ("exp2", "linear")
 EMPTY = ("skip", "zero", "one")
+# Each gives the value of each query, [R] float64, 0 without relevant items.
 FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
     "dcg": formulas.dcgs,
     "ndcg": formulas.ndcgs,
@@ -23,7 +24,7 @@ FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
     "recall": formulas.recalls,
     "hit_rate": formulas.hits,
 }
-# These are sums over positions, so that their mean over all orders of a tied group follows from each item's positions.
+# Sums over positions: their mean over all orders of a tied group follows from the positions of each item.
 AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
 
 
@@ -45,10 +46,6 @@ class Metric:
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"
-
-    def measure(self, spans: Spans, gain: Gain) -> Tensor:
-        """Value of each query, [R] float64; 0 where nothing is relevant."""
-        return FORMULAS[self.name](spans, self.k, gain)
 
 
 def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
@@ -74,13 +71,8 @@ def check_policies(metrics: Sequence[Metric], ties: str, empty: str, gain: Gain)
     """Raise unless these metrics can be computed under these policies."""
     check_choice("ties", ties, TIES)
     check_choice("empty", empty, EMPTY)
-    if not callable(gain):
-        check_choice("gain", gain, GAINS)
+    check_gain(gain)
     for metric in metrics:
         if ties == "average" and metric.name not in AVERAGEABLE:
-            fail(
-                "ties",
-                ties,
-                f"'pessimistic' or 'stable' for {metric}: its mean over the orders of tied items is not a mean over "
-                f"positions, as that of {', '.join(AVERAGEABLE)} is",
-            )
+            reason = "its mean over the orders of tied items is not a mean over positions, as that of"
+            fail("ties", ties, f"'pessimistic' or 'stable' for {metric}: {reason} {', '.join(AVERAGEABLE)} is")

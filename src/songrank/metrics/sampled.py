@@ -1,4 +1,4 @@
-"""Metrics among a few sampled candidates: a quick look while a model is trained, never a result to report as such."""
+"""Metrics among sampled candidates: a quick check during training, not a result to report."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,11 +10,10 @@ from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
-from songrank.metrics.evaluation import Evaluation
+from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import check_policies, parse_metrics
 from songrank.metrics.positions import positions
 from songrank.metrics.spans import Spans
-from songrank.metrics.tally import Tally
 from songrank.sampling import SlateSampler
 
 _CELLS = {"cpu": 2**18, "cuda": 2**22}
@@ -34,25 +33,23 @@ def evaluate_sampled(
 ) -> Evaluation:
     """Metrics of a scorer that ranks a query's targets among ``candidates`` irrelevant items drawn at random.
 
-    What the paper does while it trains. The figures are far higher than those among all items, and may order models
-    otherwise (Krichene and Rendle, KDD 2020), so the evaluation says how many candidates there were when it is shown.
+    The paper does this during training. Values are far higher than among all items and may order models differently
+    (Krichene and Rendle, KDD 2020), so the evaluation reports the number of candidates.
 
     Args:
         score: maps queries [b] and items [b, L] to scores [b, L], as a model of a catalogue task does.
         targets: held-out pairs and, as ``exclude``, items that do not compete.
-        candidates: irrelevant items a query, distinct, the same in every call with the same seed. With as many as the
-            catalogue has, nothing is sampled, and the evaluation says so.
-        seed: of the candidates.
-        metrics: names with or without a cutoff.
-        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
-        empty: queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
-        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        candidates: distinct irrelevant items per query; from the size of the catalogue on, nothing is sampled.
+        seed: the same seed draws the same candidates.
+        metrics: as for :func:`songrank.metrics.evaluate_lists`.
+        ties: as there.
+        empty: as there.
+        gain: as there.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[39, 0], num_items=40)
     >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
     mrr  0.545455
     2 queries, 0 without relevant items (left out); among 10 sampled candidates; ties: pessimistic; gain: exp2
-
     """
     wanted = parse_metrics(metrics)
     check_policies(wanted, ties, empty, gain)
@@ -75,13 +72,12 @@ def evaluate_sampled(
 
 
 def _spans(scores: Tensor, slate: Slate, ties: str) -> Spans:
-    """Where the targets, which stand in the first columns, are placed among all columns."""
+    """Positions of the targets among all columns."""
     assert slate.pair is not None
     if bool((slate.mask & scores.isnan()).any()):
         row = (slate.mask & scores.isnan()).any(-1).nonzero()[0]
         fail(f"score for query {int(slate.query[row])}", "NaN", "a number for each candidate", NotFiniteError)
     size = slate.mask.sum(-1)
     first, last = positions(torch.where(slate.mask, scores, torch.nan), slate.column, size, ties)
-    there = slate.active
-    label = slate.label.gather(1, slate.column).double()
-    return Spans(first=first, last=last, label=torch.where(there, label, 0.0), mask=there, list_size=size)
+    label = torch.where(slate.active, slate.label.gather(1, slate.column).double(), 0.0)
+    return Spans(first=first, last=last, label=label, mask=slate.active, list_size=size)

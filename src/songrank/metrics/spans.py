@@ -1,7 +1,6 @@
-r"""The one core of all metrics: where the relevant items stand, and the seven formulas that read nothing else.
+r"""The core of all metrics: the positions of the relevant items, and the seven formulas, which need nothing else.
 
-Irrelevant items matter to a metric only through the positions that they leave to the relevant ones. So lists, which
-rank everything, and catalogues, which rank only the held-out items, meet in the same small type.
+Lists, which rank everything, and catalogues, which rank only held-out items, share this type.
 
 >>> import torch
 >>> rank, mask = torch.tensor([[1, 3]]), torch.tensor([[True, True]])
@@ -24,9 +23,8 @@ from songrank.functional.ranks import group_starts
 class Spans:
     """Positions of the relevant items of R queries, at most P of them each.
 
-    ``first`` and ``last`` [R, P] are the positions, from 1, between which an item can stand: the ends of its tied group
-    under ``ties="average"``, one and the same tensor where ties are broken. ``label`` [R, P] is float64 and 0 where
-    ``mask`` [R, P] is False. ``list_size`` [R] counts all items that compete.
+    ``first`` and ``last`` [R, P] are positions, from 1: the ends of the tied group under ``ties="average"``, else one
+    tensor. ``label`` [R, P] is float64 and 0 where ``mask`` [R, P] is False. ``list_size`` [R] counts all items.
     """
 
     first: Tensor
@@ -47,7 +45,7 @@ def dcgs(spans: Spans, k: int | None = None, gain: Gain = "exp2") -> Tensor:
 
 
 def ndcgs(spans: Spans, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-    """DCG over the ideal DCG; 0 where no gain can be had."""
+    """DCG over the ideal DCG; 0 where that is 0."""
     return safe_divide(dcgs(spans, k, gain), ideal_dcg(spans.label, mask=spans.mask, k=k, gain=gain))
 
 
@@ -60,7 +58,7 @@ def average_precisions(spans: Spans, k: int | None = None, gain: Gain = "exp2") 
     """Σ over relevant ranks r ≤ k of (relevant items ranked ≤ r) / r, over the number of relevant items."""
     behind = torch.full_like(spans.last, torch.iinfo(spans.last.dtype).max)
     rank, order = torch.where(spans.mask, spans.last, behind).sort(-1)
-    # Tied items share a rank, so each of them has all of its group at or above it: count to the group's end.
+    # Tied items share a rank: count to the end of the group.
     found = rank.shape[-1] - group_starts(rank.flip(-1)).flip(-1)
     precision = torch.where(_within(spans, k).gather(-1, order), found / rank.double(), torch.zeros_like(spans.label))
     return safe_divide(precision.sum(-1), spans.num_relevant)
@@ -115,5 +113,5 @@ def _mean_discount(spans: Spans, k: int | None) -> Tensor:
     places = torch.arange(1, longest + 1, dtype=torch.float64, device=alone.device)
     sums = torch.nn.functional.pad(discounts(places).cumsum(0), (1, 0))
     total = sums[spans.last.clamp(max=longest)] - sums[(spans.first - 1).clamp(max=longest)]
-    # A difference of running sums loses digits far down a long list, so items that stand alone do not go through it.
+    # A difference of running sums loses digits far down a long list, so untied items do not use it.
     return torch.where(spans.first == spans.last, alone, total / (spans.last - spans.first + 1))

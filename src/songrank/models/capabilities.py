@@ -26,7 +26,6 @@ class Capabilities:
 
     >>> Capabilities("sequence").inputs
     'histories'
-
     """
 
     query: Query

@@ -34,7 +34,6 @@ class ContextAwareRanker(RankingModel):
     >>> scores = model(features, mask)
     >>> scores.shape, scores[1, 1:].tolist()
     (torch.Size([2, 3]), [0.0, 0.0])
-
     """
 
     capabilities = Capabilities("documents")

@@ -23,7 +23,6 @@ class Ensemble(RankingModel):
     >>> both, query = Ensemble(members).eval(), torch.tensor([0, 2])
     >>> torch.allclose(both.score_all(query), (members[0].score_all(query) + members[1].score_all(query)) / 2)
     True
-
     """
 
     def __init__(self, members: Sequence[nn.Module]) -> None:

@@ -36,7 +36,6 @@ class HistoryModel(DotProductModel):
     >>> history = torch.tensor([[3, 5, 7], [7, 3, 5], [-1, -1, -1]])
     >>> model.score_all(history).shape, torch.allclose(model.score_all(history)[0], model.score_all(history)[1])
     (torch.Size([3, 20]), True)
-
     """
 
     capabilities = Capabilities("history", item_tables=("item_read.weight", "item.weight", "bias"), dot_product=True)

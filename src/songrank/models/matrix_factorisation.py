@@ -27,7 +27,6 @@ class MatrixFactorisation(DotProductModel):
     >>> query = torch.tensor([2, 0])
     >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(query).shape
     (torch.Size([2, 3]), torch.Size([2, 9]))
-
     """
 
     capabilities = Capabilities(

@@ -31,7 +31,6 @@ class MLPScorer(RankingModel):
     >>> scores = model(torch.randn(2, 3, 5), torch.tensor([[True, True, True], [True, False, False]]))
     >>> scores.shape, scores[1, 1:].tolist()
     (torch.Size([2, 3]), [0.0, 0.0])
-
     """
 
     capabilities = Capabilities("documents", pointwise=True)
@@ -84,7 +83,6 @@ class LabelMLP(LabelModel):
     >>> bags = (torch.tensor([0, 1]), torch.tensor([0, 1, 2]), torch.ones(2))      # the same texts
     >>> torch.allclose(model.score_all(bags), model.score_all(texts.to_sparse_csr()), atol=1e-6)
     True
-
     """
 
     capabilities = Capabilities("features", dot_product=True)

@@ -65,7 +65,6 @@ class ModelFolder:
         item_counts: recommendation: the number of training users of each item [N].
         words: texts: the token of each word.
         histories: models of histories: the last items of each user, oldest first.
-
     """
 
     path: Path
@@ -179,7 +178,6 @@ def read_model(
         device: the device of the weights; ``"auto"`` selects a GPU if available.
         task: raise unless the model is for this task.
         readable: callback that checks whether the described input is supported.
-
     """
     path = Path(path)
     try:

@@ -47,7 +47,6 @@ class NeuMF(RankingModel):
     >>> query = torch.tensor([2, 0])
     >>> model(query, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(query).shape
     (torch.Size([2, 3]), torch.Size([2, 9]))
-
     """
 
     capabilities = Capabilities(
@@ -105,7 +104,7 @@ class NeuMF(RankingModel):
         by_item = F.linear(self.item_hidden.weight, item_layer)
         table = self.item_product.weight
         if self._has_kernel(factors) and not (torch.is_grad_enabled() or self.training):
-            from songrank.kernels.all_scores import all_scores
+            from songrank.kernels.neumf_scores import all_scores
 
             return all_scores(factors, by_query, table, by_item, head)
 
@@ -123,12 +122,12 @@ class NeuMF(RankingModel):
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel can compute these scores; its summation order is not deterministic."""
-        simple = len(self.widths) == 1 and factors.dtype == torch.float32 and kernels.usable(factors)
+        simple = factors.is_cuda and len(self.widths) == 1 and factors.dtype == torch.float32
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
-        return simple and not ordered and not torch.is_autocast_enabled(factors.device.type)
+        return simple and not ordered and not torch.is_autocast_enabled("cuda") and kernels.usable(factors)
 
     def _by_kernel(self, factors: Tensor, by_query: Tensor, item_layer: Tensor, head: Tensor, item: Tensor) -> Tensor:
-        from songrank.kernels.pair_scores import pair_scores
+        from songrank.kernels.neumf_scores import pair_scores
 
         table, hidden, place = self.item_product.weight, self.item_hidden.weight, item
         if item.numel() < self.num_items:

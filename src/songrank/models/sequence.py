@@ -41,7 +41,6 @@ class SequenceModel(DotProductModel):
     >>> history = torch.tensor([[3, 5, 7], [2, -1, -1], [-1, -1, -1]])
     >>> model.score_all(history).shape, model(history, torch.tensor([[1, 2]])).shape
     (torch.Size([3, 20]), torch.Size([3, 2]))
-
     """
 
     capabilities = Capabilities("sequence", item_tables=("item.weight",), dot_product=True)

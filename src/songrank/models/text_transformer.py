@@ -43,7 +43,6 @@ class TextTransformer(LabelModel):
     >>> texts = torch.tensor([[7, 3, 3, 9], [12, 0, 0, 0]])
     >>> model(texts, item=torch.tensor([[8, 1, 3], [0, 1, 2]])).shape, model.score_all(texts).shape
     (torch.Size([2, 3]), torch.Size([2, 9]))
-
     """
 
     capabilities = Capabilities("tokens", dot_product=True)

@@ -45,7 +45,6 @@ class TwoTower(RankingModel):
     >>> model = TwoTower(query_encoder=torch.nn.Linear(20, 8), item_encoder=encoder, item_features=features)
     >>> model.score_all(torch.randn(2, 20)).shape
     torch.Size([2, 9])
-
     """
 
     capabilities = Capabilities(

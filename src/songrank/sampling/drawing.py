@@ -20,13 +20,10 @@ _WIDEST = 4096  # columns that one row of the kernel keeps in registers
 def serves(sampler: SlateSampler) -> bool:
     """Whether the kernel draws what this sampler draws, here."""
     relevance = sampler.relevance
-    columns = sampler.irrelevant != "all" and sampler.length is None and sampler.columns <= _WIDEST
-    return (
-        columns
-        and relevance.list_start is None
-        and relevance.label.dtype == torch.float32
-        and kernels.usable(relevance.item)
-    )
+    if relevance.device.type != "cuda" or sampler.irrelevant == "all" or sampler.length is not None:
+        return False
+    simple = relevance.list_start is None and relevance.label.dtype == torch.float32
+    return simple and sampler.columns <= _WIDEST and kernels.usable(relevance.item)
 
 
 def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
@@ -40,13 +37,10 @@ def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
 
 
 class Drawing:
-    """The batches of a sampler's epoch, one after the other, into one and the same slate.
+    """The batches of an epoch, one after the other, into the same slate.
 
-    Where it stands is read on the device, so that a recorded :meth:`next` moves on with each replay.
-
-    Args:
-        sampler: one that :func:`serves` says yes to, with ``partial="pad"``.
-
+    The position is read on the device, so that a captured :meth:`next` moves on with each replay. The sampler is one
+    that :func:`serves` accepts, with ``partial="pad"``.
     """
 
     def __init__(self, sampler: SlateSampler) -> None:
@@ -57,7 +51,7 @@ class Drawing:
         self.parts = _parts(sampler, sampler.queries_per_batch)
 
     def begin(self) -> None:
-        """Go to where the sampler stands."""
+        """Go to the sampler's position."""
         sampler = self.sampler
         order = sampler.order(sampler.epoch)
         self.order[: order.shape[0]] = order
@@ -66,27 +60,22 @@ class Drawing:
         self.at.fill_(sampler.position)
 
     def next(self) -> Slate:
-        """Draw the next batch; what it is made of is overwritten by the one after it."""
+        """Draw the next batch; its tensors are overwritten by the one after it."""
         _launch(self.sampler, self.order, self.at, self.keys, self.parts)
         self.at.add_(self.sampler.queries_per_batch)
         return _slate(self.sampler, self.parts)
 
 
-def _relevant(sampler: SlateSampler) -> int:
-    return sampler.relevance.max_relevant if sampler.relevant == "all" else int(sampler.relevant)
-
-
 def _parts(sampler: SlateSampler, rows: int) -> dict[str, Any]:
     """What the kernel writes, in its order."""
     whole: dict[str, Any] = {"dtype": torch.int64, "device": sampler.relevance.device}
-    real: dict[str, Any] = {"dtype": torch.float32, "device": sampler.relevance.device}
-    columns = sampler.columns
+    real, flag = whole | {"dtype": torch.float32}, whole | {"dtype": torch.bool}
     return {
         "query": torch.empty(rows, **whole),
-        "item": torch.empty(rows, columns, **whole),
-        "label": torch.empty(rows, columns, **real),
-        "mask": torch.empty(rows, columns, dtype=torch.bool, device=whole["device"]),
-        "pair": torch.empty(rows, _relevant(sampler), **whole),
+        "item": torch.empty(rows, sampler.columns, **whole),
+        "label": torch.empty(rows, sampler.columns, **real),
+        "mask": torch.empty(rows, sampler.columns, **flag),
+        "pair": torch.empty(rows, sampler.pair_columns, **whole),
         "list_size": torch.empty(rows, **whole),
         "num_relevant": torch.empty(rows, **whole),
         "ideal_dcg": torch.empty(rows, **real),
@@ -97,37 +86,16 @@ def _parts(sampler: SlateSampler, rows: int) -> dict[str, Any]:
 def _launch(sampler: SlateSampler, order: Tensor, at: Tensor, keys: Tensor, parts: dict[str, Any]) -> None:
     from songrank.kernels.draw import draw_rows
 
-    relevance, weight, columns, relevant = (
-        sampler.relevance,
-        sampler.query_weight,
-        sampler.columns,
-        _relevant(sampler),
-    )
+    relevance, weight, width = sampler.relevance, sampler.query_weight, sampler.pair_columns
+    begin = relevance.query_range[0], relevance.pair_range[0]
+    counts = sampler.num_relevant, sampler.list_size, sampler.ideal_dcg
+    table = relevance.indptr, relevance.item, relevance.label, relevance.taken_indptr, relevance.taken_item
+    sizes = {"R": width, "columns": sampler.columns, "DEPTH": search_depth(relevance.max_taken)}
+    flags = {"WEIGHTED": weight is not None, "ALL": sampler.relevant == "all"}
+    blocks = {"BR": _power_of_2(width), "BC": _power_of_2(sampler.columns)}
+    given = (*begin, *counts, sampler.ideal_dcg if weight is None else weight, *table, *parts.values())
     with kernels.on_device_of(order):
-        draw_rows[(parts["query"].shape[0],)](
-            order,
-            at,
-            keys,
-            relevance.query_range[0],
-            relevance.pair_range[0],
-            sampler.num_relevant,
-            sampler.list_size,
-            sampler.ideal_dcg,
-            sampler.ideal_dcg if weight is None else weight,
-            relevance.indptr,
-            relevance.item,
-            relevance.label,
-            relevance.taken_indptr,
-            relevance.taken_item,
-            *parts.values(),
-            R=relevant,
-            columns=columns,
-            DEPTH=search_depth(relevance.max_taken),
-            WEIGHTED=weight is not None,
-            ALL=sampler.relevant == "all",
-            BR=_power_of_2(relevant),
-            BC=_power_of_2(columns),
-        )
+        draw_rows[(parts["query"].shape[0],)](order, at, keys, *given, **sizes, **flags, **blocks)
 
 
 def _slate(sampler: SlateSampler, parts: dict[str, Any]) -> Slate:

@@ -18,8 +18,8 @@ from songrank.core.relevance import Relevance
 def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Where each user's last ``length`` + 1 entries begin, and [U, T] the items of all but the last, padded with −1.
 
-    This is what a model reads to predict the entries of such a window one after the other. A window may ``end`` [U]
-    before the history does.
+    A model reads these to predict the entries of a window one after the other. A window may ``end`` [U] before the
+    history does.
 
     >>> last_windows(CSR.from_lengths([3, 1], item=[5, 6, 7, 5]), torch.tensor([0, 1]), length=2)
     (tensor([0, 3]), tensor([[ 5,  6],

@@ -1,4 +1,4 @@
-"""From histories to slates: every item that a user turned to is what came next after those before it."""
+"""From histories to slates: each item of a history is the target of the items before it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from torch import Tensor
 from songrank.core.checks import check_choice, check_int, fail
 from songrank.core.csr import CSR, segment_rows
 from songrank.core.csr import offsets as running_total
-from songrank.core.hashing import derive_key, random_fractions
+from songrank.core.hashing import derive_key
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
+from songrank.sampling.item_draws import random_fractions
 from songrank.sampling.next_items import next_items
 from songrank.sampling.slate_sampler import SlateSampler
 
@@ -26,8 +27,8 @@ _SHARED, _WINDOW = 3, 4  # SlateSampler's own keys are 0 to 2
 class HistorySlate(Slate):
     """A slate whose rows are entries of histories, and what a model reads to score them.
 
-    Of each of U users it reads ``width`` items at most: ``count`` of them, from the entry ``begin`` on. Row b is the
-    user ``row[b]``, after ``place[b]`` of his items.
+    Of each of U users a model reads at most ``width`` items: ``count`` of them, from the entry ``begin`` on. Row b is
+    the user ``row[b]``, after ``place[b]`` of the user's items.
 
     >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
@@ -36,15 +37,11 @@ class HistorySlate(Slate):
     ([0, 0, 0, 1], [0, 1, 2, 0], [[5, 6], [-1, -1]])
     """
 
-    begin: Tensor
-    """[U] int64."""
-    count: Tensor
-    """[U] int64."""
+    begin: Tensor  # [U] int64
+    count: Tensor  # [U] int64
     width: int
-    row: Tensor
-    """[B] int64."""
-    place: Tensor
-    """[B] int64."""
+    row: Tensor  # [B] int64
+    place: Tensor  # [B] int64
 
     def rows(self, first: int, last: int) -> Self:
         """The slate of the entries from ``first`` to ``last``, which is not included; all users stay."""
@@ -54,23 +51,22 @@ class HistorySlate(Slate):
 class SequenceSampler(SlateSampler):
     """Yields slates of what comes next, every user with a history once an epoch.
 
-    A row is one entry of a user's history, and its relevant item is the item of that entry; what was there before it is
-    what the model reads. ``slate.query`` is the entry's number, and so is ``slate.pair``: a loss remembers one row an
-    entry. (``targets`` may say that more items are relevant.) The list is the whole catalogue. ``length`` entries of
-    a history are rows, the last ones unless ``windows`` says otherwise; the first entry of a short one comes after
-    nothing.
+    A row is one entry of a user's history; the entry's item is relevant, and the model reads the items before it. Both
+    ``slate.query`` and ``slate.pair`` are the entry's number: a loss remembers one row per entry. (``targets`` may say
+    that more items are relevant.) The list is the whole catalogue. ``length`` entries of a history are rows, the last
+    ones unless ``windows`` says otherwise; the first entry of a short one comes after nothing.
 
     Args:
-        relevance: of the same users and items; its device is where slates are made.
+        relevance: of the same users and items; slates are on its device.
         histories: the entries, ``item`` and ``label``, in the order of ``relevance``'s users.
-        length: most items that are read.
-        queries_per_batch: users a batch.
+        length: maximum number of items that are read.
+        queries_per_batch: users per batch.
         irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many different
-            items, drawn for the batch and shared by its rows, and the relevant ones before them. A row has no use for
-            its own relevant items among the shared ones, and of what is left every set of irrelevant items is as likely
-            as any other: the mean over them is unbiased. At least one more than an entry has relevant items, so that
-            each row has an irrelevant one; as many as there are items are all of them.
-        targets: what is relevant at each entry, by :func:`next_items`; the item of the entry if not given.
+            items, drawn for the batch and shared by its rows, after the relevant ones. A row masks its own relevant
+            items among them; of the rest every set of irrelevant items is equally likely, so that the mean over them is
+            unbiased. It is raised to one more than an entry has relevant items, so that each row has an irrelevant one;
+            as many as there are items are all of them.
+        targets: what is relevant at each entry, by :func:`next_items`; by default the item of the entry.
         windows: which entries of a longer history are rows: the ``"last"`` ones, or as many from a ``"random"`` place
             on, another one in each epoch.
         seed, k, gain, query_weight: as for :class:`SlateSampler`; weights are those of users.
@@ -80,7 +76,6 @@ class SequenceSampler(SlateSampler):
     >>> slate = SequenceSampler(relevance, histories, length=4, queries_per_batch=2).draw([0, 1])
     >>> slate.query.tolist(), slate.column.squeeze(1).tolist(), slate.item.shape
     ([0, 1, 2, 3], [5, 6, 7, 5], torch.Size([1, 9]))
-
     """
 
     one_shape = False
@@ -121,9 +116,9 @@ class SequenceSampler(SlateSampler):
     @property
     def columns(self) -> int:
         """L of the slates."""
-        return (
-            self.relevance.num_items if self.irrelevant == "all" else self.targets.max_relevant + int(self.irrelevant)
-        )
+        if self.irrelevant == "all":
+            return self.relevance.num_items
+        return self.targets.max_relevant + int(self.irrelevant)
 
     def _batches_at_once(self) -> int:
         return 1
@@ -139,10 +134,10 @@ class SequenceSampler(SlateSampler):
         return self._rows(user, epoch, self._shared(user, epoch))
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
-        """The slate of a batch in pieces of at most ``size`` rows; all of them share the batch's items.
+        """The slate of a batch in pieces of about ``size`` rows at most, which share the batch's items.
 
-        Users of like histories are together, and the rows that the longest of them would give to all of a piece count,
-        so that this bounds what a model reads too. One user is one piece, however many rows he has.
+        Users with histories of like length are together, padded to the longest, so that ``size`` bounds what a model
+        reads too. A piece has at least one user.
         """
         user = query.cpu() - self.relevance.query_range[0]
         shared = self._shared(user, self.epoch)
@@ -158,7 +153,6 @@ class SequenceSampler(SlateSampler):
             yield self._rows(part, self.epoch, shared)
 
     def _rows(self, user: Tensor, epoch: int, shared: Tensor | None) -> HistorySlate:
-        """The rows of these users, with the whole catalogue or with the items that are shared."""
         of_rows, of_users, width = self._entries(user, epoch)
         entry, owner, before = of_rows.to(self.relevance.device, non_blocking=True).unbind()
         user, begin, count = of_users.to(self.relevance.device, non_blocking=True).unbind()
@@ -204,8 +198,8 @@ class SequenceSampler(SlateSampler):
     def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor, int]:
         """The entries that are rows, and what is read to score them, on the CPU.
 
-        [3, B]: entry, place of its owner among ``user``, and how many items are read before it; [3, U]: the user, where
-        his items begin and how many there are; and the most of these.
+        [3, B]: entry, position of its user, items that are read before it; [3, U]: the user, where the items to read
+        begin, their number; and the largest of these numbers.
         """
         begin, end = self._offsets[user], self._offsets[user + 1]
         first = torch.maximum(begin, end - self.window)
@@ -226,7 +220,7 @@ class SequenceSampler(SlateSampler):
         return torch.stack([entry, owner, entry - read[owner]]), torch.stack([user, read, count]), width
 
     def _shared(self, user: Tensor, epoch: int) -> Tensor | None:
-        """[M]: the items that all rows of a batch share; which, depends on the seed, the epoch and the first user."""
+        """[M]: the items that all rows of a batch share, set by the seed, the epoch and the first user."""
         if self.irrelevant == "all":
             return None
         key = user[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)

@@ -15,8 +15,7 @@ from songrank.core.hashing import derive_key, random_bits
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling import drawing
-from songrank.sampling.irrelevant import Spread, irrelevant_items
-from songrank.sampling.relevant import draw_distinct
+from songrank.sampling.item_draws import Spread, draw_distinct, irrelevant_items
 
 _ORDER, _RELEVANT, _IRRELEVANT = range(3)
 _CELLS_AT_ONCE = 2**21
@@ -26,37 +25,36 @@ class SlateSampler:
     """Yields slates: every query with a relevant item once an epoch, in an order and with items set by a hash.
 
     What is drawn for a query depends on (seed, epoch, query) alone: it is the same on CPU and GPU, in any batch, in one
-    process or in eight that each hold a shard of the relevance, interrupted or not. Iterating goes through what is left
-    of the current epoch; :meth:`state_dict` says where it stands, as of the last slate that was handed out.
+    process or in eight that each hold a shard of the relevance, interrupted or not. Iterating yields the rest of the
+    current epoch; :meth:`state_dict` is the position after the last slate that was yielded.
 
     Args:
-        relevance: the whole, or this process's shard; its device is where slates are made.
+        relevance: the whole, or this process's shard; slates are on its device.
         queries_per_batch: B.
-        relevant: relevant items a query, without replacement; ``"all"`` for all of them. At least two are drawn where a
-            query has two, since ĝ could not be unbiased otherwise.
-        irrelevant: irrelevant items a query, distinct and truly irrelevant; ``"all"`` for the full list, the relevant
-            items that are not drawn included (full-items training, and whole lists in a list task).
+        relevant: relevant items per query, without replacement; ``"all"`` for all. At least two are drawn where a query
+            has two, since ĝ could not be unbiased otherwise.
+        irrelevant: irrelevant items per query, distinct; ``"all"`` for the full list, with the relevant items that are
+            not drawn (full-items training, and whole lists in a list task).
         seed: of everything drawn.
         k: the K of top-K NDCG that the slates' ideal DCG is for.
         gain: gain of a label.
         length: instead of ``relevant`` and ``irrelevant``: lists cut to this many columns, relevant and irrelevant
-            items in proportion, with both represented, and the full list's counts.
+            items in proportion, both represented, with the full list's counts.
         query_weight: [Q], weight of each query held here in a batch's mean; None where all count alike. A weight of 2
             is the query drawn twice. What is drawn does not depend on it.
-        partial: the last batch of an epoch: ``"short"``, ``"pad"`` (filled up with rows of weight 0, so that all
-            batches have one shape) or ``"drop"``.
-        stream: which of several samplers of one seed this is, from 0: each draws numbers of its own.
+        partial: the last batch of an epoch: ``"short"``, ``"pad"`` (with rows of weight 0, so that all batches have one
+            shape) or ``"drop"``.
+        stream: number of this sampler among several of one seed, from 0: each draws numbers of its own.
 
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [1, 4, 2, 3], [1.0, 2.0, 1.0, 1.0], num_items=8)
     >>> sampler = SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3)
     >>> slate = next(iter(sampler))
     >>> slate.item.shape, slate.list_size.tolist()
     (torch.Size([2, 5]), [8, 8])
-
     """
 
     one_shape = True
-    """Whether all slates of an epoch can have one shape, so that a step over them can be captured."""
+    """Whether all slates of an epoch can have one shape, so that a step can be captured."""
 
     def __init__(
         self,
@@ -92,8 +90,11 @@ class SlateSampler:
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
-            most = f"at most {self.num_queries}, all there are, with partial='drop'"
-            fail("queries_per_batch", queries_per_batch, most)
+            fail(
+                "queries_per_batch",
+                queries_per_batch,
+                f"at most {self.num_queries}, all there are, with partial='drop'",
+            )
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
         if stream is not None:
@@ -112,16 +113,14 @@ class SlateSampler:
         return full + (rest > 0 and self.partial != "drop")
 
     def __iter__(self) -> Iterator[Slate]:
-        """The slates that are left of the current epoch."""
+        """The slates left in the current epoch."""
         self._iteration += 1
-        iteration = self._iteration
-        end = self.num_queries
-        if self.partial == "drop":
-            end -= end % self.queries_per_batch
+        iteration, size = self._iteration, self.queries_per_batch
+        end = min(self.num_queries, len(self) * size)
         if self.position >= end:
             self.epoch, self.position = self.epoch + 1, 0
         epoch, place = self.epoch, self.position
-        order, size = self.order(epoch), self.queries_per_batch
+        order = self.order(epoch)
         drawn, ahead, together = None, 0, self._batches_at_once()
         while place < end:
             if iteration != self._iteration:
@@ -130,37 +129,45 @@ class SlateSampler:
                 query = order[place : min(end, place + together * size)]
                 drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0
             place += size
-            # Moved on before the slate is handed out: a checkpoint written after its step goes on with the next one.
+            # Moved on before the slate is yielded: a checkpoint written after its step resumes with the next one.
             self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
             yield drawn.rows(ahead, ahead + size) if together > 1 and drawn.query.shape[0] > size else drawn
             ahead += size
 
     def _batches_at_once(self) -> int:
-        """How many batches are drawn together: what is drawn does not depend on it, but a GPU wants much at a time."""
+        """Batches that are drawn together: what is drawn does not depend on it, but a GPU wants much at a time."""
         if self.relevance.device.type != "cuda":
             return 1
         return max(1, _CELLS_AT_ONCE // (self.columns * self.queries_per_batch))
 
     @property
+    def pair_columns(self) -> int:
+        """P of the slates."""
+        most = self.relevance.max_relevant
+        if self.length is not None:
+            return min(most, self.length)
+        return most if self.relevant == "all" else int(self.relevant)
+
+    @property
     def columns(self) -> int:
         """L of the slates."""
-        if self.length is None and self.irrelevant == "all":
-            return self.relevance.max_span
-        return self._allocate(self.num_relevant[:1], self.num_relevant[:1])[1]
+        if self.length is not None:
+            return self.length
+        return self.relevance.max_span if self.irrelevant == "all" else self.pair_columns + int(self.irrelevant)
 
     @property
     def batches_left(self) -> int:
-        """Slates that are left of the current epoch."""
+        """Slates left in the current epoch."""
         return len(self) - self.position // self.queries_per_batch
 
     def advance(self) -> None:
-        """Move on by one batch that somebody else has drawn."""
+        """Move on by one batch that was drawn elsewhere."""
         self._iteration += 1
         place = self.position + self.queries_per_batch
         self.epoch, self.position = (self.epoch, place) if place < self.num_queries else (self.epoch + 1, 0)
 
     def keys(self, epoch: int) -> tuple[int, int]:
-        """Where an epoch's relevant and irrelevant items come from: the hash of a query under each is a row's key."""
+        """Keys of an epoch's relevant and irrelevant items: the hash of a query under each is a row's key."""
         return derive_key(self.seed, epoch, _RELEVANT), derive_key(self.seed, epoch, _IRRELEVANT)
 
     def order(self, epoch: int) -> Tensor:
@@ -171,13 +178,12 @@ class SlateSampler:
         return self._order[1]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the sampler stands; whole numbers only."""
+        """The sampler's position; whole numbers only."""
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where a sampler of the same relevance and sizes stood."""
-        missing = {"seed", "epoch", "position"} - set(state)
-        if missing:
+        """Resume from the position of a sampler of the same relevance and sizes."""
+        if {"seed", "epoch", "position"} - set(state):
             fail("state", sorted(state), "the keys 'seed', 'epoch' and 'position'")
         position = check_int("state['position']", state["position"], 0)
         if position >= self.num_queries:
@@ -187,13 +193,11 @@ class SlateSampler:
         self._order = None
         self._iteration += 1
 
-    # ---- drawing
-
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> Slate:
         """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
         epoch = self.epoch if epoch is None else epoch
         query = torch.as_tensor(query, device=self.relevance.device)
-        first, last = self.relevance.query_range
+        relevance, (first, last) = self.relevance, self.relevance.query_range
         # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
         if query.device.type == "cpu" and query.numel():
             least, most = (int(end) for end in query.aminmax())
@@ -204,24 +208,21 @@ class SlateSampler:
             return self._whole_lists(query, local, epoch)
         if drawing.serves(self):
             return drawing.draw(self, query, epoch)
-        relevance = self.relevance
         total, size = self.num_relevant[local], self.list_size[local]
-        width, columns, kept, others = self._allocate(total, size - total)
-        chosen = self._choose(query, total, kept, width, epoch)
-        row, active = _entries(relevance.indptr[local], kept, chosen, relevance.item)
+        width, columns = self.pair_columns, self.columns
+        kept, others = self._allocate(total, size - total)
+        row, active = _entries(relevance.indptr[local], kept, self._choose(query, total, kept, epoch), relevance.item)
         key = random_bits(self.keys(epoch)[1], query)
         spread = Spread.draw(key, kept, others, size - total, columns)
         item = irrelevant_items(relevance, local, spread)
         if relevance.list_start is not None:
             item = item + relevance.list_start[local].unsqueeze(1)
-
-        place = torch.arange(columns, device=query.device)
-        mask = place < (kept + others).unsqueeze(1)
+        mask = torch.arange(columns, device=query.device) < (kept + others).unsqueeze(1)
         item.mul_(mask)
         item[:, :width] = torch.where(active, relevance.item[row].long(), item[:, :width])
         label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
         label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
-        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        pair = torch.where(active, row + relevance.pair_range[0], -1)
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
@@ -229,54 +230,49 @@ class SlateSampler:
         for part in torch.split(query, size):
             yield self.draw(part)
 
-    def _allocate(self, total: Tensor, rest: Tensor) -> tuple[int, int, Tensor, Tensor]:
-        """Pair columns, all columns, and how many relevant and irrelevant items each row gets."""
-        most = self.relevance.max_relevant
+    def _allocate(self, total: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+        """How many relevant and irrelevant items each row gets."""
         if self.length is None:
-            width = most if self.relevant == "all" else int(self.relevant)
-            irrelevant = int(self.irrelevant)
-            return width, width + irrelevant, total.clamp(max=width), rest.clamp(max=irrelevant)
+            return total.clamp(max=self.pair_columns), rest.clamp(max=int(self.irrelevant))
         length = self.length
         size = (total + rest).clamp_min(1)
         share = torch.div(2 * length * total + size, 2 * size, rounding_mode="floor")
         least = torch.maximum(total.clamp(max=2), length - rest)
         room = length - rest.clamp(max=1)
         kept = torch.minimum(torch.minimum(torch.maximum(share, least), total), room)
-        return min(most, length), length, kept, torch.minimum(rest, length - kept)
+        return kept, torch.minimum(rest, length - kept)
 
-    def _choose(self, query: Tensor, total: Tensor, kept: Tensor, width: int, epoch: int) -> Tensor:
+    def _choose(self, query: Tensor, total: Tensor, kept: Tensor, epoch: int) -> Tensor:
+        width = self.pair_columns
         if self.relevant == "all" and self.length is None:
             return torch.arange(width, device=query.device).expand(query.shape[0], width)
         return draw_distinct(random_bits(self.keys(epoch)[0], query), total, kept, width)
 
     def _whole_lists(self, query: Tensor, local: Tensor, epoch: int) -> Slate:
-        relevance = self.relevance
-        rows, columns = query.shape[0], relevance.max_span
+        relevance, columns = self.relevance, self.relevance.max_span
         first = 0 if relevance.list_start is None else relevance.list_start[local].unsqueeze(1)
         place = torch.arange(columns, device=query.device).unsqueeze(0)
         mask = place < relevance.list_span[local].unsqueeze(1)
-        item = place if relevance.is_catalogue else torch.where(mask, place + first, torch.zeros_like(place))
-        label = torch.zeros(rows, columns + 1, dtype=relevance.label.dtype, device=query.device)
+        item = place if relevance.is_catalogue else torch.where(mask, place + first, 0)
+        label = torch.zeros(query.shape[0], columns + 1, dtype=relevance.label.dtype, device=query.device)
         everything = torch.arange(relevance.max_relevant, device=query.device)
         start, total = relevance.indptr[local], self.num_relevant[local]
         at, there = _entries(start, total, everything, relevance.item)
         label.scatter_(1, torch.where(there, relevance.item[at] - first, columns), relevance.label[at])
         if relevance.taken_item is not relevance.item:
             mask = mask & ~self._excluded(local, label[:, :columns])
-        width = relevance.max_relevant if self.relevant == "all" else int(self.relevant)
-        kept = total.clamp(max=width)
-        row, active = _entries(start, kept, self._choose(query, total, kept, width, epoch), relevance.item)
+        kept = total.clamp(max=self.pair_columns)
+        row, active = _entries(start, kept, self._choose(query, total, kept, epoch), relevance.item)
         column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
-        pair = torch.where(active, row + relevance.pair_range[0], torch.full_like(row, -1))
+        pair = torch.where(active, row + relevance.pair_range[0], -1)
         parts = {"item": item, "label": label[:, :columns], "mask": mask, "pair": pair, "column": column}
-        return self._slate(query, local, complete=width >= relevance.max_relevant, **parts)
+        return self._slate(query, local, complete=self.pair_columns >= relevance.max_relevant, **parts)
 
     def _excluded(self, local: Tensor, label: Tensor) -> Tensor:
         """[B, items]: taken but not relevant. Only a catalogue has exclusions."""
-        relevance = self.relevance
-        start = relevance.taken_indptr[local]
-        count = relevance.taken_indptr[local + 1] - start
-        at, there = _entries(start, count, torch.arange(relevance.max_taken, device=local.device), relevance.taken_item)
+        relevance, everything = self.relevance, torch.arange(self.relevance.max_taken, device=local.device)
+        start, stop = relevance.taken_indptr[local], relevance.taken_indptr[local + 1]
+        at, there = _entries(start, stop - start, everything, relevance.taken_item)
         taken = torch.zeros(label.shape[0], label.shape[1] + 1, dtype=torch.bool, device=local.device)
         taken.scatter_(1, torch.where(there, relevance.taken_item[at].long(), label.shape[1]), True)
         return taken[:, :-1] & (label == 0)
@@ -307,7 +303,7 @@ class SlateSampler:
         return replace(
             slate,
             mask=slate.mask & real,
-            pair=torch.where(real, slate.pair, torch.full_like(slate.pair, -1)),
+            pair=torch.where(real, slate.pair, -1),
             row_weight=weight if slate.row_weight is None else weight * slate.row_weight,
         )
 

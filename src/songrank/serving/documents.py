@@ -22,7 +22,6 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
         folder: model folder of a search task.
         features: [documents, F] as in the training file, NaN for missing values; lists are consecutive.
         lengths: number of documents per list; None for a single list.
-
     """
     folder.need("search")
     raw = np.asarray(features)

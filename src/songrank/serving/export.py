@@ -74,7 +74,6 @@ def export_model(
     >>> scorer = torch.export.load(file).module()
     >>> scorer(torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)).shape
     torch.Size([2, 3])
-
     """
     path = Path(path)
     kind = _checked(inputs, format, path, mask=mask)

@@ -10,7 +10,7 @@ from torch import Tensor
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import dense_rows, num_rows
-from songrank.data.preparation.sparse_features import scale_rows
+from songrank.data.preparation.row_writer import scale_rows
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.recommendations import check_count, top
@@ -73,7 +73,6 @@ def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
         folder: model folder of a multi-label classification task.
         queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the training file.
         k: labels per text, at most all; ties are broken by label index.
-
     """
     k = check_count("k", k)
     return (

@@ -9,7 +9,7 @@ import polars as pl
 from songrank.core.csr import CSR
 from songrank.core.ids import Ids
 from songrank.data.histories import table_histories
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.data.readers.interactions import ITEM_NAMES, USER_NAMES, Collector, InteractionColumns
 from songrank.io.source import Job, Progress
 from songrank.io.tables.input_table import InputTable, id_column, read_id_column

@@ -12,7 +12,7 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
 from songrank.core.relevance import Relevance
-from songrank.data.adapters.id_lists import id_at, ids_in_order
+from songrank.data.adapters.value_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")
@@ -55,7 +55,6 @@ def recommend(
         allow: original ids of items that may be recommended; None for all.
         deny: original ids of items that must not be recommended.
         fallback: for new users: ``"popular"``, items with most training users; ``"none"``, no rows; or ``"error"``.
-
     """
     k = check_count("k", k)
     if fallback not in FALLBACKS:
@@ -95,7 +94,6 @@ def recommend_after(
         met: seen items of each history, if different from the history.
         allow: original ids of items that may be recommended; None for all.
         deny: original ids of items that must not be recommended.
-
     """
     k = check_count("k", k)
     barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))

@@ -1,4 +1,4 @@
-"""From a recipe and a data set to a trained model: stages, the loop, checkpoints, runs.
+"""Training: from a recipe and a data set to a trained model.
 
 >>> import tempfile
 >>> from songrank.data import prepare
@@ -11,6 +11,7 @@
 (True, ['validation', 'test'])
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,15 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "load_recipe"]
 
+_HOMES = {"Run": "run", "load_recipe": "config.recipe_files"}
+
 
 def __getattr__(name: str) -> Any:
-    """Import these when they are asked for: the loop below them needs nothing but torch."""
-    if name == "Run":
-        from songrank.training.run import Run
-
-        return Run
-    if name == "load_recipe":
-        from songrank.training.config.recipe_files import load_recipe
-
-        return load_recipe
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,6 +1,6 @@
-"""From a recipe and a data set to a trainer: the one place where model, loss, sampler and stages meet."""
+"""From a recipe and a data set to a trainer: where model, loss, sampler and stages meet."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,23 +9,27 @@ import torch
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
 from songrank.data import Dataset
-from songrank.losses.base import RankingLoss
 from songrank.losses.registry import LOSSES
 from songrank.models.base import RankingModel
-from songrank.models.registry import INPUTS
-from songrank.training.checkpoints import Checkpoints
-from songrank.training.config.components import make_component
+from songrank.models.capabilities import Capabilities
+from songrank.models.registry import INPUTS, MODELS
+from songrank.training.config.components import typed_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_inputs, model_sizes
-from songrank.training.trainer.batch_adapters import DatasetAdapter
-from songrank.training.trainer.history_adapters import make_adapter
+from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
 
 def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
-    """The recipe's model in the data set's sizes, or a ``UserError`` where it cannot read this kind of data."""
+    """The recipe's model in the data set's sizes; a ``UserError`` if it cannot read this kind of data."""
+    kind, options = _model_kind(section, dataset)
+    return kind.build(options, model_sizes(dataset))
+
+
+def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[RankingModel], dict[str, Any]]:
+    """The class of the recipe's model, which can read this data set, and its options."""
     wanted = model_inputs(dataset)
     names = [name for inputs in wanted for name in INPUTS[inputs]]
     if section["name"] not in names:
@@ -33,22 +37,17 @@ def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
             f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted[0]}; "
             f"expected {' or '.join(names)}: say model={names[0]}, or see `songrank recipes`"
         )
-    model: RankingModel = make_component("model", section, model_sizes(dataset))
-    return model
+    return MODELS[section["name"]], typed_component("model", section)[1]
 
 
-def make_trainer(
-    recipe: Recipe,
-    dataset: Dataset,
-    *,
-    checkpoints: Checkpoints | None = None,
-    observe: Callable[[dict[str, Any]], None] = lambda line: None,
-    tick: Callable[[], None] = lambda: None,
-    warn: Callable[[str], None] = lambda message: None,
-    speed: str = "auto",
-    save_every: float = 60.0,
-) -> Trainer:
-    """All that a recipe says about a data set, ready to run.
+def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
+    """The trainer of a recipe on a data set; everything is checked before the model is built.
+
+    Args:
+        recipe: of the run.
+        dataset: the training data.
+        options: arguments of :class:`Trainer` that no recipe has: ``checkpoints``, ``save_every``, ``speed``,
+            ``observe``, ``tick`` and ``warn``.
 
     >>> import tempfile
     >>> from songrank.data import prepare
@@ -58,43 +57,58 @@ def make_trainer(
     ...                       "warm_up": stage, "fine_tuning": stage, "device": "cpu"})
     >>> make_trainer(recipe, dataset).run().step
     2
+
     """
     check_fit(recipe, dataset)
-    device, watch = choose_device(recipe.device), recipe.validation
-    torch.manual_seed(recipe.seed)
+    device, watch, batch = choose_device(recipe.device), recipe.validation, recipe.batch
     with _within_bounds():
-        model = make_model(recipe.model, dataset).to(device)
-        _check_model(recipe, model)
-        order = (recipe.batch.following or 1, recipe.gain, recipe.batch.windows or "last")
-        adapter = make_adapter(dataset, device, model, *order, evaluated=("validation",) if watch.every else ())
+        kind, of_model = _model_kind(recipe.model, dataset)
+        _check_capabilities(recipe, kind.capabilities)
+        reads = kind.capabilities.query, of_model.get("length")
+        order = (batch.following or 1, recipe.gain, batch.windows or "last")
+        adapter = adapter_for(dataset, device, *reads, *order, evaluated=("validation",) if watch.every else ())
+
+        sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
+        at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
+        sizes, loss_sizes = model_sizes(dataset), {**adapter.loss_sizes(batch), "seed": recipe.seed}
+        slates = {"seed": recipe.seed, "gain": recipe.gain}
+        samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
+        torch.manual_seed(recipe.seed)
+        model = kind.build(of_model, sizes).to(device)
+        typed = [(LOSSES[loss["name"]], typed_component("loss", loss)[1]) for _, loss in sections]
+        losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]
+        stages = [
+            Stage(
+                section.title,
+                loss,
+                sampler,
+                **section.model_dump(exclude={"loss", "reset_head"}),
+                reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1,
+                at_once=at_once,
+            )
+            for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True)
+        ]
         return Trainer(
             model,
             adapter,
-            _stages(recipe, adapter),
+            stages,
             metric=watch.metric,
             evaluate_every=watch.every,
             candidates=watch.candidates,
             policies=policies(recipe),
             patience=watch.patience,
-            checkpoints=checkpoints,
-            save_every=save_every,
             seed=recipe.seed,
             precision=recipe.precision,
-            observe=observe,
-            tick=tick,
-            warn=warn,
-            speed=speed,
             deterministic=recipe.deterministic,
+            **options,
         )
 
 
-def _check_model(recipe: Recipe, model: RankingModel) -> None:
-    """Raise if the recipe asks for what the model does not declare."""
-    name, able = recipe.model["name"], model.capabilities
-    words = {section.optimiser for section, _ in recipe.sections()}
-    if not able.sparse_rows and any(not OPTIMISERS[word].whole_gradient for word in words):
+def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:
+    name, sections = recipe.model["name"], [section for section, _ in recipe.sections()]
+    if not able.sparse_rows and any(not OPTIMISERS[section.optimiser].whole_gradient for section in sections):
         raise UserError(f"optimiser is lazy-adam, and {name} has no tables of ids: say adam")
-    power = max(section.item_decay_power for section, _ in recipe.sections())
+    power = max(section.item_decay_power for section in sections)
     if power and not (able.sparse_rows and able.item_tables):
         raise UserError(f"item_decay_power is {power:g}, and {name} has no table of items: say 0")
     for key in ("following", "windows"):
@@ -104,7 +118,7 @@ def _check_model(recipe: Recipe, model: RankingModel) -> None:
 
 
 def check_fit(recipe: Recipe, dataset: Dataset) -> None:
-    """Raise if this data set cannot be trained on as the recipe wants."""
+    """Raise if the recipe cannot be trained on this data set."""
     if recipe.members is not None:
         raise UserError(f"members is {recipe.members}; expected none: such runs are made by `songrank ensemble` alone")
     if "train" not in dataset:
@@ -113,21 +127,18 @@ def check_fit(recipe: Recipe, dataset: Dataset) -> None:
     if watch.every == 0:
         return
     if "validation" not in dataset:
-        raise UserError(
-            f"{dataset.path} has no validation split; prepare it with --validation 0.1, "
-            "or say validation.every=0 to train without one"
-        )
+        fix = "prepare it with --validation 0.1, or say validation.every=0 to train without one"
+        raise UserError(f"{dataset.path} has no validation split; {fix}")
     if watch.candidates != "all" and dataset.form == "list":
-        raise UserError(
-            f"validation.candidates is {watch.candidates}; expected 'all': search queries bring their own lists"
-        )
+        expected = "expected 'all': search queries bring their own lists"
+        raise UserError(f"validation.candidates is {watch.candidates}; {expected}")
     if recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
         raise UserError(f"no label of {dataset.path}'s validation split is above 0; say validation.every=0")
 
 
 @contextmanager
 def _within_bounds() -> Iterator[None]:
-    """One line for sizes that are right alone, and not with this data set or this machine."""
+    """Errors of one line for sizes that do not fit this data set or this machine."""
     try:
         yield
     except (ValueError, OverflowError) as error:
@@ -140,25 +151,5 @@ def _within_bounds() -> Iterator[None]:
 
 
 def policies(recipe: Recipe) -> dict[str, Any]:
-    """How ties, empty queries and labels count in a recipe's evaluations."""
+    """The policies of a recipe's evaluations: ties, empty queries, gain."""
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}
-
-
-def _stages(recipe: Recipe, adapter: DatasetAdapter) -> list[Stage]:
-    sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
-    at_once = adapter.rows_at_once(recipe.batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
-    sizes = {**adapter.loss_sizes(recipe.batch), "seed": recipe.seed}
-    slates = {"seed": recipe.seed, "gain": recipe.gain}
-    samplers = [adapter.sampler(recipe.batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
-    losses: list[RankingLoss] = [make_component("loss", loss, sizes).to(adapter.device) for _, loss in sections]
-    return [
-        Stage(
-            section.title,
-            loss,
-            sampler,
-            **section.model_dump(exclude={"loss", "reset_head"}),
-            reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1,
-            at_once=at_once,
-        )
-        for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True)
-    ]

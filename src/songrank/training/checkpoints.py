@@ -1,4 +1,4 @@
-"""Checkpoints: all of a run's state, in folders that are there whole or not at all, refused when they are damaged."""
+"""Checkpoints: all of a run's state in a folder, written atomically, rejected when damaged."""
 
 import json
 import os
@@ -6,29 +6,35 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from songrank.core.errors import DataError, UserError
 from songrank.io.arrays import read_arrays, write_tensors
 from songrank.io.files import file_digests, sha256
 from songrank.io.json_files import read_json, write_json
 from songrank.io.staging import staged_directory
-from songrank.training.state_tree import flatten, unflatten
 
 VERSION = 3
 _NAME = re.compile(r"step-([0-9]{9,})")
 _FIX = "use another checkpoint, or start again"
+_TENSORS = "tensors.safetensors"
+_TENSOR, _PAIRS, _TUPLE = "__tensor__", "__pairs__", "__tuple__"
 
 
+@dataclass(eq=False)
 class Checkpoints:
-    """The last few checkpoints of one run, by step; the best weights so far are part of each state.
+    """The last checkpoints of one run, by step; the best weights so far are part of each state.
 
     Args:
-        folder: where they are; made when the first is saved.
-        keep: how many of the last to keep. Two, so that there is one to go back to when the last is damaged.
-        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are refused.
-        warn: told in one line about each checkpoint that was refused.
+        folder: made when the first is saved.
+        keep: how many to keep; with two, one is left when the last is damaged.
+        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are rejected.
+        warn: called with one line for each damaged checkpoint.
 
     >>> import tempfile, torch
     >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "checkpoints")
@@ -36,23 +42,20 @@ class Checkpoints:
     >>> kept.save(20, {"epoch": 2, "weight": torch.zeros(2)})
     >>> kept.latest()
     (20, {'epoch': 2, 'weight': tensor([0., 0.])})
-
     """
 
-    def __init__(
-        self, folder: Path, keep: int = 2, owner: str = "", warn: Callable[[str], None] = lambda message: None
-    ) -> None:
-        self.folder, self.keep, self.owner, self.warn = folder, keep, owner, warn
+    folder: Path
+    keep: int = 2
+    owner: str = ""
+    warn: Callable[[str], None] = lambda message: None
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
         """Save the state after ``step`` steps."""
         tree, tensors = flatten(state)
         content = {"version": VERSION, "step": step, "owner": self.owner, "state": tree}
         with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
-            digest = write_tensors(place / "tensors.safetensors", tensors)
-            write_json(
-                place / "state.json", {**content, "sha256": sha256(json.dumps(content, sort_keys=True) + digest)}
-            )
+            digest = sha256(json.dumps(content, sort_keys=True) + write_tensors(place / _TENSORS, tensors))
+            write_json(place / "state.json", {**content, "sha256": digest})
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self._place(old), ignore_errors=True)
 
@@ -60,14 +63,14 @@ class Checkpoints:
         return self.folder / f"step-{step:09d}"
 
     def steps(self) -> list[int]:
-        """Steps after which there are checkpoints, in order; not yet whether they can be read."""
+        """Steps with a checkpoint, in order; it may still be damaged."""
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(place.name) for place in self.folder.iterdir())
         return sorted(int(name[1]) for name in names if name)
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
-        """The last checkpoint that is whole, and its step; None if there is none. Damaged ones are set aside."""
+        """The last valid checkpoint and its step; None if there is none. Damaged ones are renamed."""
         steps = self.steps()
         for step in reversed(steps):
             try:
@@ -76,7 +79,7 @@ class Checkpoints:
                 next_one = "going on from the one before it" if step != steps[0] else "starting from the beginning"
                 self.warn(f"{error.file}: {error.what}: {next_one}")
                 aside = self.folder / f"refused-{self._place(step).name}"
-                shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
+                shutil.rmtree(aside, ignore_errors=True)
                 with suppress(OSError):
                     self._place(step).rename(aside)
         return None
@@ -84,14 +87,14 @@ class Checkpoints:
 
 def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
     """The state in a checkpoint, or a ``DataError`` that says why it cannot be used; None stands for any owner."""
-    for file in (place / "state.json", place / "tensors.safetensors"):
-        if file.exists() and not os.access(file, os.R_OK):  # which is no damage
-            raise UserError(f"{file}: cannot be read (permission denied); ask its owner for the right to")
-    info = read_json(place / "state.json", _FIX)
+    described, file = place / "state.json", place / _TENSORS
+    for part in (described, file):
+        if part.exists() and not os.access(part, os.R_OK):  # not damaged
+            raise UserError(f"{part}: cannot be read (permission denied); ask its owner for the right to")
+    info = read_json(described, _FIX)
     digest = info.pop("sha256", None)
     if info.get("version") != VERSION or not isinstance(info.get("state"), dict):
         raise DataError("is no checkpoint of this version", _FIX, file=str(place))
-    file = place / "tensors.safetensors"
     try:
         (of_tensors,) = file_digests(file, "sha256")
     except OSError as error:
@@ -99,9 +102,70 @@ def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
     if digest != sha256(json.dumps(info, sort_keys=True) + of_tensors):
         raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
     if owner is not None and info["owner"] != owner:
-        raise UserError(
-            f"{place}: belongs to another recipe or data set; put config.yaml back as it was, or begin a new run"
-        )
+        fix = "put config.yaml back as it was, or begin a new run"
+        raise UserError(f"{place}: belongs to another recipe or data set; {fix}")
     tensors = {name: tensor.clone() for name, tensor in read_arrays(file, _FIX).items()}
     state: dict[str, Any] = unflatten(info["state"], tensors)
     return state
+
+
+def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
+    """Replace each tensor of a tree by a reference, and return the tree and the tensors by number.
+
+    A tree has dictionaries (with keys of any plain type), lists, tuples, numbers, texts, None and tensors.
+
+    >>> tree, tensors = flatten({"step": 3, "weights": [torch.ones(2)], 7: (1.5, None)})
+    >>> sorted(tensors), unflatten(tree, tensors)
+    (['0'], {'step': 3, 'weights': [tensor([1., 1.])], 7: (1.5, None)})
+    """
+    tensors: dict[str, Tensor] = {}
+
+    def pack(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            name = str(len(tensors))
+            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
+            return {_TENSOR: name}
+        if isinstance(value, Mapping):
+            if all(isinstance(key, str) and not key.startswith("__") for key in value):
+                return {key: pack(entry) for key, entry in value.items()}
+            return {_PAIRS: [[pack(key), pack(entry)] for key, entry in value.items()]}
+        if isinstance(value, tuple):
+            return {_TUPLE: [pack(entry) for entry in value]}
+        if isinstance(value, list):
+            return [pack(entry) for entry in value]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        expected = "tensors, numbers, texts, lists and dictionaries"
+        raise TypeError(f"state holds a {type(value).__name__}; expected {expected}")
+
+    return pack(state), tensors
+
+
+def unflatten(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The inverse of :func:`flatten`."""
+    if isinstance(tree, list):
+        return [unflatten(entry, tensors) for entry in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if _TENSOR in tree:
+        return tensors[tree[_TENSOR]]
+    if _TUPLE in tree:
+        return tuple(unflatten(entry, tensors) for entry in tree[_TUPLE])
+    if _PAIRS in tree:
+        return {unflatten(key, tensors): unflatten(entry, tensors) for key, entry in tree[_PAIRS]}
+    return {key: unflatten(entry, tensors) for key, entry in tree.items()}
+
+
+def random_state() -> dict[str, Any]:
+    """The state of all random generators of torch; songrank does not use those of Python and numpy."""
+    state: dict[str, Any] = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Restore all generators."""
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,4 +1,4 @@
-"""One run from recipe to measured model, in a folder from which it can be gone on with at any time."""
+"""One run from a recipe to an evaluated model, in a folder from which it can be resumed at any time."""
 
 import hashlib
 import json
@@ -19,8 +19,7 @@ from songrank.models.base import RankingModel
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
-from songrank.training.curves import Curves
-from songrank.training.run_directory import RunDirectory, fingerprint, lists_fingerprint
+from songrank.training.run_directory import Curves, RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
 from songrank.training.trainer.history_adapters import make_adapter
@@ -29,20 +28,19 @@ from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
 @dataclass
 class Run:
-    """A run that is under way, and what came out of it.
+    """A training run and its results.
 
     Args:
-        directory: where it is kept.
-        recipe: what it follows.
-        dataset: what it is trained on.
+        directory: of the run.
+        recipe: of the run.
+        dataset: the training data.
         observe: called with each line of the history.
         tick: called after each step.
-        warn: told in one line about checkpoints that could not be read.
+        warn: called with one line for each unreadable checkpoint and each fallback.
+        splits: evaluated at the end, on whole lists, if the data set has them.
         speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
-        save_every: least seconds between checkpoints.
+        save_every: minimum seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
-        splits: what is evaluated at the end, on whole lists; those that the data set has.
-
     """
 
     directory: RunDirectory
@@ -72,25 +70,25 @@ class Run:
         )
 
     def _owner(self) -> str:
-        """A checksum of all that the weights depend on: states of another recipe are not gone on with."""
+        """A checksum of all that the weights depend on: a checkpoint of another recipe is rejected."""
         elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        told = json.dumps(values, sort_keys=True)
-        return hashlib.sha256((told + fingerprint(self.dataset)).encode()).hexdigest()
+        told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @classmethod
     def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
-        """A new run; everything is checked and built before the folder is made."""
+        """A new run; everything is checked and built before the folder is created."""
         directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
-        choose_device(recipe.device)  # one that is not there is reported before anything is built
-        recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # to be found from anywhere
+        choose_device(recipe.device)  # reports a missing device before anything is built
+        recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # valid in any working directory
         run = cls(directory, recipe, dataset, **more)
         directory.begin(recipe, dataset, overwrite=overwrite)
         return run
 
     @classmethod
     def resume(cls, path: str | Path, *, data: str | Path | None = None, **more: Any) -> "Run":
-        """A run that was begun before, to be gone on with from its last checkpoint; ``data`` if that was moved."""
+        """An earlier run, resumed from its last checkpoint; ``data`` is the data set's new place if it was moved."""
         directory = RunDirectory(Path(path))
         recipe = directory.recipe()
         dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
@@ -98,7 +96,7 @@ class Run:
         return cls(directory, recipe, dataset, **more)
 
     def finish(self) -> bool:
-        """Train to the end, evaluate, and write what came out; False if it was stopped before."""
+        """Train to the end, evaluate, and write the results; False if it was stopped before."""
         with alone(self.directory.path, "trained"):
             if self.directory.recipe() != self.recipe:
                 what = "was begun anew by another process, with another recipe"
@@ -128,22 +126,18 @@ class Run:
         data = fingerprint(self.dataset)
         self.directory.note(status="running", device=str(self.trainer.device), data_sha256=data, error=None)
         at = self.trainer.run()
-        if self.trainer.stopped:
-            self._note_end("stopped", at.step, begun)
-            return False
-        model = self.trainer.model.eval()
-        assert isinstance(model, RankingModel)
-        write_model(self.directory.path, model, self.recipe.model, self.dataset)
-        for split in self.splits:
-            if split in self.dataset:
-                self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
-                self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
-        self._note_end("finished", at.step, begun)
-        return True
-
-    def _note_end(self, status: str, step: int, begun: float) -> None:
+        finished = not self.trainer.stopped
+        if finished:
+            model = self.trainer.model.eval()
+            assert isinstance(model, RankingModel)
+            write_model(self.directory.path, model, self.recipe.model, self.dataset)
+            for split in self.splits:
+                if split in self.dataset:
+                    self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
+                    self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
         seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
-        self.directory.note(status=status, step=step, seconds=seconds)
+        self.directory.note(status="finished" if finished else "stopped", step=at.step, seconds=seconds)
+        return finished
 
     def _observe(self, line: dict[str, Any]) -> None:
         self.directory.append_history(line)
@@ -153,10 +147,11 @@ class Run:
 
 
 def open_recipe_data(recipe: Recipe) -> Dataset:
-    """The recipe's data set; where there is none, the error says how it is made."""
+    """The recipe's data set; if it is missing, the error says how to prepare it."""
     path = Path(recipe.data)
     if path.is_file():
-        fix = f"prepare it first, see `songrank data list`, then say data=FOLDER{_hint(recipe)}"
+        hint = f"; for this recipe: `{recipe.prepare}`" if recipe.prepare else ""
+        fix = f"prepare it first, see `songrank data list`, then say data=FOLDER{hint}"
         raise DataError("is a file, not a prepared data set", fix, file=str(path))
     try:
         missing = not (path / "dataset.json").exists()
@@ -166,10 +161,6 @@ def open_recipe_data(recipe: Recipe) -> Dataset:
         fix = f"make it with `{recipe.prepare}`, or say where it is: data=FOLDER, or --data for a run that is there"
         raise DataError("is missing", fix, file=str(path))
     return open_dataset(path)
-
-
-def _hint(recipe: Recipe) -> str:
-    return f"; for this recipe: `{recipe.prepare}`" if recipe.prepare else ""
 
 
 def evaluate_model(model: nn.Module, dataset: Dataset, split: str, recipe: Recipe, **changes: Any) -> Evaluation:

@@ -1,22 +1,24 @@
-"""A run on disk: its resolved recipe, its history, its checkpoints, its model, and what was measured.
+"""A run on disk: its resolved recipe, its history, its checkpoints, its model and its evaluations.
 
 ============================  =========================================================================================
 ``config.yaml``               the recipe, fully resolved; itself a recipe
 ``run.json``                  state of the run, versions, device, seconds, and the checksum of the data set
-``metrics.jsonl``             one line an epoch, equal in an interrupted run and in one that was not
-``checkpoints/``              the last states, from which a run goes on
-``model.json`` and others     the trained model, to be used without its data (``songrank.serving``)
-``evaluation/``               for each split a JSON file and one value a query and metric
+``metrics.jsonl``             one line per epoch, equal in an interrupted run and in one that was not
+``checkpoints/``              the last states, from which a run resumes
+``model.json`` and others     the trained model, usable without its data (``songrank.serving``)
+``evaluation/``               for each split a JSON file and one value per query and metric
 ``tensorboard/``              the same curves, where tensorboard is installed
 ============================  =========================================================================================
 
-Every file is there whole or not at all, and nothing in it needs pickle.
+Every file is written atomically, and none needs pickle.
 """
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +34,37 @@ from songrank.metrics import Evaluation
 from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import read_yaml
+from songrank.training.trainer.loop import VALIDATION
 
 
 class RunDirectory:
-    """One run's folder."""
+    """The folder of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config, self.state, self.history = path / "config.yaml", path / "run.json", path / "metrics.jsonl"
         self.checkpoints, self.tensorboard = path / "checkpoints", path / "tensorboard"
 
-    # ---- beginning and going on
-
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
-        """Make the folder; one that is there is refused, or emptied of an earlier run if ``overwrite``."""
+        """Make the folder; an existing one is rejected, or cleared of an earlier run if ``overwrite``."""
+        import yaml
+
         self.check_free(overwrite=overwrite)
-        text = _yaml(recipe.model_dump(mode="json"))
+        style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 120}
+        text = yaml.safe_dump(recipe.model_dump(mode="json"), **style)
         notes = {"status": "running", "data_sha256": fingerprint(dataset)}
         notes |= {"songrank": __version__, "torch": torch.__version__}
         make_folder(self.path)
         with alone(self.path, "trained"):
-            if self.check_free(overwrite=overwrite):  # again, since another process may have begun one meanwhile
+            if self.check_free(overwrite=overwrite):  # again: another process may have begun a run meanwhile
                 self._clear()
             write_whole(self.state, json.dumps(plain(notes), indent=2) + "\n")
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
-        """Raise if something is there that must not be replaced; True if there is a run that may be.
+        """Raise if the folder must not be replaced; True if it holds a run that may be.
 
-        Whether the run that was to be made here is one that could be gone on with, the message goes by ``resumable``.
+        ``resumable`` says whether the message suggests to resume that run.
         """
         if not self._occupied():
             return False
@@ -73,16 +77,15 @@ class RunDirectory:
         return True
 
     def _occupied(self) -> bool:
-        """Whether something is there besides what a killed process left before the run began."""
+        """Whether there is anything but leftovers of a process that was killed before the run began."""
         try:
             if not self.path.is_dir():
                 return self.path.exists()
             left = {LOCK} if self.config.exists() else {LOCK, "run.json"}
             return any(file.name not in left and not file.name.startswith(NEW) for file in self.path.iterdir())
         except OSError as error:
-            raise DataError(
-                f"cannot be opened ({error.strerror})", "choose another place", file=str(self.path)
-            ) from None
+            what = f"cannot be opened ({error.strerror})"
+            raise DataError(what, "choose another place", file=str(self.path)) from None
 
     def _clear(self) -> None:
         try:
@@ -96,7 +99,7 @@ class RunDirectory:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove what killed processes left half-written."""
+        """Remove files that killed processes left incomplete."""
         for folder in (self.path, self.path / "evaluation"):
             for left in folder.glob(f"{NEW}*"):
                 left.unlink(missing_ok=True)
@@ -108,32 +111,27 @@ class RunDirectory:
         try:
             text = self.config.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise DataError(
-                "is no run: it has no readable config.yaml",
-                "expected a folder that `songrank train` made",
-                file=str(self.path),
-            ) from None
+            what = "is no run: it has no readable config.yaml"
+            raise DataError(what, "expected a folder that `songrank train` made", file=str(self.path)) from None
         return Recipe.read(read_yaml(text, str(self.config)), str(self.config))
 
     def check_data(self, dataset: Dataset) -> None:
-        """Raise if the data set is not the one that the run was begun with."""
+        """Raise if the data set is not the one of the run."""
         if self.notes().get("data_sha256", fingerprint(dataset)) != fingerprint(dataset):
             fix = "name the one it was trained on, or begin a new run"
             raise DataError(f"is another data set than that of {self.path}", fix, file=str(dataset.path))
 
     def notes(self) -> dict[str, Any]:
-        """What ``run.json`` says."""
+        """The content of ``run.json``."""
         return read_json(self.state, "delete it: it is made again") if self.state.exists() else {}
 
     def note(self, **entries: Any) -> None:
-        """Add to ``run.json``; None takes an entry away."""
+        """Add to ``run.json``; None removes an entry."""
         kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
         write_whole(self.state, json.dumps(plain(kept), indent=2) + "\n")
 
-    # ---- while it runs
-
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Put the history back to these lines: what came after a checkpoint is made again."""
+        """Reset the history to these lines: epochs after a checkpoint run again."""
         write_whole(self.history, "".join(json.dumps(plain(line)) + "\n" for line in lines))
 
     def append_history(self, line: Mapping[str, Any]) -> None:
@@ -144,10 +142,8 @@ class RunDirectory:
         except OSError as error:
             raise not_written(self.history, error) from None
 
-    # ---- what comes out
-
     def save_evaluation(self, split: str, found: Evaluation, lists_sha256: str) -> None:
-        """Write the figures of a split, and one value a query and metric."""
+        """Write the metrics of a split, and one value per query and metric."""
         from safetensors.torch import save
 
         values = {name: value.cpu().contiguous() for name, value in found.per_query.items()}
@@ -166,13 +162,37 @@ class RunDirectory:
         write_whole(self.path / "evaluation" / f"{split}.json", json.dumps(plain(summary), indent=2) + "\n")
 
 
+class Curves:
+    """Writes one point per epoch and curve for TensorBoard; nothing where it or the folder is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writer: Any = None
+        with suppress(ImportError, OSError):  # optional: ``metrics.jsonl`` has the same figures
+            from torch.utils.tensorboard import SummaryWriter
+
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):  # else its thread would fail later and print a traceback
+                self._writer = SummaryWriter(str(folder))
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add the points of one line of the history."""
+        if self._writer is not None:
+            for name in ("loss", "objective", "learning_rate", *(name for name in line if name.startswith(VALIDATION))):
+                self._writer.add_scalar(name.replace(" ", "_").replace("@", "_at_"), line[name], line["step"])
+
+    def close(self) -> None:
+        """Write the remaining points."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 def fingerprint(dataset: Dataset) -> str:
-    """SHA-256 of the file that describes a data set, checksums of its sources included."""
+    """SHA-256 of ``dataset.json``, which has the checksums of the data set's sources."""
     return hashlib.sha256((dataset.path / "dataset.json").read_bytes()).hexdigest()
 
 
 def lists_fingerprint(dataset: Dataset, split: str) -> str:
-    """SHA-256 of what is ranked in a split: queries, items and labels, whatever features describe them."""
+    """SHA-256 of the queries, items and labels that a split ranks, without their features."""
     digest = hashlib.sha256(f"{dataset.form} {split} {dataset.num_items}".encode())
     shared = dataset.info["shared_queries"]
     for name in tuple(dataset)[: tuple(dataset).index(split) + 1] if shared else (split,):
@@ -181,10 +201,3 @@ def lists_fingerprint(dataset: Dataset, split: str) -> str:
         for column in columns:
             digest.update(column.contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _yaml(values: Mapping[str, Any]) -> str:
-    import yaml
-
-    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-    return text

@@ -1,4 +1,4 @@
-"""What a model takes from its data set: sizes, the inputs it may read, and the tables of its model folder."""
+"""What a model takes from its data set: sizes, possible inputs, and the tables of its model folder."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.csr import CSR
-from songrank.core.pairs import latest_pairs, table_keys, unpack
+from songrank.core.pairs import key_table, latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
 from songrank.models.base import RankingModel
@@ -17,23 +17,20 @@ from songrank.models.model_folder import READS, ModelFolder, read_words, save_mo
 
 
 def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a trained model with all that its use needs.
+    """Write a trained model with everything that serving needs.
 
     Args:
-        folder: where.
+        folder: the model folder.
         model: as trained on ``dataset``.
-        section: its name and options, in the words of a recipe.
-        dataset: gives the ids, what was seen, and how input is read.
-
+        section: its name and options, as in a recipe.
+        dataset: source of ids, seen items, and how input is read.
     """
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)
     inputs, words, histories = model.capabilities.inputs, None, None
     reads = {key: dataset.info[key] for key in READS if key in dataset.info}
-    if inputs == "words":
-        part = dataset["train"]
-        assert isinstance(part, CatalogueSplit)
-        assert part.tokens is not None
+    part = dataset["train"]
+    if isinstance(part, CatalogueSplit) and part.tokens is not None:
         words = read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
     options = inspect.signature(type(model)).parameters
@@ -56,7 +53,7 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
 
 
 def model_inputs(dataset: Dataset) -> tuple[str, ...]:
-    """What models of this data set may read: ids or histories, documents, features, or words."""
+    """The inputs that models of this data set may read: ids or histories, documents, features, or words."""
     part = dataset["train"]
     if not isinstance(part, CatalogueSplit):
         return ("documents",)
@@ -81,9 +78,7 @@ def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
     """Seen items of each user over all splits, ascending; and the number of training users of each item."""
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
     tables = [table for part in parts for table in (part.pairs, part.seen) if table is not None]
-    keys = [table_keys(table, dataset.num_items) for table in tables]
-    key: Tensor = torch.cat(keys).unique()  # type: ignore[no-untyped-call]
-    user, item = unpack(key, dataset.num_items)
+    keys: Tensor = torch.cat([table_keys(table, dataset.num_items) for table in tables]).unique()  # type: ignore[no-untyped-call]
     trained = unpack(latest_pairs(parts[0].pairs, dataset.num_items)[0], dataset.num_items)[1]
-    seen = CSR.from_lengths(torch.bincount(user, minlength=dataset.num_queries), item=item.to(torch.int32))
-    return seen, torch.bincount(trained, minlength=dataset.num_items)
+    offsets, item = key_table(keys, dataset.num_queries, dataset.num_items)
+    return CSR(offsets, {"item": item}), torch.bincount(trained, minlength=dataset.num_items)

@@ -1,6 +1,6 @@
-"""From one training to the next on more data: weights and memory go with their users, items and pairs."""
+"""Warm start on more data: weights and memory follow their users, items and pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,17 +19,16 @@ from songrank.training.trainer.loop import Trainer
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What a training on interactions leaves for the next, by original ids, since numbers change when ids are added.
+    """The result of a training on interactions by original ids, since numbers change when ids are added.
 
     Args:
         query_ids: of users.
         item_ids: of items.
-        weights: of the model, whose capabilities say which have a row per user or per item; all else is shared.
-        pairs: user · items + item of each row of the memory: of the pairs of training, ascending, or where the model
-            reads histories, of their entries, as they stand.
-        loss: name of the class of the loss that remembers.
-        memory: its tables, one number a pair or a user (or an entry), NaN where there is none.
-
+        weights: of the model, whose capabilities say which have a row per user or per item.
+        pairs: user · items + item of each row of the memory: the training pairs, ascending, or the entries of histories
+            in their order.
+        loss: name of the loss class of the memory.
+        memory: its tables, one number per pair or per user (or per entry), NaN where there is none.
     """
 
     query_ids: Ids
@@ -41,7 +40,7 @@ class WarmStart:
 
     @classmethod
     def of(cls, trainer: Trainer, dataset: Dataset) -> Self:
-        """The past of a training that has ended."""
+        """The result of a finished training."""
         loss = trainer.stages[-1].loss
         memory = {}
         if isinstance(loss, MemoryLoss) and _catalogue(trainer).one_row_per_key:
@@ -51,26 +50,23 @@ class WarmStart:
         return cls(dataset.query_ids, dataset.item_ids, weights, pairs, type(loss).__name__, memory)
 
     def carry_over(self, trainer: Trainer, dataset: Dataset) -> None:
-        """Put weights and memory where they belong in a training that is about to begin; what is new stays as it is.
-
-        The memory goes only into a loss of the same class.
-        """
+        """Copy weights, and memory of the same loss class, into a new training; new users and items keep theirs."""
         users = dataset.query_ids.find(list(self.query_ids))
         items = dataset.item_ids.find(list(self.item_ids))
         able, state = capabilities_of(trainer.model), trainer.model.state_dict()
-        self._check(state, {*able.query_tables, *able.item_tables})
+        rows = {**dict.fromkeys(able.query_tables, users), **dict.fromkeys(able.item_tables, items)}
+        if _shapes(state, rows) != _shapes(self.weights, rows):
+            raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
         with torch.no_grad():
             for name, old in self.weights.items():
-                if name in able.query_tables:
-                    _put_rows(state[name], users, old)
-                elif name in able.item_tables:
-                    _put_rows(state[name], items, old)
+                if name in rows:
+                    kept, device = rows[name] >= 0, state[name].device
+                    state[name][rows[name][kept].to(device)] = old[kept].to(device)
                 else:
                     state[name].copy_(old)
-        loss = trainer.stages[-1].loss
+        loss, adapter = trainer.stages[-1].loss, _catalogue(trainer)
         if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss or not self.memory:
             return
-        adapter = _catalogue(trainer)
         if not adapter.one_row_per_key:
             return
         query, item = unpack(self.pairs, len(self.item_ids))
@@ -78,20 +74,15 @@ class WarmStart:
         key = torch.where((user >= 0) & (item >= 0), pack(user, item, dataset.num_items), -1)
         row = _places(key, adapter.memory_keys())
         by_query = row if adapter.entry_queries else users
-        for names, rows in ((loss.by_pair, row), (loss.by_query, by_query)):
+        for names, places in ((loss.by_pair, row), (loss.by_query, by_query)):
             for name in names:
                 values = self.memory[name]
-                kept = (rows >= 0) & values.isfinite()
-                loss.table(name).write(rows[kept], values[kept])
+                kept = (places >= 0) & values.isfinite()
+                loss.table(name).write(places[kept], values[kept])
 
-    def _check(self, state: Mapping[str, Tensor], tables: set[str]) -> None:
-        """Raise if these are not the weights of a model that was built alike, but for the number of users and items."""
 
-        def shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-            return {name: weight.shape[1:] if name in tables else weight.shape for name, weight in weights.items()}
-
-        if shapes(state) != shapes(self.weights):
-            raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
+def _shapes(weights: Mapping[str, Tensor], tables: Collection[str]) -> dict[str, tuple[int, ...]]:
+    return {name: weight.shape[1:] if name in tables else weight.shape for name, weight in weights.items()}
 
 
 def _catalogue(trainer: Trainer) -> CatalogueAdapter:
@@ -100,7 +91,7 @@ def _catalogue(trainer: Trainer) -> CatalogueAdapter:
 
 
 def _places(old: Tensor, new: Tensor) -> Tensor:
-    """Where each of the old keys stands among the new ones, −1 where it does not; the second of equal ones second.
+    """The position of each old key among the new ones, −1 if missing; the n-th of equal keys maps to the n-th.
 
     >>> _places(torch.tensor([7, 3, 7, 5]), torch.tensor([7, 4, 3, 7, 7])).tolist()
     [0, 2, 3, -1]
@@ -116,8 +107,3 @@ def _places(old: Tensor, new: Tensor) -> Tensor:
     found = torch.full_like(old, -1)
     found[order] = torch.where((at == inside) & (known[inside] == key), place[inside], -1)
     return found
-
-
-def _put_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:
-    kept = rows >= 0
-    table[rows[kept].to(table.device)] = values[kept].to(table.device)

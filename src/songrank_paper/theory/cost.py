@@ -31,7 +31,6 @@ def measure(folder: Path, *, step: str, list_size: int, repeats: int) -> dict[st
     Returns:
         ``scored`` and ``compared``: items and pairs of items a step, both points counted; ``ms``: the median time, the
         one result here that is measured and not the same again.
-
     """
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)

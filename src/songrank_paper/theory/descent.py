@@ -44,7 +44,6 @@ def descend(
     Returns:
         ``steps``: where it was measured, T; ``mean``: the mean of ‖∇F(w_t)‖² over t ≤ T, by learning rate, seed and T,
         each measured value standing for the steps since the one before; ``value``: F(w) in the end, by rate and seed.
-
     """
     torch.set_num_threads(1)
     problem, kind = make_problem(), METHODS[method]

@@ -37,7 +37,6 @@ def replay(
     Returns:
         ``steps``, and by error, seed and step the mean over pairs (u) or queries (λ, s) of the squared error after the
         step, of those drawn so far.
-
     """
     torch.set_num_threads(1)
     return follow(make_problem(), trajectory(steps, batch), estimator, gamma, seeds, batch, irrelevant)

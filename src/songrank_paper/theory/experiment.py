@@ -21,7 +21,6 @@ class Theory(Experiment):
 
     >>> len(Theory().cells(Plan(quick=True), {})) > 10
     True
-
     """
 
     name = "theory"

@@ -47,7 +47,6 @@ class Problem:
     >>> problem = make_problem()
     >>> problem.value(torch.zeros(1, 10, dtype=torch.float64)) > problem.value(0.3 * problem.teacher)
     tensor([True])
-
     """
 
     features: Tensor

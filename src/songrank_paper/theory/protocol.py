@@ -36,7 +36,6 @@ class Protocol:
 
     >>> len(Protocol().rates) * len(Protocol().memories)
     15
-
     """
 
     seeds: tuple[int, ...] = (10, 11, 12, 13, 14, 15, 16, 17)

@@ -41,7 +41,6 @@ class Draws:
     >>> slate = next(iter(draws.steps(1)))                         # 2 seeds × 4 queries, 6 relevant and 8 others
     >>> slate.item.shape, bool((slate.query[4:] >= 50).all())
     (torch.Size([8, 14]), True)
-
     """
 
     problem: Problem

@@ -26,7 +26,6 @@ def stand_still(
 
     Returns:
         ``gradient``: ‖∇F(w)‖; ``bias``: ‖mean m − ∇F(w)‖; ``error``: its standard error, by seeds.
-
     """
     torch.set_num_threads(1)
     problem, kind = make_problem(), METHODS[method]

@@ -21,6 +21,12 @@ def test_each_size_is_in_exactly_one_bin_and_no_bin_is_empty(sizes, count):
     assert ranges == sorted(ranges)
 
 
+def test_equal_sizes_are_never_parted():
+    assert size_ranges(torch.tensor([1, 1, 1, 2, 3, 9]), 3) == [(1, 1), (2, 2), (3, 9)]
+    bins = bin_values(torch.tensor([[0.0, 0.5, 1.0, torch.nan]]), torch.tensor([3, 3, 8, 8]), count=2)
+    assert [(one.first, one.last, one.queries, one.mean) for one in bins] == [(3, 3, 2, 0.25), (8, 8, 1, 1.0)]
+
+
 def test_distinct_sizes_are_shared_out_evenly():
     ranges = size_ranges(torch.randperm(80) * 3, 8)
     assert [(last - first) // 3 + 1 for first, last in ranges] == [10] * 8

@@ -7,6 +7,22 @@ import pytest
 from songrank.analysis.report import formatting
 
 
+@pytest.mark.parametrize(
+    ("show", "value", "text"),
+    [
+        (formatting.figure, 0.20751, "0.2075"),
+        (formatting.figure, None, "–"),
+        (formatting.signed, 0.012, "+0.0120"),
+        (formatting.short, 0.000123456, "0.0001235"),
+        (formatting.short, 1234.5, "1234"),
+        (formatting.duration, 10.83, "11 s"),
+        (formatting.duration, 4000, "1 h 07 min"),
+    ],
+)
+def test_a_number_is_shown_in_few_digits(show, value, text):
+    assert show(value) == text
+
+
 @pytest.mark.parametrize("show", [formatting.figure, formatting.signed, formatting.short])
 def test_a_value_that_is_nan_is_a_dash(show):
     assert show(math.nan) == "–"

@@ -14,6 +14,7 @@ def test_order_ties_and_queries_that_do_not_count():
     relevant = torch.tensor([1, 1, 1, 0, 1, 2, 1])  # the fourth is empty: its 0 is a policy's
     assert best_and_worst(values, relevant, 2) == ([2, 5], [4, 6])
     assert best_and_worst(values, relevant, 9) == ([2, 5, 0], [4, 6])
+    assert best_and_worst(torch.tensor([0.5, 1.0, 0.0, 1.0]), torch.tensor([1, 1, 0, 2]), count=1) == ([1], [0])
     assert best_and_worst(values[:0], relevant[:0]) == ([], [])
 
 

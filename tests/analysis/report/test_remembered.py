@@ -87,8 +87,8 @@ def test_thresholds_are_compared_with_the_next_score_after_the_first_k(finished)
     assert list(zip(table.remembered, table.exact, strict=True)) == [
         (pytest.approx(a), pytest.approx(b, rel=1e-4, abs=1e-5)) for a, b in expected
     ]
-    assert table.name == "λ"
-    assert not table.is_log
+    assert table.titles.name == "λ"
+    assert not table.titles.is_log
 
 
 def test_the_weights_are_the_last_ones_not_the_best(finished):
@@ -138,6 +138,7 @@ def test_memory_of_whole_lists_with_gamma_one_and_no_step_is_exact(tmp_path):
 def test_figures_are_those_of_scipy():
     rng = torch.Generator().manual_seed(0)
     held, exact = (torch.rand(50, generator=rng).mul(20).round().div(10).add(0.1).double() for _ in range(2))
+    assert spearman(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.1, 0.5, 0.3])) == pytest.approx(0.5)
     assert spearman(held, exact) == pytest.approx(stats.spearmanr(held, exact).statistic)
     figures = Remembered("u", tuple(held.tolist()), tuple(exact.tolist()), 0).figures()
     errors = [abs(a - b) / b for a, b in zip(held.tolist(), exact.tolist(), strict=True)]

@@ -1,11 +1,20 @@
-"""Documents, labels and evaluation sets of a document ranker."""
+"""Documents, labels, lists, weights and evaluation sets of a document ranker."""
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from songrank.core.errors import DataError
-from songrank.data.adapters.documents import DocumentTable, read_documents, read_eval_names, read_eval_sets
+from songrank.data.adapters.documents import (
+    DocumentTable,
+    read_documents,
+    read_eval_names,
+    read_eval_sets,
+    read_lists,
+    read_weights,
+)
 from songrank.data.adapters.feature_matrix import read_matrix
 
 X = np.arange(6.0).reshape(3, 2)
@@ -65,3 +74,61 @@ def test_names_of_evaluation_sets_differ():
     assert read_eval_names(["a", "b"], 2) == ["a", "b"]
     with pytest.raises(DataError, match="expected 2 different names$"):
         read_eval_names(["a", "a"], 2)
+
+
+@pytest.mark.parametrize("weight", [[1, 0, 2.5], np.array([1, 0, 2.5], np.float32), ("1", "0", "2.5")])
+def test_weights_are_float64(weight):
+    found = read_weights("sample_weight", weight, 3, "row")
+    assert found.dtype == np.float64
+    assert found.tolist() == [1.0, 0.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 2], r"^sample_weight has shape \[2\]; expected one weight a row, \[3\]$"),
+        ([1, np.inf, 1], r"^sample_weight is inf in place 1 \(from 0\)"),
+        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 0, 1]), r"^sample_weight is nan in place 2 \(from 0\)"),
+        ([0, 0, 0], "^sample_weight is zero everywhere"),
+        (["a", "b", "c"], "^sample_weight is a list; expected numbers$"),
+    ],
+)
+def test_wrong_weights_are_rejected(weight, message):
+    with pytest.raises(DataError, match=message):
+        read_weights("sample_weight", weight, 3, "row")
+
+
+@given(st.lists(st.integers(1, 5), min_size=1))
+def test_lengths_and_ids_of_the_same_lists_agree(lengths):
+    rows = sum(lengths)
+    by_length = read_lists(rows, group=lengths)
+    by_id = read_lists(rows, qid=np.repeat([f"q{at}" for at in range(len(lengths))], lengths))
+    assert by_length.number.tolist() == by_id.number.tolist()
+    assert by_length.lengths.tolist() == lengths
+    assert by_length.order.tolist() == list(range(rows))
+
+
+def test_rows_of_a_query_are_ordered_list_by_list():
+    lists = read_lists(5, qid=[7, 3, 7, 3, 7])
+    assert (lists.count, lists.lengths.tolist(), lists.order.tolist()) == (2, [3, 2], [0, 2, 4, 1, 3])
+
+
+def test_without_either_all_rows_are_one_list():
+    assert read_lists(3).lengths.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"group": [3], "qid": [1, 1, 1]}, "both given"),
+        ({"group": [2, 2]}, "group sums to 4, and X has 3 rows"),
+        ({"group": [3, 0]}, "group does not hold lengths"),
+        ({"group": [1.5, 1.5]}, "group does not hold lengths"),
+        ({"group": "abc"}, "group does not hold lengths"),
+        ({"qid": [1, 2]}, r"qid has shape \[2\], and X has 3 rows"),
+        ({"qid": [1.0, float("nan"), 2.0]}, r"qid is missing in row 1 \(from 0\)"),
+    ],
+)
+def test_wrong_groups_are_rejected(given, message):
+    with pytest.raises(DataError, match=message):
+        read_lists(3, **given)

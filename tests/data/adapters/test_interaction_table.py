@@ -9,7 +9,7 @@ import pytest
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.adapters.interaction_table import id_keys, label_column, read_interactions
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 
 TABLE = {"visitor": [3, 1, 3], "asin": ["b", "a", "a"], "rating": [5, 0, 2]}
 

@@ -1,48 +1,91 @@
 """All that a report shows, gathered before anything is drawn; a part that cannot be made says why instead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from songrank.analysis.finished_runs import find_runs, group_runs
+from songrank.analysis.finished_runs import FinishedRun, check_lists, find_runs, group_runs, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods
 from songrank.analysis.report.bins import Bin, bin_values, query_sizes
-from songrank.analysis.report.curves import Panel, make_panels
+from songrank.analysis.report.curves import History, Panel, make_panels, read_history
 from songrank.analysis.report.queries import QueryRanker, RankedQuery, best_and_worst
 from songrank.analysis.report.remembered import Remembered, read_memory
-from songrank.analysis.report.runs import Missing, ReportedRun, attempt, open_data, read_folder, rebuild
 from songrank.core.devices import choose_device
-from songrank.core.errors import UserError
-from songrank.data import Dataset
+from songrank.core.errors import DataError, UserError
+from songrank.data import Dataset, open_dataset
 from songrank.data.dataset import SPLITS
+from songrank.io.json_files import read_json
 from songrank.serving.open import open_model
 from songrank.training.run import Run
+from songrank.training.run_directory import RunDirectory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why a part of the report is not there, in one line."""
+
+    why: str
+
+
+def attempt(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | Missing:
+    """What is made, or why it cannot be."""
+    try:
+        return make(*args, **options)
+    except UserError as error:
+        return Missing(str(error))
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedRun:
+    """One run's folder, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
+
+    ``evaluations`` are those that can be read, by split; ``unread`` says why the report's split is not among them.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    notes: dict[str, Any]
+    history: History | Missing
+    evaluations: dict[str, FinishedRun]
+    unread: Missing | None
+
+    @property
+    def task(self) -> str | None:
+        """The task as ``model.json`` has it; None if that is missing."""
+        found = attempt(read_json, self.path / "model.json")
+        task = None if isinstance(found, Missing) else found.get("task")
+        return task if isinstance(task, str) else None
+
+    @property
+    def seed(self) -> int:
+        """The seed it was trained with."""
+        return int(self.config["seed"])
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A metric by the size of queries."""
+    """A metric by the size of queries: what that is in words, and the bins of each method by its label."""
 
     metric: str
     what: str
-    """The size, in words."""
     bins: dict[str, list[Bin]]
-    """By label of the method."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a loss remembers, beside the truth."""
+    """What a loss remembers, beside the truth; with ``moving`` (random) windows that truth is of another window."""
 
     loss: str
     step: int
     seed: int
     tables: list[Remembered]
-    moving: bool = False
-    """Whether entries were read in random windows, so that the truth is that of another one."""
+    moving: bool
 
 
 @dataclass(frozen=True)
@@ -68,12 +111,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything that the page shows."""
+    """Everything that the page shows; for one run there is no comparison."""
 
     split: str
     groups: tuple[Group, ...]
     comparison: MethodComparison | None
-    """None for one run."""
     curves: list[Panel] | Missing
     sizes: Sizes | Missing
 
@@ -103,7 +145,7 @@ def gather(
     paths = find_runs(places)
     if baseline is not None and len(paths) == 1:
         raise UserError(f"baseline is {baseline!r}, and there is one run; give those to compare it with")
-    runs = {path: read_folder(path, split, finished=len(paths) > 1) for path in paths}
+    runs = {path: _read_folder(path, split, finished=len(paths) > 1) for path in paths}
     measured = [run.evaluations[split] for run in runs.values() if split in run.evaluations]
     comparison, named = None, {paths[0].resolve().name: tuple(runs.values())}
     if measured:
@@ -111,26 +153,65 @@ def gather(
         comparison = compare_methods(methods, baseline=baseline) if len(measured) > 1 else None
         ordered = {method.label: sorted(method.runs, key=lambda run: run.seed) for method in methods}
         named = {label: tuple(runs[run.path] for run in own) for label, own in ordered.items()}
-    opened = {label: attempt(partial(open_data, own[0], split, data)) for label, own in named.items()}
+    opened = {label: attempt(_open_data, own[0], split, data) for label, own in named.items()}
     if data is not None and all(isinstance(found, Missing) for found in opened.values()):
-        open_data(next(iter(named.values()))[0], split, data)
+        _open_data(next(iter(named.values()))[0], split, data)
     groups = tuple(_group(label, own, opened[label], split, device) for label, own in named.items())
-    curves, sizes = attempt(partial(_curves, groups)), attempt(partial(_sizes, groups, split))
+    curves, sizes = attempt(_curves, groups), attempt(_sizes, groups, split)
     return Contents(split, groups, comparison, curves, sizes)
+
+
+def _read_folder(path: Path, split: str, *, finished: bool) -> ReportedRun:
+    """Read a run's folder; one that is not evaluated on ``split`` is an error only if it has to be ``finished``."""
+    evaluations, unread = {}, None
+    for name in dict.fromkeys((split, "test", "validation")):
+        try:
+            evaluations[name] = read_run(path, name)
+        except DataError as error:
+            if name == split and finished:
+                raise
+            unread = Missing(str(error)) if name == split else unread
+    directory = RunDirectory(path)
+    notes = attempt(directory.notes)
+    first = next(iter(evaluations.values()), None)
+    config = first.config if first is not None else directory.recipe().model_dump(mode="json")
+    history = attempt(read_history, path)
+    return ReportedRun(path, config, {} if isinstance(notes, Missing) else notes, history, evaluations, unread)
+
+
+def _open_data(run: ReportedRun, split: str, data: Path | None) -> Dataset:
+    """The data set of a run, where it was or where it is now; a ``UserError`` where it is not the same any more."""
+    dataset = open_dataset(data if data is not None else Path(str(run.config.get("data", ""))))
+    RunDirectory(run.path).check_data(dataset)
+    if split not in dataset:
+        raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
+    if split in run.evaluations:
+        check_lists(run.evaluations[split], dataset, split)
+    return dataset
+
+
+def _rebuild(run: ReportedRun, dataset: Dataset, device: str) -> Run:
+    """The run with model, losses and data adapter on a device, as before its first step; its folder is not changed."""
+    if not (run.path / "run.json").exists():
+        raise UserError("the folder was not written by `songrank train`, so its model cannot be built again")
+    directory = RunDirectory(run.path)
+    recipe = directory.recipe().model_copy(update={"device": device, "members": None})
+    with torch.random.fork_rng(devices=[]):
+        return Run(directory, recipe, dataset)
 
 
 def _group(label: str, runs: tuple[ReportedRun, ...], data: Dataset | Missing, split: str, device: str) -> Group:
     first = runs[0]
-    run = data if isinstance(data, Missing) else attempt(partial(rebuild, first, data, device))
+    run = data if isinstance(data, Missing) else attempt(_rebuild, first, data, device)
     if isinstance(run, Missing):
         return Group(label, runs, data, memory=run, extremes=run)
-    extremes: Extremes | Missing = attempt(partial(_extremes, run, first, split))
-    return Group(label, runs, data, attempt(partial(_memory, run, first.seed)), extremes)
+    memory, extremes = attempt(_memory, run, first.seed), attempt(_extremes, run, first, split)
+    return Group(label, runs, data, memory, extremes)
 
 
 def _memory(run: Run, seed: int) -> Memory:
     loss, step, tables = read_memory(run)
-    return Memory(loss, step, seed, tables, run.recipe.batch.windows == "random")
+    return Memory(loss, step, seed, tables, moving=run.recipe.batch.windows == "random")
 
 
 def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
@@ -141,10 +222,8 @@ def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
     values = measured.per_query[metric]
     model = open_model(reported.path, run.trainer.device).model
     ranker = QueryRanker(model, run.trainer.adapter, run.dataset, split, measured.policies["ties"])
-    best, worst = (
-        [ranker.rank(query, float(values[query])) for query in numbers]
-        for numbers in best_and_worst(values, run.dataset.relevance(split).num_relevant)
-    )
+    both = best_and_worst(values, run.dataset.relevance(split).num_relevant)
+    best, worst = ([ranker.rank(query, float(values[query])) for query in numbers] for numbers in both)
     return Extremes(metric, reported.seed, best, worst)
 
 
@@ -161,11 +240,8 @@ def _curves(groups: Sequence[Group]) -> list[Panel]:
 
 def _sizes(groups: Sequence[Group], split: str) -> Sizes:
     unread = [next((run.unread.why for run in group.runs if run.unread is not None), "") for group in groups]
-    measured = {
-        group.label: [run.evaluations[split] for run in group.runs]
-        for group, why in zip(groups, unread, strict=True)
-        if not why
-    }
+    known = [group for group, why in zip(groups, unread, strict=True) if not why]
+    measured = {group.label: [run.evaluations[split] for run in group.runs] for group in known}
     if not measured:
         raise UserError(unread[0])
     everything = [run for runs in measured.values() for run in runs]
@@ -178,8 +254,5 @@ def _sizes(groups: Sequence[Group], split: str) -> Sizes:
     common = common_metrics(everything)
     metric = next((name for name in common if name.startswith("ndcg")), common[0])
     what, sizes = query_sizes(dataset, split)
-    bins = {
-        label: bin_values(torch.stack([run.per_query[metric] for run in runs]), sizes)
-        for label, runs in measured.items()
-    }
-    return Sizes(metric, what, bins)
+    values = {label: torch.stack([run.per_query[metric] for run in runs]) for label, runs in measured.items()}
+    return Sizes(metric, what, {label: bin_values(own, sizes) for label, own in values.items()})

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,16 +16,14 @@ from songrank.training.trainer.loop import validation_name
 
 WARM_UP = "warm-up"
 History = list[dict[str, Any]]
-Methods = Mapping[str, Sequence[tuple[Mapping[str, Any], History]]]
-"""By label: configuration and history of each run."""
+Methods = Mapping[str, Sequence[tuple[Mapping[str, Any], History]]]  # configuration and history of each run, by label
 
 
 @dataclass(frozen=True)
 class Point:
-    """One epoch of a method: mean and standard deviation over its seeds, NaN with one."""
+    """One epoch of a method, counted over both stages: mean and standard deviation over its seeds, NaN with one."""
 
     epoch: int
-    """Counted over both stages."""
     stage: str
     mean: float
     sd: float
@@ -42,16 +41,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity."""
+    """Curves of one quantity; ``warm_up`` counts the epochs of that stage, None where the runs differ in it."""
 
     title: str
     what: str
-    """The quantity, in a few words."""
     about: str
-    """What to bear in mind."""
     curves: tuple[Curve, ...]
     warm_up: int | None
-    """Epochs of the warm-up; None where the runs differ in it."""
 
 
 def read_history(path: Path) -> History:
@@ -61,14 +57,11 @@ def read_history(path: Path) -> History:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "the run has no curves", file=str(file)) from None
-    lines = []
+    lines: History = []
     for line in text.splitlines():
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict) and "stage" in found:
-            lines.append(found)
+        with suppress(ValueError):
+            lines.append(json.loads(line))
+    lines = [line for line in lines if isinstance(line, dict) and "stage" in line]
     if not lines:
         raise DataError("holds no epoch", "the run has no curves", file=str(file))
     return lines
@@ -77,12 +70,7 @@ def read_history(path: Path) -> History:
 def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
     """The epoch, counted over both stages, whose weights a run results in: the first best of the last stage.
 
-    Without validation it is the last one.
-
-    >>> chosen_epoch([{"stage": "fine-tuning", "validation mrr": value} for value in (0.1, 0.3, 0.3)], "validation mrr")
-    2
-    >>> chosen_epoch([{"stage": "fine-tuning"}, {"stage": "fine-tuning"}], "validation mrr")
-    2
+    Without validation it is the last epoch.
     """
     last = history[-1]["stage"]
     known = {at: line[watched] for at, line in enumerate(history, 1) if line["stage"] == last and _has(line, watched)}

@@ -20,68 +20,43 @@ _AMONG = {
 
 def policy_sentences(run: FinishedRun, task: str | None) -> list[str]:
     """How the figures of an evaluation were computed."""
-    policies = run.policies
-    among = policies["candidates"]
-    if among == "all":
-        first = _AMONG.get(task or "", "Whole lists are ranked.")
-    else:
-        first = (
-            f"Ranked among {among} sampled candidates only: such figures are far higher than those among all items, "
-            "and may order models otherwise."
-        )
+    ties, gain, empty, among = (run.policies[key] for key in ("ties", "gain", "empty_policy", "candidates"))
+    sampled = (
+        f"Ranked among {among} sampled candidates only: such figures are far higher than those among all items, "
+        "and may order models otherwise."
+    )
     return [
-        first,
-        _TIES.get(policies["ties"], f"Ties: {policies['ties']}."),
-        _GAINS.get(policies["gain"], f"Gain of a label: {policies['gain']}."),
+        _AMONG.get(task or "", "Whole lists are ranked.") if among == "all" else sampled,
+        _TIES.get(ties, f"Ties: {ties}."),
+        _GAINS.get(gain, f"Gain of a label: {gain}."),
         f"{run.empty:,} of {run.queries:,} queries have no relevant item"
-        + (f"; they {_EMPTY.get(policies['empty_policy'], policies['empty_policy'])}." if run.empty else "."),
+        + (f"; they {_EMPTY.get(empty, empty)}." if run.empty else "."),
     ]
 
 
-def figure(value: float | None) -> str:
-    """A metric to four places.
-
-    >>> figure(0.20751), figure(float("nan")), figure(None)
-    ('0.2075', '–', '–')
-    """
-    return "–" if value is None or math.isnan(value) else f"{value:.4f}"
+def figure(value: float | None, form: str = ".4f") -> str:
+    """A metric to four places, or a number in another form; a dash for NaN."""
+    return "–" if value is None or math.isnan(value) else format(value, form)
 
 
 def mean_sd(mean: float, sd: float | None) -> str:
-    """A mean over seeds, and its standard deviation if there are several.
-
-    >>> mean_sd(0.20751, 0.00123), mean_sd(0.20751, float("nan"))
-    ('0.2075 ± 0.0012', '0.2075')
-    """
+    """A mean over seeds, and its standard deviation if there are several."""
     return figure(mean) + ("" if sd is None or math.isnan(sd) else f" ± {figure(sd)}")
 
 
 def signed(value: float) -> str:
-    """A difference with its sign.
-
-    >>> signed(0.012), signed(-0.00001)
-    ('+0.0120', '+0.0000')
-    """
-    return "–" if math.isnan(value) else f"{value:+z.4f}".replace("-", "−")
+    """A difference with its sign."""
+    return figure(value, "+z.4f").replace("-", "−")
 
 
 def short(value: float) -> str:
-    """Any number in four digits.
-
-    >>> short(0.000123456), short(1234.5)
-    ('0.0001235', '1234')
-    """
-    return "–" if math.isnan(value) else f"{value:.4g}"
+    """Any number in four digits."""
+    return figure(value, ".4g")
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them.
-
-    >>> duration(10.83), duration(4000)
-    ('11 s', '1 h 07 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    """Seconds as people say them: ``11 s``, ``1 h 07 min``."""
+    if round(seconds) < 60:
+        return f"{round(seconds)} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"

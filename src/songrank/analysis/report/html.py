@@ -17,10 +17,8 @@ class Html(str):
 def escaped(content: object) -> Html:
     r"""Any text as markup that shows it; what would steer a reader or a parser is spelled out.
 
-    >>> escaped("</script><img onerror=…>")
-    '&lt;/script&gt;&lt;img onerror=…&gt;'
-    >>> escaped("left\u202eright\x00")
-    'left\\u202eright\\x00'
+    >>> escaped("</script><img onerror=…>left\u202eright\x00")
+    '&lt;/script&gt;&lt;img onerror=…&gt;left\\u202eright\\x00'
     """
     if isinstance(content, Html):
         return content
@@ -30,24 +28,15 @@ def escaped(content: object) -> Html:
 def tag(name: str, *children: object, **attributes: object) -> Html:
     """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``, None and False leave one out.
 
-    >>> tag("td", "a < b", class_="number", hidden=None)
-    '<td class="number">a &lt; b</td>'
+    >>> tag("td", "a < b", tag("b", 1), class_="number", hidden=None)
+    '<td class="number">a &lt; b<b>1</b></td>'
     """
     words = [name]
     for key, value in attributes.items():
         if value is not None and value is not False:
             key = key.rstrip("_").replace("_", "-")
             words.append(key if value is True else f'{key}="{escaped(value)}"')
-    return Html(f"<{' '.join(words)}>{join(children)}</{name}>")
-
-
-def join(parts: Iterable[object]) -> Html:
-    """Parts one after the other.
-
-    >>> join([tag("b", 1), " < 2"])
-    '<b>1</b> &lt; 2'
-    """
-    return Html("".join(escaped(part) for part in parts))
+    return Html(f"<{' '.join(words)}>{''.join(map(escaped, children))}</{name}>")
 
 
 def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
@@ -60,12 +49,6 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]
         body.append(tag("tr", tag("th", first, scope="row", class_=kinds[0]), *cells))
     whole = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=caption)
-
-
-def data_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
-    """The numbers under a plot: folded, with a button that saves them."""
-    button = tag("button", "Save as CSV", type="button", class_="csv")
-    return folded("Data", button, table(caption, headings, rows, words=words))
 
 
 def folded(title: str, *content: object, is_open: bool = False) -> Html:
@@ -84,9 +67,12 @@ def captioned(title: str, about: object, *content: object) -> Html:
     return tag("figure", tag("figcaption", tag("h3", title), tag("span", about)), *content)
 
 
-def asset(name: str) -> str:
-    """A file of this folder, as text."""
-    return files("songrank.analysis.report").joinpath(name).read_text(encoding="utf-8")
+def with_data(
+    title: str, about: str, *plot: Html, headings: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1
+) -> Html:
+    """A plot with its numbers below: folded, with a button that saves them."""
+    button = tag("button", "Save as CSV", type="button", class_="csv")
+    return captioned(title, about, *plot, folded("Data", button, table(title, headings, rows, words=words)))
 
 
 def document(title: str, generator: str, body: Iterable[Html], *, style: str = "", data: str = "") -> str:
@@ -94,7 +80,9 @@ def document(title: str, generator: str, body: Iterable[Html], *, style: str = "
 
     Whatever an id or a title says, no other script runs.
     """
-    script, scripts, allowed = asset("page.js"), "", ""
+    folder = files("songrank.analysis.report")
+    script, look = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
+    scripts = allowed = ""
     if data:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         allowed = f"script-src 'sha256-{digest}'; "
@@ -105,7 +93,7 @@ def document(title: str, generator: str, body: Iterable[Html], *, style: str = "
         f"{_marker(generator)}\n"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title)}</title>\n<style>\n{asset('page.css')}{style}</style>\n</head>\n<body>\n"
+        f"<title>{escaped(title)}</title>\n<style>\n{look}{style}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + f"\n{scripts}</body>\n</html>\n"
     )

@@ -2,8 +2,6 @@
 
 // Tooltips: the mark nearest to the pointer, or the one that the arrow keys have come to.
 const tip = document.getElementById("tip");
-const far = 40;
-
 let here = null;
 
 function show(mark) {
@@ -35,25 +33,17 @@ for (const plot of document.querySelectorAll("svg.plot")) {
   const marks = [...plot.querySelectorAll(".mark")];
   const near = (event) => {
     let best = null;
-    let least = far * far;
+    let least = 40; // pixels: a mark that is farther away is not meant
     for (const mark of marks) {
       const box = mark.getBoundingClientRect();
-      const dx = box.left + box.width / 2 - event.clientX;
-      const dy = box.top + box.height / 2 - event.clientY;
-      if (dx * dx + dy * dy < least) {
-        least = dx * dx + dy * dy;
-        best = mark;
-      }
+      const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+      const distance = Math.hypot(x - event.clientX, y - event.clientY);
+      if (distance < least) [best, least] = [mark, distance];
     }
-    return best;
+    if (best) show(best);
+    else hide();
   };
-  for (const kind of ["pointermove", "pointerdown"]) {
-    plot.addEventListener(kind, (event) => {
-      const mark = near(event);
-      if (mark) show(mark);
-      else hide();
-    });
-  }
+  for (const kind of ["pointermove", "pointerdown"]) plot.addEventListener(kind, near);
   for (const kind of ["pointerleave", "blur"]) plot.addEventListener(kind, hide);
   plot.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -8,11 +8,10 @@ from typing import Any
 
 from songrank import __version__
 from songrank.analysis.finished_runs import find_runs
-from songrank.analysis.report.contents import Contents, Group, gather
+from songrank.analysis.report.contents import Contents, Group, Missing, ReportedRun, gather
 from songrank.analysis.report.formatting import duration, figure
 from songrank.analysis.report.html import Html, document, facts, is_replaceable, tag
 from songrank.analysis.report.result_sections import memory_section, metrics_section, queries_section, sizes_section
-from songrank.analysis.report.runs import ReportedRun
 from songrank.analysis.report.training_section import curves_section, training_section
 from songrank.core.errors import DataError
 from songrank.data import Dataset
@@ -54,7 +53,6 @@ def write_report(
     >>> write_report([Path("nowhere")])
     Traceback (most recent call last):
     songrank.core.errors.DataError: nowhere: does not exist; expected a folder that `songrank train` wrote
-
     """
     found = find_runs(runs)
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
@@ -66,21 +64,17 @@ def write_report(
 
 def render(contents: Contents) -> str:
     """The whole page; equal contents give equal bytes."""
-    title = _title(contents)
+    *others, last = contents.labels
+    title = f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
     links = [tag("a", words, href=f"#{place}") for place, (words, _) in _SECTIONS.items()]
     nav = tag("nav", *links, aria_label="Contents")
     body = [
         tag("header", tag("h1", title), tag("p", _lead(contents), class_="lead"), nav, _tiles(contents)),
-        tag("main", *(section(contents) for _, section in _SECTIONS.values())),
+        tag("main", *(tag("section", *parts(contents), id=place) for place, (_, parts) in _SECTIONS.items())),
         tag("footer", f"Made by songrank {__version__}. All figures: the element songrank-data of this page, as JSON."),
         tag("div", id="tip", role="status", hidden=True),
     ]
     return document(title, _GENERATOR, body, data=_json(contents))
-
-
-def _title(contents: Contents) -> str:
-    *others, last = contents.labels
-    return f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
 
 
 def _lead(contents: Contents) -> str:
@@ -110,21 +104,18 @@ def _tiles(contents: Contents) -> Html:
 
 
 def _json(contents: Contents) -> str:
-    """The data, as JSON that no parser of HTML can take for anything else."""
-    text = json.dumps(plain(as_data(contents)), allow_nan=False, default=str)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def as_data(contents: Contents) -> dict[str, Any]:
-    """Everything that the page shows, in plain values."""
-    return {
+    """Everything that the page shows, as JSON that no parser of HTML can take for anything else."""
+    curves = contents.curves
+    data = {
         "songrank": __version__,
         "split": contents.split,
         "methods": [_group_data(group) for group in contents.groups],
         "comparison": None if contents.comparison is None else contents.comparison.figures(),
-        "curves": _part(contents.curves),
-        "sizes": _part(contents.sizes),
+        "curves": asdict(curves) if isinstance(curves, Missing) else [asdict(panel) for panel in curves],
+        "sizes": asdict(contents.sizes),
     }
+    text = json.dumps(plain(data), allow_nan=False, default=str)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _group_data(group: Group) -> dict[str, Any]:
@@ -132,8 +123,8 @@ def _group_data(group: Group) -> dict[str, Any]:
         "label": group.label,
         "runs": [_run_data(run) for run in group.runs],
         "data": group.data.info if isinstance(group.data, Dataset) else asdict(group.data),
-        "memory": _part(group.memory),
-        "queries": _part(group.extremes),
+        "memory": asdict(group.memory),
+        "queries": asdict(group.extremes),
     }
 
 
@@ -143,7 +134,3 @@ def _run_data(run: ReportedRun) -> dict[str, Any]:
         for split, found in run.evaluations.items()
     }
     return {"path": str(run.path), "config": run.config, "run": run.notes, "evaluations": evaluations}
-
-
-def _part(part: Any) -> Any:
-    return [asdict(one) for one in part] if isinstance(part, list) else asdict(part)

@@ -11,9 +11,7 @@ from songrank.functional.ranks import ranks
 from songrank.sampling import SlateSampler
 from songrank.training.trainer.batch_adapters import BatchAdapter, CatalogueAdapter
 
-COUNT = 5
-TOP = 5
-MOST_RELEVANT = 10
+_MOST_RELEVANT = 10
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class RankedItem:
 
 @dataclass(frozen=True)
 class RankedQuery:
-    """How one query was ranked."""
+    """How one query was ranked: the first items of its list, and the first relevant items."""
 
     query: str
     value: float
@@ -36,16 +34,12 @@ class RankedQuery:
     num_relevant: int
     top: tuple[RankedItem, ...]
     relevant: tuple[RankedItem, ...]
-    """The first of them by rank."""
 
 
-def best_and_worst(values: Tensor, relevant: Tensor, count: int = COUNT) -> tuple[list[int], list[int]]:
+def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[list[int], list[int]]:
     """Numbers of the queries with the highest and the lowest values, best and worst first, equal ones by number.
 
     Queries without a relevant item, or whose value is NaN, are not among them, and no query is both.
-
-    >>> best_and_worst(torch.tensor([0.5, 1.0, 0.0, 1.0]), torch.tensor([1, 1, 0, 2]), count=1)
-    ([1], [0])
     """
     numbers = ((relevant > 0) & ~values.isnan()).nonzero().squeeze(1)
     found = values[numbers]
@@ -55,15 +49,9 @@ def best_and_worst(values: Tensor, relevant: Tensor, count: int = COUNT) -> tupl
 
 
 class QueryRanker:
-    """Ranks whole lists of a split's queries, one at a time.
+    """Ranks whole lists of a split's queries, one at a time; the model is in evaluation mode, on the adapter's device.
 
-    Args:
-        model: in evaluation mode, on the adapter's device.
-        adapter: of the data set.
-        dataset: where ids come from.
-        split: whose queries.
-        ties: the policy of the ranks.
-
+    ``ties`` is the policy of the ranks.
     """
 
     def __init__(self, model: Any, adapter: BatchAdapter, dataset: Dataset, split: str, ties: str) -> None:
@@ -79,18 +67,19 @@ class QueryRanker:
         scores = self._scores(query, numbers)
         place = ranks(scores, ties=self.ties)
         order = scores.argsort(descending=True, stable=True)
+        relevant = order[label[order] > 0].tolist()
 
         def describe(at: int) -> RankedItem:
-            return RankedItem(self._name(int(numbers[at]), at), float(label[at]), float(place[at]), float(scores[at]))
+            name = f"document {at + 1}" if self.dataset.form == "list" else str(self.dataset.item_ids[int(numbers[at])])
+            return RankedItem(name, float(label[at]), float(place[at]), float(scores[at]))
 
-        relevant = [int(at) for at in order[label[order] > 0]]
         return RankedQuery(
             query=str(self.dataset.split_query_ids(self.split)[query]),
             value=value,
             list_size=int(mask.sum()),
             num_relevant=len(relevant),
-            top=tuple(describe(int(at)) for at in order[:TOP]),
-            relevant=tuple(describe(at) for at in relevant[:MOST_RELEVANT]),
+            top=tuple(map(describe, order[:5].tolist())),
+            relevant=tuple(map(describe, relevant[:_MOST_RELEVANT])),
         )
 
     def _scores(self, query: int, item: Tensor) -> Tensor:
@@ -103,6 +92,3 @@ class QueryRanker:
         place = torch.tensor([query], device=self.adapter.device)
         scores: Tensor = self.model.score_all(self.adapter.queries(self.split, place))
         return scores[0].float().cpu()[item]
-
-    def _name(self, number: int, at: int) -> str:
-        return f"document {at + 1}" if self.dataset.form == "list" else str(self.dataset.item_ids[number])

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,67 +14,62 @@ from songrank.functional.ranks import ranks
 from songrank.functional.threshold import exact_threshold
 from songrank.losses.base import MemoryLoss
 from songrank.sampling import SlateSampler
-from songrank.training.checkpoints import Checkpoints, read_checkpoint
+from songrank.training.checkpoints import read_checkpoint
 from songrank.training.run import Run
 from songrank.training.trainer.batch_adapters import BatchAdapter
 
-QUERIES = 200
-PAIRS = 10
-"""Of a query, at most; so 2,000 pairs in all."""
+QUERIES, PAIRS = 200, 10  # pairs of a query, at most; so 2,000 in all
+
+
+class Titles(NamedTuple):
+    """What a table remembers, what that estimates, and whether it spans magnitudes, so that errors are relative."""
+
+    name: str
+    truth: str
+    is_log: bool
+
+
 _TITLES = {
-    "u": ("u", "exact g", True),
-    "log_u": ("remembered ln u", "exact ln g", False),
-    "threshold": ("λ", "exact threshold", False),
+    "u": Titles("u", "exact g", True),
+    "log_u": Titles("remembered ln u", "exact ln g", False),
+    "threshold": Titles("λ", "exact threshold", False),
 }
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """One table of a loss's memory on a sample: what it holds, and what it would hold if it were exact."""
+    """One table of a loss's memory on a sample: what it holds, and what it would hold if it were exact.
+
+    ``unvisited`` counts the rows of the sample that no slate has met yet.
+    """
 
     table: str
     remembered: tuple[float, ...]
     exact: tuple[float, ...]
     unvisited: int
-    """Rows of the sample that no slate has met yet."""
 
     @property
-    def name(self) -> str:
-        """What is remembered, as the paper writes it."""
-        return _TITLES[self.table][0]
-
-    @property
-    def truth(self) -> str:
-        """What it estimates."""
-        return _TITLES[self.table][1]
-
-    @property
-    def is_log(self) -> bool:
-        """Whether it is positive and spans orders of magnitude, so that errors are relative."""
-        return _TITLES[self.table][2]
+    def titles(self) -> Titles:
+        """What is compared, in words."""
+        return _TITLES[self.table]
 
     def figures(self) -> dict[str, float]:
         """Agreement in a few numbers; none where nothing was visited."""
         if not self.exact:
             return {}
+        name, truth, is_log = self.titles
         held, exact = (torch.tensor(one, dtype=torch.float64) for one in (self.remembered, self.exact))
-        kind, error = ("relative", (held - exact).abs() / exact) if self.is_log else ("absolute", (held - exact).abs())
+        kind, error = ("relative", (held - exact).abs() / exact) if is_log else ("absolute", (held - exact).abs())
         found = {"Spearman correlation": spearman(held, exact)}
         found[f"median {kind} error"] = float(error.quantile(0.5))
         found["90th percentile of it"] = float(error.quantile(0.9))
-        if self.is_log:
-            found[f"median of {self.name} / {self.truth}"] = float((held / exact).quantile(0.5))
-        else:
-            found[f"sd of the {self.truth}"] = float(exact.std()) if len(self.exact) > 1 else 0.0
-        return found
+        if is_log:
+            return found | {f"median of {name} / {truth}": float((held / exact).quantile(0.5))}
+        return found | {f"sd of the {truth}": float(exact.std()) if len(self.exact) > 1 else 0.0}
 
 
 def spearman(first: Tensor, second: Tensor) -> float:
-    """Spearman's rank correlation; NaN where one of them is constant.
-
-    >>> round(spearman(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.1, 0.5, 0.3])), 3)
-    0.5
-    """
+    """Spearman's rank correlation; NaN where one of them is constant."""
     places = torch.stack([ranks(values, ties="average").double() for values in (first, second)])
     return float(torch.corrcoef(places)[0, 1]) if len(first) > 1 else float("nan")
 
@@ -91,11 +86,10 @@ def compare_memory(
     """
     model.eval()
     sampler = SlateSampler(adapter.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
-    names = loss.estimates
     blank = copy.deepcopy(loss)
     blank.reset()
-    held: dict[str, list[Tensor]] = {name: [] for name in names}
-    exact: dict[str, list[Tensor]] = {name: [] for name in names}
+    held: dict[str, list[Tensor]] = {name: [] for name in loss.estimates}
+    exact: dict[str, list[Tensor]] = {name: [] for name in loss.estimates}
     for query in sampler.order(0)[:queries].sort().values:
         slate = sampler.draw(query.unsqueeze(0))
         scores = adapter.scores(model, slate).double()
@@ -104,10 +98,10 @@ def compare_memory(
         for name in loss.by_pair:
             held[name].append(loss.table(name).read(slate.pair[slate.active]).double())
             exact[name].append(truth[name][slate.active])
-        if "threshold" in names and loss.k is not None and loss.k < int(slate.list_size):
+        if "threshold" in held and loss.k is not None and loss.k < int(slate.list_size):
             held["threshold"].append(loss.table("threshold").read(slate.query).double())
             exact["threshold"].append(exact_threshold(scores, loss.k, mask=slate.mask.expand(scores.shape)))
-    return [_remembered(name, held[name], exact[name]) for name in names]
+    return [_remembered(name, held[name], exact[name]) for name in held]
 
 
 def _remembered(name: str, held: list[Tensor], exact: list[Tensor]) -> Remembered:
@@ -143,8 +137,7 @@ def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
 
 def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
     kept = run.trainer.checkpoints
-    steps = kept.steps() if isinstance(kept, Checkpoints) else []
-    if kept is None or not steps:
+    if kept is None or not (steps := kept.steps()):
         raise UserError("there is no checkpoint any more, which holds the memory")
     # A finished run may be of an earlier version, whose recipes had other keys; its weights and memory are read alike.
     owner = None if run.directory.notes().get("status") == "finished" else kept.owner

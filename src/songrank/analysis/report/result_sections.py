@@ -1,18 +1,17 @@
 """The sections about what came out: metrics, differences, sizes of queries, memory, and single queries."""
 
 from songrank.analysis.method_comparison import MethodComparison
-from songrank.analysis.report.contents import Contents, Extremes, Group, Memory
+from songrank.analysis.report.contents import Contents, Extremes, Memory, Missing
 from songrank.analysis.report.formatting import figure, mean_sd, policy_sentences, short, signed
-from songrank.analysis.report.html import Html, captioned, data_table, folded, table, tag
+from songrank.analysis.report.html import Html, captioned, folded, table, tag, with_data
 from songrank.analysis.report.plots import Mark, Series, interval_plot, scatter_plot
 from songrank.analysis.report.queries import RankedItem, RankedQuery
 from songrank.analysis.report.remembered import Remembered
-from songrank.analysis.report.runs import Missing
-from songrank.analysis.report.training_section import missing, panels_section
+from songrank.analysis.report.training_section import missing, panels_parts
 from songrank.metrics.comparison import Difference
 
 
-def metrics_section(contents: Contents) -> Html:
+def metrics_section(contents: Contents) -> list[Html]:
     """Final figures, and the policies that they were computed under."""
     parts = [tag("h2", "Final metrics")]
     first = contents.runs[0]
@@ -29,16 +28,14 @@ def metrics_section(contents: Contents) -> Html:
         ]
         parts.append(table("Metrics of each split", ["Split", *names, "Queries", "Without relevant items"], rows))
     if measured is not None:
-        sentences = [tag("li", sentence) for sentence in policy_sentences(measured, first.task)]
-        parts.append(tag("ul", *sentences, class_="plain"))
-    return tag("section", *parts, id="metrics")
+        sentences = policy_sentences(measured, first.task)
+        parts.append(tag("ul", *(tag("li", sentence) for sentence in sentences), class_="plain"))
+    return parts
 
 
 def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
-    rows: list[list[object]] = []
-    for group in contents.groups:
-        cells = [mean_sd(one.mean, one.sd) for one in found.summaries[group.label].values()]
-        rows.append([group.label, len(group.runs), *cells])
+    means = {label: [mean_sd(one.mean, one.sd) for one in own.values()] for label, own in found.summaries.items()}
+    rows: list[list[object]] = [[group.label, len(group.runs), *means[group.label]] for group in contents.groups]
     parts = [
         tag("p", f"On the {contents.split} split: means, ± the standard deviation over seeds.", class_="about"),
         table(f"Means on the {contents.split} split", ["Method", "Runs", *found.metrics], rows),
@@ -84,15 +81,15 @@ def _difference_plot(found: MethodComparison, metric: str, labels: list[str]) ->
         rows.append([label, signed(one.mean), signed(one.low), signed(one.high)])
     title = f"{metric}: difference to {base}"
     plot = interval_plot(title, "", list(found.differences), series, zero=True)
-    data = data_table(title, ["Method", "Difference", "Low", "High"], rows)
-    return captioned(title, "mean and 95 % interval", plot, data)
+    headings = ["Method", "Difference", "Low", "High"]
+    return with_data(title, "mean and 95 % interval", plot, headings=headings, rows=rows)
 
 
-def sizes_section(contents: Contents) -> Html:
+def sizes_section(contents: Contents) -> list[Html]:
     """The metric by list length, activity, or number of labels."""
     sizes = contents.sizes
     if isinstance(sizes, Missing):
-        return tag("section", tag("h2", "By size of the query"), missing(sizes), id="sizes")
+        return [tag("h2", "By size of the query"), missing(sizes)]
     title = f"{sizes.metric} by {sizes.what}"
     series, rows = [], []
     names = [_range(one.first, one.last) for one in next(iter(sizes.bins.values()))]
@@ -107,39 +104,39 @@ def sizes_section(contents: Contents) -> Html:
     about = "Queries in bins of about equal count, by quantiles; means with 95 % intervals over the queries of a bin."
     headings = ["Method", sizes.what.capitalize(), "Queries", "Mean", "Low", "High"]
     plot = interval_plot(title, sizes.what, names, series)
-    panel = captioned(title, f"on the {contents.split} split", plot, data_table(title, headings, rows))
-    return panels_section("sizes", f"By {sizes.what}", about, contents, [panel])
+    panel = with_data(title, f"on the {contents.split} split", plot, headings=headings, rows=rows)
+    return panels_parts(f"By {sizes.what}", about, contents, [panel])
 
 
 def _range(first: int, last: int) -> str:
     return f"{first:,}" if first == last else f"{first:,}–{last:,}"
 
 
-def memory_section(contents: Contents) -> Html:
+def memory_section(contents: Contents) -> list[Html]:
     """What losses remember against the truth."""
     about = (
         "A loss with memory works with numbers that it remembers from earlier slates. Here they stand beside what the "
         "weights of the last checkpoint, without dropout, give on whole lists: the nearer to the diagonal, the better "
         "the memory keeps up. A sample of at most 200 training queries and 2,000 pairs."
     )
-    lines, figures = [], []
+    parts, figures = [tag("h2", "Memory against the truth")], []
+    if any(isinstance(group.memory, Memory) for group in contents.groups):
+        parts.append(tag("p", about, class_="about"))
     for number, group in enumerate(contents.groups):
         if isinstance(group.memory, Missing):
-            lines.append(_missing(contents, group, group.memory))
+            parts.append(missing(group.memory, of=_several(contents, group.label)))
         else:
             figures += [_memory_figure(group.label, number, group.memory, one) for one in group.memory.tables]
-    if any(isinstance(group.memory, Memory) for group in contents.groups):
-        lines.insert(0, tag("p", about, class_="about"))
-    panels = tag("div", *figures, class_="panels") if figures else ""
-    return tag("section", tag("h2", "Memory against the truth"), *lines, panels, id="memory")
+    return [*parts, tag("div", *figures, class_="panels")] if figures else parts
 
 
-def _missing(contents: Contents, group: Group, part: Missing) -> Html:
-    return missing(Missing((f"{group.label}: " if len(contents.groups) > 1 else "") + part.why))
+def _several(contents: Contents, label: str) -> str:
+    return label if len(contents.groups) > 1 else ""
 
 
 def _memory_figure(label: str, number: int, memory: Memory, one: Remembered) -> Html:
-    title = f"{label}: {one.name} against the {one.truth}"
+    name, truth, is_log = one.titles
+    title = f"{label}: {name} against the {truth}"
     about = f"{memory.loss}, seed {memory.seed}, after step {memory.step:,}; {len(one.exact):,} rows"
     about += f", {one.unvisited:,} more not visited yet" if one.unvisited else ""
     moving = "; windows were random, and the truth is read in others, so some distance is due to that"
@@ -148,14 +145,15 @@ def _memory_figure(label: str, number: int, memory: Memory, one: Remembered) -> 
         none = "Nothing of the sample was visited, or K is the whole list."
         return captioned(title, about, tag("p", none, class_="note"))
     pairs = list(zip(one.exact, one.remembered, strict=True))
-    marks = [Mark(x, y, f"{one.truth} {short(x)}\n{one.name} {short(y)}") for x, y in pairs]
-    plot = scatter_plot(title, one.truth, one.name, Series(number, marks), log=one.is_log)
-    agreement = table(f"{title}: agreement", ["Agreement", ""], [[name, short(x)] for name, x in one.figures().items()])
+    marks = [Mark(x, y, f"{truth} {short(x)}\n{name} {short(y)}") for x, y in pairs]
+    plot = scatter_plot(title, truth, name, Series(number, marks), log=is_log)
+    figures = [[what, short(value)] for what, value in one.figures().items()]
+    agreement = table(f"{title}: agreement", ["Agreement", ""], figures)
     rows = [[at, short(x), short(y)] for at, (x, y) in enumerate(pairs, 1)]
-    return captioned(title, about, plot, agreement, data_table(title, ["Row", one.truth, one.name], rows, words=0))
+    return with_data(title, about, plot, agreement, headings=["Row", truth, name], rows=rows, words=0)
 
 
-def queries_section(contents: Contents) -> Html:
+def queries_section(contents: Contents) -> list[Html]:
     """The best and the worst queries."""
     about = (
         f"Of the {contents.split} split, among queries with a relevant item; equal ones by number. "
@@ -165,12 +163,12 @@ def queries_section(contents: Contents) -> Html:
     for at, group in enumerate(contents.groups):
         found = group.extremes
         if isinstance(found, Missing):
-            parts.append(_missing(contents, group, found))
+            parts.append(missing(found, of=_several(contents, group.label)))
         elif len(contents.groups) > 1:
             parts.append(folded(f"{group.label}, seed {found.seed}", _extremes(found), is_open=at == 0))
         else:
             parts.append(_extremes(found))
-    return tag("section", *parts, id="queries")
+    return parts
 
 
 def _extremes(found: Extremes) -> Html:

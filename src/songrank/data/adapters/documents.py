@@ -11,9 +11,25 @@ import torch
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.core.gains import weighted_labels
-from songrank.data.adapters.feature_matrix import Features, unmasked
-from songrank.data.adapters.query_groups import Lists, read_lists
-from songrank.data.adapters.sample_weights import read_weights
+from songrank.data.adapters.feature_matrix import Features, check_not_negative, unmasked
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The number of each row's list; lists are numbered in the order in which they begin."""
+
+    number: Array
+    count: int
+
+    @property
+    def lengths(self) -> Array:
+        """Rows of each list."""
+        return np.bincount(self.number, minlength=self.count)
+
+    @property
+    def order(self) -> Array:
+        """Rows list by list, within a list as they stand."""
+        return np.argsort(self.number, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -27,20 +43,16 @@ class Documents:
 
 @dataclass(frozen=True)
 class DocumentTable:
-    """Documents as a feature table: names of its columns, and the weight of each training list.
-
-    Columns that are ``ignored`` are there by name alone, so that what they hold does not matter.
-    """
+    """Documents as a feature table: names of its columns, and the weight of each training list."""
 
     features: tuple[str, ...]
     weight: Array | None
-    ignored: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # columns that are written without values
 
     def columns(self) -> dict[str, str | None]:
         """Which column means what."""
-        return {f"{word}_column": self._name(word) for word in ("query", "label", "split")} | {
-            "weight_column": None if self.weight is None else self._name("weight")
-        }
+        words = {"query": True, "label": True, "split": True, "weight": self.weight is not None}
+        return {f"{word}_column": self._name(word) if known else None for word, known in words.items()}
 
     def _name(self, word: str) -> str:
         while word in (*self.features, *self.ignored):
@@ -55,15 +67,12 @@ class DocumentTable:
             weight = np.ones(documents.lists.count) if split != "train" or self.weight is None else self.weight
             for first, last, dense in documents.features.blocks():
                 part = pl.from_numpy(dense, schema=list(self.features))
-                part = part.with_columns(
-                    *(pl.lit(None).alias(name) for name in self.ignored),
-                    pl.Series(self._name("query"), number[first:last] + before),
-                    pl.Series(self._name("label"), documents.label[first:last]),
-                    pl.lit(split).alias(self._name("split")),
-                )
+                part = part.with_columns(pl.lit(None).alias(name) for name in self.ignored)
+                columns = {"query": number[first:last] + before, "label": documents.label[first:last]}
                 if self.weight is not None:
-                    part = part.with_columns(pl.Series(self._name("weight"), weight[number[first:last]]))
-                yield part
+                    columns["weight"] = weight[number[first:last]]
+                part = part.with_columns(pl.Series(self._name(word), column) for word, column in columns.items())
+                yield part.with_columns(pl.lit(split).alias(self._name("split")))
             before += documents.lists.count
 
 
@@ -78,23 +87,14 @@ def read_documents(
     prefix: str = "",
     one_list: bool = False,
 ) -> Documents:
-    """Check what goes with features.
+    """Check labels, lists and weights of documents.
 
-    Args:
-        features: of the documents.
-        y: their labels.
-        group: lengths of their lists.
-        qid: instead, the query of each.
-        sample_weight: what multiplies the gain of each; None for 1.
-        gain: of labels, as the recipe says.
-        prefix: of the names of these arguments in messages.
-        one_list: whether they are one list if neither group nor qid is given, and not a mistake.
-
+    ``gain`` is the recipe's, ``prefix`` that of the arguments' names in messages. With ``one_list`` neither group nor
+    qid is needed.
     """
     if group is None and qid is None and not one_list:
-        raise DataError(
-            f"neither {prefix}group nor {prefix}qid is given", f"say which rows are one query's: {prefix}group=[…]"
-        )
+        what = f"neither {prefix}group nor {prefix}qid is given"
+        raise DataError(what, f"say which rows are one query's: {prefix}group=[…]")
     label = _read_labels(y, features.rows)
     lists = read_lists(features.rows, group, qid)
     if sample_weight is not None:
@@ -117,11 +117,74 @@ def _read_labels(y: Any, rows: int) -> Array:
         raise DataError(f"y is {shown(y)}", "expected numbers, one a row")
     if label.shape != (rows,):
         raise DataError(f"y has shape {list(label.shape)}, and X has {rows:,} rows", "expected one label a row")
-    wrong = np.flatnonzero(~((label >= 0) & (label <= np.finfo(np.float32).max)))
-    if wrong.shape[0]:
-        at = int(wrong[0])
-        raise DataError(f"y is {label[at]} in row {at} (from 0)", "expected a finite number of at least 0")
-    return label
+    return check_not_negative("y", label, np.arange(rows))
+
+
+def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
+    """Lists of ``rows`` rows from LightGBM's ``group`` or XGBoost's ``qid``; one list if both are None.
+
+    >>> read_lists(3, group=[2, 1]).number.tolist(), read_lists(3, qid=["b", "a", "b"]).number.tolist()
+    ([0, 0, 1], [0, 1, 0])
+    """
+    if group is not None and qid is not None:
+        raise DataError("group and qid are both given", "expected one of them")
+    if qid is not None:
+        return _from_ids(rows, qid)
+    if group is None:
+        return Lists(np.zeros(rows, np.int64), 1)
+    lengths = _read_lengths(group)
+    if lengths.sum() != rows:
+        what = f"group sums to {int(lengths.sum()):,}, and X has {rows:,} rows"
+        raise DataError(what, "expected the lengths of all lists, in order")
+    return Lists(np.repeat(np.arange(lengths.shape[0]), lengths), int(lengths.shape[0]))
+
+
+def _read_lengths(group: Any) -> Array:
+    try:
+        given = np.asarray(unmasked(group))
+        given = given.astype(np.float64) if given.dtype.kind == "O" else given
+    except (TypeError, ValueError):
+        given = np.zeros(0)
+    sound = given.dtype.kind in "iuf" and given.ndim == 1 and given.shape[0] > 0
+    if not sound or not ((given >= 1) & (given < 2**53) & (given == np.floor(given))).all():
+        raise DataError("group does not hold lengths of lists", "expected whole numbers of at least 1, one a list")
+    return given.astype(np.int64)
+
+
+def _from_ids(rows: int, qid: Any) -> Lists:
+    ids = np.asarray(qid)
+    if ids.shape != (rows,):
+        raise DataError(f"qid has shape {list(ids.shape)}, and X has {rows:,} rows", "expected one id a row")
+    numbers: dict[Any, int] = {}
+    number = np.zeros(rows, np.int64)
+    for row, name in enumerate(ids.tolist()):
+        if name is None or name != name:
+            raise DataError(f"qid is missing in row {row} (from 0)", "expected one id a row")
+        number[row] = numbers.setdefault(name, len(numbers))
+    return Lists(number, len(numbers))
+
+
+def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
+    """Weights as float64 [count], each finite and at least 0, one of them above it.
+
+    With w = 1 / propensity, labels whose gain is w times as large (:func:`~songrank.core.gains.weighted_labels`) are
+    inverse propensity weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*,
+    SIGIR 2019).
+
+    >>> read_weights("group_weight", [1, -2], 2, "list")
+    Traceback (most recent call last):
+    songrank.core.errors.DataError: group_weight is -2.0 in place 1 (from 0); expected a finite number of at least 0
+    """
+    try:
+        found: Array = np.asarray(unmasked(weight), np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} is a {type(weight).__name__}", "expected numbers") from None
+    if found.shape != (count,):
+        raise DataError(f"{name} has shape {list(found.shape)}", f"expected one weight a {each}, [{count}]")
+    found = check_not_negative(name, found, np.arange(count), "place", most=np.finfo(np.float64).max)
+    if not found.any():
+        raise DataError(f"{name} is zero everywhere", "expected a weight above 0")
+    return found
 
 
 def read_eval_sets(
@@ -134,9 +197,8 @@ def read_eval_sets(
     for name, values in more.items():
         column = _listed(name, values, "a list with one entry for each of eval_set", len(sets))
         if len(column) != len(sets):
-            raise DataError(
-                f"{name} has {len(column)} entries for {len(sets)} evaluation sets", "expected one for each"
-            )
+            what = f"{name} has {len(column)} entries for {len(sets)} evaluation sets"
+            raise DataError(what, "expected one for each")
         columns.append(column)
     for at, pair in enumerate(sets):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -146,24 +208,18 @@ def read_eval_sets(
 
 
 def _listed(name: str, values: Any, expected: str, count: int) -> list[Any]:
-    """The entries of an argument, one for each evaluation set; so many of None if it is not given."""
+    """The entries of an argument, one for each evaluation set; ``count`` times None if it is not given."""
     if values is None:
         return [None] * count
-    if isinstance(values, str | bytes | Mapping | Set) or hasattr(values, "columns") or not _is_sized(values):
-        raise DataError(f"{name} is {_kind(values)}", f"expected {expected}")
+    sized = hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
+    if not sized or isinstance(values, str | bytes | Mapping | Set) or hasattr(values, "columns"):
+        found = shown(values) if isinstance(values, str | int | float) else f"a {type(values).__name__}"
+        raise DataError(f"{name} is {found}", f"expected {expected}")
     return list(values)
 
 
-def _is_sized(values: Any) -> bool:
-    return hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
-
-
-def _kind(values: Any) -> str:
-    return shown(values) if isinstance(values, str | int | float) else f"a {type(values).__name__}"
-
-
 def read_eval_names(given: Sequence[str] | None, count: int) -> list[str]:
-    """What the evaluation sets are called."""
+    """Names of the evaluation sets."""
     listed = _listed("eval_names", given, "a list of names", 0)
     names = [f"valid_{at}" for at in range(count)] if given is None else [str(name) for name in listed]
     if len(names) != count or len(set(names)) < count:

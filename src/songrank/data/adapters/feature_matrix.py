@@ -10,39 +10,34 @@ import polars as pl
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
 from songrank.io.tables.polars_frames import to_polars
-from songrank.io.tables.typed_columns import read_column, read_features
+from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_features
 
 _BLOCK_VALUES = 1 << 22
+_MOST = float(np.finfo(np.float32).max)
 _NUMBERS = "expected finite numbers, NaN where one is missing"
 _SHAPE = "expected two dimensions, [rows, features]. Reshape your data"
 
 
 @dataclass(frozen=True)
 class Features:
-    """A matrix of features, and the names of its columns where they have any.
+    """A matrix of features, and the names of its columns where they have any."""
 
-    Args:
-        values: a numpy array, a scipy sparse matrix in CSR, or a polars frame.
-        names: of the columns.
-
-    """
-
-    values: Any
+    values: Any  # a numpy array, a scipy sparse matrix in CSR, or a polars frame
     names: tuple[str, ...] | None = None
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.values.shape[0])
 
     @property
     def count(self) -> int:
-        """How many features a row has."""
+        """Features per row."""
         return int(self.values.shape[1])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only the values that are not 0 are there."""
+        """Whether only non-zero values are stored."""
         return hasattr(self.values, "tocsr")
 
     def take(self, rows: Array) -> "Features":
@@ -57,14 +52,14 @@ class Features:
         return Features(self.values[:, list(places)], names)
 
     def dense(self, first: int, last: int) -> Array:
-        """Rows from ``first`` to ``last``, which is not included: float32, NaN where a value is missing."""
+        """Rows from ``first`` up to ``last``: float32, NaN where a value is missing."""
         part = self.values[first:last]
         if isinstance(part, pl.DataFrame):
             dense = np.empty(part.shape, np.float32)
             for at, name in enumerate(part.columns):
                 dense[:, at] = read_column(read_features, part[name], _NUMBERS, "X", None, first)
             return dense
-        return as_numbers(part.toarray() if self.is_sparse else part, first)
+        return _as_numbers(part.toarray() if self.is_sparse else part, first)
 
     def blocks(self) -> Iterator[tuple[int, int, Array]]:
         """All rows, some at a time: first, last, and what stands between."""
@@ -76,22 +71,16 @@ class Features:
 
 @dataclass(frozen=True)
 class FittedColumns:
-    """Columns that were fitted, and those of them that are no features.
-
-    Args:
-        names: of all columns; ``Column_0``, … where they had none.
-        ignored: those that are left out.
-        named: whether the names were given, so that columns are found by them.
+    """Columns that were fitted, and those of them that are not features.
 
     >>> columns = FittedColumns.of(read_matrix({"bm25": [1.5], "title": ["a"]}), ["title"])
     >>> columns.used, columns.find(read_matrix({"bm25": [2.5]})).dense(0, 1).tolist()
     (('bm25',), [[2.5]])
-
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # Column_0, … where they had none
     ignored: tuple[str, ...]
-    named: bool
+    named: bool  # whether the names were given, so that columns are found by them
 
     @classmethod
     def of(cls, features: Features, ignore: str | Sequence[str] | None = None) -> "FittedColumns":
@@ -155,11 +144,9 @@ def read_matrix(X: Any) -> Features:
     if getattr(getattr(found.values, "dtype", None), "kind", "") == "c":
         raise DataError("X is complex. Complex data not supported", "give real numbers")
     if not found.rows or not found.count:
-        what, kind = (found.rows, "sample") if not found.rows else (found.count, "feature")
-        raise DataError(
-            f"X has {what} {kind}(s) (shape={tuple(found.values.shape)}) while a minimum of 1 is required.",
-            "expected at least one row and one feature",
-        )
+        kind, shape = "feature" if found.rows else "sample", tuple(found.values.shape)
+        what = f"X has 0 {kind}(s) (shape={shape}) while a minimum of 1 is required."
+        raise DataError(what, "expected at least one row and one feature")
     return found
 
 
@@ -177,16 +164,24 @@ def unmasked(values: Any) -> Any:
         raise DataError("a masked array does not hold numbers", _NUMBERS) from None
 
 
-def as_numbers(values: Any, first: int = 0) -> Array:
-    """A dense block as float32, or which value is no number that fits; ``first`` is the number of its first row."""
-    block = np.asarray(values)
+def check_not_negative(name: str, values: Array, row: Array, place: str = "row", most: float = _MOST) -> Array:
+    """``values`` as float64 if all are from 0 to ``most``, or a message that names the ``row`` of the first other."""
+    values = values.astype(np.float64)
+    wrong = np.flatnonzero(~((values >= 0) & (values <= most)))
+    if wrong.shape[0]:
+        at = wrong[0]
+        raise DataError(f"{name} is {values[at]} in {place} {row[at]} (from 0)", LABEL_EXPECTED)
+    return values
+
+
+def _as_numbers(block: Array, first: int) -> Array:
+    """A dense block as float32, or which value does not fit; ``first`` is the number of its first row."""
     if block.dtype.kind not in "fiub":
         try:
             block = block.astype(np.float64)
         except (TypeError, ValueError):
-            odd = next(
-                (value for value in block.reshape(-1).tolist() if not isinstance(value, int | float)), block.dtype
-            )
+            values = (value for value in block.reshape(-1).tolist() if not isinstance(value, int | float))
+            odd = next(values, block.dtype)
             raise DataError(f"X holds {shown(odd)}", _NUMBERS) from None
     with np.errstate(over="ignore"):
         dense: Array = block.astype(np.float32)
@@ -202,5 +197,5 @@ def dense_rows(rows: Any) -> Array:
 
 
 def num_rows(rows: Any) -> int:
-    """How many rows a list, an array or a sparse matrix has."""
+    """Rows of a list, an array or a sparse matrix."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

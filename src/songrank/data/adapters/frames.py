@@ -11,7 +11,7 @@ from songrank.io.tables.polars_frames import to_polars
 
 
 def kind_of(table: Any) -> str:
-    """What kind of table this is: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"`` or ``"dict"``.
+    """The kind of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, and ``"dict"`` for all others.
 
     >>> kind_of(np.zeros((2, 3))), kind_of(pl.DataFrame({"user": [1]})), kind_of([1, 2])
     ('numpy', 'polars', 'dict')
@@ -26,19 +26,13 @@ def is_table(values: Any) -> bool:
 
 
 def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
-    """Any table as a polars frame; the columns of an array get these names, as many as it has.
-
-    >>> read_table(np.array([[1, 7], [2, 8]]), ("user", "item", "label")).columns
-    ['user', 'item']
-    """
+    """Any table as a polars frame; the columns of an array get these names, as many as it has."""
     if isinstance(table, np.ndarray):
         if table.ndim != 2 or not 1 <= table.shape[1] <= len(names):
-            shape = f"[rows, 1 to {len(names)}]"
-            raise DataError(f"the array has shape {list(table.shape)}", f"expected {shape}: {', '.join(names)}")
-        columns = {name: table[:, at] for at, name in zip(range(table.shape[1]), names, strict=False)}
-        if table.dtype.kind == "O":
-            columns = {name: np.array(column.tolist()) for name, column in columns.items()}
-        return to_polars(columns)
+            fix = f"expected [rows, 1 to {len(names)}]: {', '.join(names)}"
+            raise DataError(f"the array has shape {list(table.shape)}", fix)
+        columns = (np.array(column.tolist()) if table.dtype.kind == "O" else column for column in table.T)
+        return to_polars(dict(zip(names, columns, strict=False)))
     if isinstance(table, str | PathLike):
         raise DataError(f"the table is {str(table)!r}", "read that file first, for example with pandas or polars")
     return to_polars(table)
@@ -50,17 +44,15 @@ def write_table(frame: pl.DataFrame, kind: str) -> Any:
     >>> write_table(pl.DataFrame({"item": [3, 1]}), "dict")
     {'item': array([3, 1])}
     """
-    if kind == "polars":
-        return frame
+    if kind in ("polars", "pyarrow"):
+        return frame if kind == "polars" else frame.to_arrow()
     columns = {name: frame[name].to_numpy() for name in frame.columns}
-    if kind == "pandas":
-        import pandas as pd
+    if kind != "pandas":
+        return columns
+    import pandas as pd
 
-        found = pd.DataFrame(columns)
-        for name, dtype in frame.schema.items():
-            if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:  # arrays have no zones
-                found[name] = found[name].dt.tz_localize("UTC").dt.tz_convert(dtype.time_zone)
-        return found
-    if kind == "pyarrow":
-        return frame.to_arrow()
-    return columns
+    found = pd.DataFrame(columns)
+    for name, dtype in frame.schema.items():
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:  # arrays have no zones
+            found[name] = found[name].dt.tz_localize("UTC").dt.tz_convert(dtype.time_zone)
+    return found

@@ -12,7 +12,7 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.adapters.frames import is_table, kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.data.readers.interactions import Collector, InteractionColumns
 from songrank.io.tables.input_table import Block
 from songrank.io.tables.polars_frames import TABLE, to_polars
@@ -24,14 +24,14 @@ HISTORY = ("user", "item", "time")
 
 @dataclass(frozen=True)
 class InteractionTable:
-    """Rows under our names, with the original names of the columns and the kind of table they came in."""
+    """Rows under our column names, with the original names and the kind of table they came in."""
 
     frame: pl.DataFrame
     names: Mapping[str, str]
     kind: str
 
     def options(self) -> dict[str, str | None]:
-        """What preparation is told about the columns of :meth:`called`."""
+        """Options of preparation that name the columns of :meth:`called`."""
         return {f"{word}_column": self.names.get(word) for word in COLUMNS}
 
     def called(self) -> pl.DataFrame:
@@ -39,22 +39,21 @@ class InteractionTable:
         return self._prepared().rename(dict(self.names))
 
     def _prepared(self) -> pl.DataFrame:
-        """With ids as whole numbers or texts."""
         return self.frame.with_columns(id_keys(self.frame["user"]), id_keys(self.frame["item"]))
 
     def log(self) -> Interactions:
-        """Rows by numbers of their users and items, in order or with times."""
+        """The interaction log, with numbers in place of ids."""
         label, time = (word if word in self.names else None for word in ("label", "time"))
         collector = Collector(InteractionColumns("user", "item", label, time))
         collector.add(Block(self._prepared(), TABLE))
         return collector.finish()
 
     def and_more(self, more: "InteractionTable") -> "InteractionTable":
-        """These, then others, which must have the same columns."""
+        """These rows, then those of another table with the same columns."""
         try:
             if set(more.frame.columns) != set(self.frame.columns):
                 raise pl.exceptions.ShapeError
-            if "time" in more.names and len({_kind(part.frame["time"].dtype) for part in (self, more)}) > 1:
+            if "time" in more.names and _kind(more.frame["time"].dtype) != _kind(self.frame["time"].dtype):
                 raise pl.exceptions.SchemaError
             both = pl.concat([self.frame, more.frame.select(self.frame.columns)], how="vertical_relaxed")
         except pl.exceptions.PolarsError:
@@ -81,9 +80,8 @@ class InteractionTable:
         called = {word: name if name in frame.columns else word for word, name in self.names.items()}
         called = {word: name for word, name in called.items() if name in frame.columns}
         if not {"user", "item"} <= called.keys():
-            found = ", ".join(map(repr, frame.columns))
-            fix = f"expected {self.names['user']!r} and {self.names['item']!r}"
-            raise DataError(f"the table has columns {found}", fix)
+            what = f"the table has columns {', '.join(map(repr, frame.columns))}"
+            raise DataError(what, f"expected {self.names['user']!r} and {self.names['item']!r}")
         frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
         frame = frame.with_columns(self._typed(frame[word], word) for word in ("user", "item"))
         return frame if y is None else _with_labels(frame, y)
@@ -102,7 +100,7 @@ class InteractionTable:
             return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
-        in_memory = hasattr(values, "dtype") or type(values).__module__.partition(".")[0] == "pyarrow"
+        in_memory = hasattr(values, "dtype") or kind_of(values) == "pyarrow"
         column = to_polars({word: values})[word] if in_memory else pl.Series(word, list(values), strict=False)
         return self._typed(column, word)
 
@@ -118,12 +116,11 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
     if y is not None:
         frame = _with_labels(frame, y)
         columns = columns.model_copy(update={"label_column": "label"})
-    names = InteractionColumns.find(frame.columns, columns, TABLE, ("user=…", "item=…"))
-    found = {"user": names.query, "item": names.item, "label": names.label, "time": names.time}
-    called = {word: name for word, name in found.items() if name is not None}
+    found = InteractionColumns.find(frame.columns, columns, TABLE, ("user=…", "item=…"))
+    names = dict(zip(COLUMNS, (found.query, found.item, found.label, found.time), strict=True))
+    called = {word: name for word, name in names.items() if name is not None}
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
-    strange = [name for name, kind in frame.schema.items() if kind == pl.Object]
-    frame = frame.with_columns(id_keys(frame[name]) for name in strange)
+    frame = frame.with_columns(id_keys(frame[name]) for name, kind in frame.schema.items() if kind == pl.Object)
     return InteractionTable(frame, called, kind_of(table))
 
 

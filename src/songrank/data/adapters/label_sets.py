@@ -10,13 +10,13 @@ from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
-from songrank.data.adapters.feature_matrix import unmasked
+from songrank.data.adapters.feature_matrix import check_not_negative, unmasked
 from songrank.data.readers.label_table import read_label_lists
 from songrank.io.tables.polars_frames import to_polars
+from songrank.io.tables.typed_columns import LABEL_EXPECTED
 
 _LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
 _ALONE = "expected at least two columns, or one label a row: whole numbers or texts"
-_NUMBER = "expected a finite number of at least 0"
 
 
 def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
@@ -103,23 +103,24 @@ def _row(row: Any, at: int) -> list[str | int]:
 
 def _indicator(Y: Any) -> tuple[CSR, Ids]:
     """Entries that are not 0; columns of a table are labels by their names, in the order of ids."""
+    names = None
     if hasattr(Y, "tocsr"):
         entries = Y.tocsr().tocoo()
         entries.sum_duplicates()
-        row, item, value = entries.row, entries.col, _checked(entries.data, entries.row)
-        shape, ids = entries.shape, Ids.count(entries.shape[1])
-        place: Array = np.arange(shape[1])
+        row, item, value = entries.row, entries.col, entries.data
     else:
-        dense, names = (Y, None) if isinstance(Y, np.ndarray) else _dense(Y)
-        shape, ids = dense.shape, Ids.count(dense.shape[1]) if names is None else Ids.of(names)
-        place = np.arange(shape[1]) if names is None else ids.find(names).numpy()
-        row, item = np.nonzero(dense)
-        value = _checked(dense[row, item], row)
-    order = np.lexsort((place[item], row))
-    row, item, value = row[order], place[item][order], value[order]
-    kept = value > 0
+        Y, names = (Y, None) if isinstance(Y, np.ndarray) else _dense(Y)
+        row, item = np.nonzero(Y)
+        value = Y[row, item]
+    if value.dtype.kind not in "fiub":
+        raise DataError(f"Y is of type {value.dtype}", _LISTS)
+    value = check_not_negative("Y", value, row)
+    ids = Ids.count(Y.shape[1]) if names is None else Ids.of(names)
+    item = item if names is None else ids.find(names).numpy()[item]
+    order = np.lexsort((item, row))
+    kept = order[value[order] > 0]
     columns = {"item": item[kept].astype(np.int32), "label": value[kept].astype(np.float32)}
-    return CSR.from_rows(row[kept].astype(np.int64), shape[0], **columns), ids
+    return CSR.from_rows(row[kept].astype(np.int64), Y.shape[0], **columns), ids
 
 
 def _dense(Y: Any) -> tuple[Array, list[Any]]:
@@ -128,19 +129,9 @@ def _dense(Y: Any) -> tuple[Array, list[Any]]:
         names = list(Y.column_names)
     frame = to_polars(Y)
     whole = all(isinstance(name, int | np.integer) for name in names)
-    strange = [
-        name for name in frame.columns if not (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Boolean)
-    ]
+    strange = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if strange or any(frame[name].null_count() for name in frame.columns):
-        raise DataError(f"Y has a column {shown((strange or frame.columns)[0])} without numbers in all rows", _NUMBER)
+        raise DataError(
+            f"Y has a column {shown((strange or frame.columns)[0])} without numbers in all rows", LABEL_EXPECTED
+        )
     return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))
-
-
-def _checked(value: Array, row: Array) -> Array:
-    if value.dtype.kind not in "fiub":
-        raise DataError(f"Y is of type {value.dtype}", _LISTS)
-    value = value.astype(np.float64)
-    wrong = np.flatnonzero(~((value >= 0) & (value <= np.finfo(np.float32).max)))
-    if wrong.shape[0]:
-        raise DataError(f"Y is {value[wrong[0]]} in row {row[wrong[0]]} (from 0)", _NUMBER)
-    return value

@@ -1,12 +1,11 @@
 """What all readers of list tasks share: rows of labelled documents become splits of whole lists.
 
-Readers hand over blocks of rows in any order; a query's rows need not stand together. Features wait on disk until all
-is read, since only then the splits, and so the training rows that the transformation may learn from, are known. Memory
-is needed for labels and query numbers alone.
+Readers add blocks of rows in any order; a query's rows need not stand together. Features wait on disk until all is
+read: only then the splits, and so the training rows that the transformation learns from, are known.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,25 +17,25 @@ from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
-from songrank.data.content import Content
+from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
-from songrank.data.preparation.query_splits import TRAIN, split_queries
+from songrank.data.preparation.splits import TRAIN, split_queries
 from songrank.data.preparation.within_query import ListFeatures, WithinQuery
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 from songrank.io.tables.id_columns import IdColumn
 
-MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
+_MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
 
 
 class ListOptions(QuerySplitOptions):
     """Lists of documents to splits and features.
 
-    ``truncate`` does not shorten what is stored: it is written down, and the sampler draws training lists of that
-    length that hold relevant and irrelevant documents (``SlateSampler(length=…)``). Evaluation sees full lists.
+    ``truncate`` does not shorten what is stored: it is the ``length`` of the sampler of training lists. Evaluation sees
+    full lists.
     """
 
     standardise: bool = Field(False, description="features to mean 0 and deviation 1 on the training split")
@@ -77,7 +76,7 @@ class ListRows:
         self._weight: list[Array] = []
 
     def add(self, query: pl.Series, label: Array, split: Array, weight: Array | None = None) -> None:
-        """Take in rows whose features were added already; queries have weights in all blocks or in none."""
+        """Add rows whose features were added already; queries have weights in all blocks or in none."""
         self._query.append(query)
         self._label.append(np.asarray(label, np.float32))
         self._split.append(np.asarray(split, np.uint8))
@@ -88,59 +87,49 @@ class ListRows:
         """Group, split and transform what was added; ``described`` is more about the features for ``dataset.json``."""
         if not self.features.num_features:
             raise DataError("no row has a feature", "expected at least one: nothing could be learned")
-        query, ids = _number_queries(self._query)
-        splits = _group(query, split_queries(query, np.concatenate(self._split), ids, options))
+        column, whole = IdColumn(), all(block.dtype.is_integer() for block in self._query)
+        for block in self._query:  # ids that are whole numbers in some blocks only are texts
+            column.add(block if whole else block.cast(pl.String))
+        query, ids = column.finish()
+        codes = split_queries(query, np.concatenate(self._split), ids, options)
+        splits = _group(self.features, query, codes, options.within_query)
         label = np.concatenate(self._label)
         if not (label[splits[TRAIN].rows] > 0).any():
             raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
         weight = query_weights(query, np.concatenate(self._weight), ids) if self._weight else None
         job.count("missing values replaced", self.features.num_missing)
         job.report("measuring features", 0, None)
-        lists = {
-            code: ListFeatures(self.features, split.rows, split.offsets, options.within_query)
-            for code, split in splits.items()
-        }
-        transform = _fit(lists[TRAIN], options)
-        dtype = np.dtype(options.dtype)
-        self.features.check_space(self.features.num_rows, transform.num_features, dtype.itemsize)
-        arrays: dict[str, dict[str, Array | Pieces]] = {}
-        for code, split in splits.items():
-            features = _Transformed(lists[code], transform, dtype).pieces()
-            arrays[SPLITS[code]] = {"offsets": split.offsets, "label": label[split.rows], "features": features}
+        flags = self.features.num_features if options.missing_flags else 0
+        how = options.model_dump(include={"standardise", "log_features", "missing"})
+        chunks = splits[TRAIN].chunks(_MEASURED_ROWS)
+        transform = FeatureTransform.fit(chunks, splits[TRAIN].num_features, **how, flags=flags)
+        dtype, width = np.dtype(options.dtype), transform.num_features
+        self.features.check_space(self.features.num_rows, width, dtype.itemsize)
+        arrays: dict[str, Arrays] = {}
+        query_ids: dict[str, Ids] = {}
+        for code, lists in splits.items():
+            queries, rows = np.flatnonzero(codes == code), lists.rows
+            pieces = map(partial(transform.apply, dtype=dtype), lists.chunks())
+            features = Pieces((rows.shape[0], width), dtype, pieces)
+            arrays[SPLITS[code]] = {"offsets": lists.offsets, "label": label[rows], "features": features}
             if weight is not None:
-                arrays[SPLITS[code]]["weight"] = weight[split.queries]
-        query_ids = {SPLITS[code]: ids.keep(split.queries) for code, split in splits.items()}
+                arrays[SPLITS[code]]["weight"] = weight[queries]
+            query_ids[SPLITS[code]] = ids.keep(queries)
+        compared = {"within_query": options.within_query} if options.within_query != "none" else {}
         extra = {
-            "features": {
-                "count": transform.num_features,
-                "dtype": dtype.name,
-                **({"within_query": options.within_query} if options.within_query != "none" else {}),
-                **(described or {}),
-            },
+            "features": {"count": width, "dtype": dtype.name, **compared, **(described or {})},
             "transform": transform.to_json(),
             "training": {"list_size": options.truncate},
         }
         return Content("search", arrays, query_ids, None, extra)
 
 
-def _fit(features: ListFeatures, options: ListOptions) -> FeatureTransform:
-    return FeatureTransform.fit(
-        features.chunks(MEASURED_ROWS),
-        features.num_features,
-        standardise=options.standardise,
-        log_features=options.log_features,
-        missing=options.missing,
-        flags=features.store.num_features if options.missing_flags else 0,
-    )
-
-
-def _number_queries(blocks: Sequence[pl.Series]) -> tuple[Array, Ids]:
-    """Number of each row's query in the order of ids. Ids that are whole numbers in some blocks only are texts."""
-    column = IdColumn()
-    whole = all(block.dtype.is_integer() for block in blocks)
-    for block in blocks:
-        column.add(block if whole else block.cast(pl.String))
-    return column.finish()
+def _group(store: FeatureStore, query: Array, codes: Array, how: WithinQuery) -> dict[int, ListFeatures]:
+    """Rows of each split, by query; within a query in the order in which they came."""
+    order = np.argsort(query, kind="stable")
+    code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
+    found = np.unique(codes).tolist()
+    return {at: ListFeatures(store, order[code == at], numpy_offsets(lengths[codes == at]), how) for at in found}
 
 
 def query_weights(query: Array, weight: Array, ids: Ids) -> Array:
@@ -154,42 +143,6 @@ def query_weights(query: Array, weight: Array, ids: Ids) -> Array:
     odd = np.flatnonzero(found[query] != weight)
     if odd.shape[0]:
         at = int(odd[0])
-        raise DataError(
-            f"query {shown(ids[query[at]])} has rows of weight {weight[at]:g} and {found[query[at]]:g}",
-            "give all rows of a query the same weight",
-        )
+        what = f"query {shown(ids[query[at]])} has rows of weight {weight[at]:g} and {found[query[at]]:g}"
+        raise DataError(what, "give all rows of a query the same weight")
     return found
-
-
-@dataclass(frozen=True)
-class _Split:
-    queries: Array
-    offsets: Array
-    rows: Array
-
-
-def _group(query: Array, codes: Array) -> dict[int, _Split]:
-    """Rows of each split, by query; within a query in the order in which they came."""
-    order = np.argsort(query, kind="stable")
-    code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
-    splits = {}
-    for split in np.unique(codes).tolist():
-        queries = np.flatnonzero(codes == split)
-        splits[split] = _Split(queries, numpy_offsets(lengths[queries]), order[code == split])
-    return splits
-
-
-@dataclass(frozen=True)
-class _Transformed:
-    """The features of a split as they are stored, made anew each time they are asked for."""
-
-    features: ListFeatures
-    transform: FeatureTransform
-    dtype: np.dtype[Any]
-
-    def pieces(self) -> Pieces:
-        return Pieces((self.features.rows.shape[0], self.transform.num_features), self.dtype, self)
-
-    def __iter__(self) -> Iterator[Array]:
-        for chunk in self.features.chunks():
-            yield self.transform.apply(chunk, self.dtype)

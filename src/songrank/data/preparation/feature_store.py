@@ -1,4 +1,4 @@
-"""Rows of features on disk while they are read: how many there are, and how wide they are, is known only at the end."""
+"""Rows of features on disk while they are read: their number and their width are known only at the end."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,8 +18,7 @@ _GROWTH = 1.5
 class FeatureStore:
     """Appends rows, in files of growing width, and gives back any rows, padded with zeros to the widest.
 
-    A row that is wider than all before it starts a new file, half as wide again as the last one, so that there are only
-    a few files however the width grows.
+    A row wider than all before it starts a new file, at least 1.5 times as wide as the last: files stay few.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,14 +38,12 @@ class FeatureStore:
 
     @property
     def num_features(self) -> int:
-        """How many there are, as far as is known."""
+        """Features so far."""
         return max(0, self.width - self.skip)
 
     def add(self, rows: Array) -> None:
         """Append rows [rows, features], NaN where a value is missing."""
-        self.num_missing += int(np.isnan(rows).sum())
-        self.num_values += rows.size
-        file = self._file(rows.shape[0], rows.shape[1])
+        file = self._file(rows.shape[0], rows.shape[1], rows)
         if rows.shape[1] < file.tail[0]:
             rows = np.pad(rows, ((0, 0), (0, file.tail[0] - rows.shape[1])))
         file.append(rows)
@@ -54,16 +51,15 @@ class FeatureStore:
 
     def add_sparse(self, offsets: Array, index: Array, value: Array) -> None:
         """Append rows in CSR; what a row does not name is 0, and NaN is missing."""
-        self.num_missing += int(np.isnan(value).sum())
-        self.num_values += value.size
-        width = self._file(offsets.shape[0] - 1, int(index.max(initial=-1)) + 1).tail[0]
-        for start, stop in _spans(offsets.shape[0] - 1, width):
+        rows = offsets.shape[0] - 1
+        file = self._file(rows, int(index.max(initial=-1)) + 1, value)
+        for start, stop in _spans(rows, file.tail[0]):
             low, high = offsets[start], offsets[stop]
-            dense = np.zeros((stop - start, width), np.float32)
+            dense = np.zeros((stop - start, file.tail[0]), np.float32)
             row = np.repeat(np.arange(stop - start), np.diff(offsets[start : stop + 1]))
             dense[row, index[low:high]] = value[low:high]
-            self._files[-1].append(dense)
-        self.num_rows += offsets.shape[0] - 1
+            file.append(dense)
+        self.num_rows += rows
 
     def rows(self, numbers: Array) -> Array:
         """Rows by number, float32 [len(numbers), num_features]; nothing can be added afterwards."""
@@ -86,23 +82,21 @@ class FeatureStore:
         """Raise if the table would be large and nearly empty: some feature has a number that is far too high."""
         cells = self.num_rows * self.num_features
         if cells * 4 > MAX_BYTES_IF_EMPTY and cells > MAX_EMPTINESS * self.num_values:
-            raise DataError(
-                f"feature {self.num_features - 1 + first_index:,} would make a table of {cells * 4 / 1e9:,.1f} GB for "
-                f"{self.num_values:,} values",
-                f"number the features densely from {first_index}, or lower max_index to be told the line of a mistake",
-            )
+            table = f"a table of {cells * 4 / 1e9:,.1f} GB for {self.num_values:,} values"
+            fix = f"number the features densely from {first_index}, or lower max_index to be told the line of a mistake"
+            raise DataError(f"feature {self.num_features - 1 + first_index:,} would make {table}", fix)
 
     def check_space(self, rows: int, width: int, bytes_each: int = 4) -> None:
         """Raise if the disk has no room for so many rows: better now than when it is full."""
         needed, free = rows * width * bytes_each, shutil.disk_usage(self.folder).free
         if needed > free:
-            raise DataError(
-                f"{rows:,} rows of {width:,} features need {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free",
-                f"free space, or check whether there should be {width:,} features",
-            )
+            what = f"{rows:,} rows of {width:,} features need {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
+            raise DataError(what, f"free space, or check whether there should be {width:,} features")
 
-    def _file(self, rows: int, width: int) -> ScratchArray:
-        """The file that takes rows of this width."""
+    def _file(self, rows: int, width: int, values: Array) -> ScratchArray:
+        """The file that takes rows of this width; their values are counted."""
+        self.num_missing += int(np.isnan(values).sum())
+        self.num_values += values.size
         self.width = max(self.width, width)
         if not self._files or width > self._files[-1].tail[0]:
             if self._files:

@@ -1,6 +1,6 @@
 """What is done to features before a model sees them: logarithm, values and flags for what is missing, standardisation.
 
-All of it is learned from training rows alone, and written down, so that new documents can be treated alike.
+All of it is learned from training rows alone, and stored, so that new documents can be treated alike.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,13 +66,6 @@ class FeatureTransform:
 
     A flag is 1 where a feature is missing and 0 where it is known. Flags are columns of their own, after the features.
 
-    Args:
-        log: which features are replaced by log(1 + x); by −log(1 − x) where they are negative.
-        missing: what stands for a missing value, after the logarithm.
-        flags: numbers of the features that have a flag.
-        mean: what is subtracted; 0 without standardisation.
-        scale: what is divided by; 1 without standardisation, and for features that never change in training.
-
     >>> rows = np.array([[1.0, 5.0], [3.0, np.nan]], np.float32)
     >>> transform = FeatureTransform.fit([rows], 2, standardise=True, missing="mean")
     >>> transform.apply(rows).tolist()
@@ -82,14 +75,13 @@ class FeatureTransform:
     [[0.0, 2.0]]
     >>> FeatureTransform.fit([rows], 2, flags=2).apply(rows).tolist()
     [[1.0, 5.0, 0.0], [3.0, 0.0, 1.0]]
-
     """
 
-    log: Array
-    missing: Array
-    flags: Array
-    mean: Array
-    scale: Array
+    log: Array  # whether a feature is replaced by log(1 + x), by −log(1 − x) where it is negative
+    missing: Array  # what stands for a missing value, after the logarithm
+    flags: Array  # numbers of the features that have a flag
+    mean: Array  # 0 without standardisation
+    scale: Array  # 1 without standardisation, and for features that never change in training
 
     @classmethod
     def fit(
@@ -102,16 +94,11 @@ class FeatureTransform:
         missing: Missing = "zero",
         flags: int = 0,
     ) -> Self:
-        """Learn from training rows, which come in blocks [rows, features] with NaN for missing values.
+        """Learn from blocks of training rows [rows, num_features] with NaN for missing values; they are read once.
 
-        Args:
-            blocks: the rows; read once.
-            num_features: how many features each row has.
-            standardise: to mean 0 and deviation 1.
-            log_features: all of them, none, or ("auto") those never negative whose largest value exceeds ten means.
-            missing: 0, or the mean or the smallest of the values that are known.
-            flags: so many features, the first ones, have a flag if they are known in some rows and missing in others.
-
+        ``log_features`` "auto" are those never negative whose largest value exceeds ten means. Values that are missing
+        become 0, the mean or the smallest of the known ones. Of the first ``flags`` features, those that are known in
+        some rows and missing in others have a flag.
         """
         plain, logged, count = Moments(num_features), Moments(num_features), 0
         nothing_to_learn = not standardise and log_features == "none" and missing == "zero" and not flags
@@ -124,17 +111,16 @@ class FeatureTransform:
         heavy = (plain.low >= 0) & (plain.high > HEAVY_TAIL * plain.mean)
         log = {"none": np.zeros_like(heavy), "auto": heavy, "all": np.ones_like(heavy)}[log_features]
 
-        def chosen(of: str) -> Array:
-            column: Array = np.where(log, getattr(logged, of), getattr(plain, of))
-            return column
-
-        known, low, deviation = plain.count > 0, chosen("low"), chosen("deviation")
-        constant = low == chosen("high")
-        mean = np.where(constant, low, chosen("mean"))  # the mean of equal values is rounded, and these shall become 0
+        low, high, mean, deviation = (
+            np.where(log, getattr(logged, name), getattr(plain, name)) for name in ("low", "high", "mean", "deviation")
+        )
+        known, constant = plain.count > 0, low == high
+        mean = np.where(constant, low, mean)  # the mean of equal values is rounded, and these shall become 0
         fill = np.where(known, {"zero": np.zeros(num_features), "mean": mean, "min": low}[missing], 0.0)
         flagged = np.flatnonzero(known & (plain.count < count) & (np.arange(num_features) < flags))
         if not standardise:
-            return cls(log, fill, flagged, *_unchanged(num_features + flagged.shape[0]))
+            columns = num_features + flagged.shape[0]
+            return cls(log, fill, flagged, np.zeros(columns), np.ones(columns))
         scale = np.where(constant | (deviation == 0), 1.0, deviation)
         share = 1 - plain.count[flagged] / max(count, 1)
         scales = np.concatenate([scale, np.sqrt(share * (1 - share))])
@@ -142,16 +128,16 @@ class FeatureTransform:
 
     @property
     def num_features(self) -> int:
-        """How many columns a row has afterwards, flags too."""
+        """Columns of a transformed row, flags included."""
         return int(self.mean.shape[0])
 
     @property
     def num_given(self) -> int:
-        """How many features a row has before."""
+        """Features of a row that is given."""
         return int(self.missing.shape[0])
 
     def apply(self, rows: Array, dtype: Any = np.float32) -> Array:
-        """Transform rows [rows, features] with NaN for missing values; what does not fit ``dtype`` is refused."""
+        """Transform rows [rows, features] with NaN for missing values; raises for what does not fit ``dtype``."""
         if rows.ndim != 2 or rows.shape[1] != self.num_given:
             found = f"features of shape {list(rows.shape)}"
             raise DataError(found, f"expected [documents, {self.num_given}], as in training")
@@ -170,21 +156,15 @@ class FeatureTransform:
             cast = values.astype(dtype)
         if not np.isfinite(cast).all():
             row, feature = np.argwhere(~np.isfinite(cast))[0]
-            raise DataError(
-                f"feature {feature} (from 0) becomes {values[row, feature]:g}, which does not fit {cast.dtype.name}",
-                "keep dtype float32, take logarithms of the features, or mend the value",
-            )
+            what = f"feature {feature} (from 0) becomes {values[row, feature]:g}, which does not fit {cast.dtype.name}"
+            raise DataError(what, "keep dtype float32, take logarithms of the features, or mend the value")
         return cast
 
     def to_json(self) -> dict[str, list[float]]:
         """What ``dataset.json`` says under ``transform``; features are numbered from 0."""
-        told = {
-            "log": np.flatnonzero(self.log).tolist(),
-            "mean": self.mean.tolist(),
-            "scale": self.scale.tolist(),
-            "missing": self.missing.tolist(),
-        }
-        return told | {"flags": self.flags.tolist()} if self.flags.size else told
+        told = {"log": np.flatnonzero(self.log), "mean": self.mean, "scale": self.scale, "missing": self.missing}
+        told |= {"flags": self.flags} if self.flags.size else {}
+        return {name: column.tolist() for name, column in told.items()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -201,10 +181,6 @@ class FeatureTransform:
         if not sound:
             raise DataError("transform does not describe a transformation of features", "prepare the data set again")
         return cls(log, missing, flags, mean, scale)
-
-
-def _unchanged(columns: int) -> tuple[Array, Array]:
-    return np.zeros(columns), np.ones(columns)
 
 
 def _signed_log(rows: Array) -> Array:

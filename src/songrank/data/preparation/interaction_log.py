@@ -1,6 +1,8 @@
 """Interactions to a catalogue task: what counts as relevant, which queries stay, in what order, and how it is split."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,17 +12,17 @@ from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.core.pairs import pack
-from songrank.data.content import Content
+from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.interaction_options import RatingOptions
-from songrank.data.preparation.pair_splits import split_codes
-from songrank.io.arrays import Pieces
+from songrank.data.preparation.splits import split_pairs
+from songrank.data.preparation_options import RatingOptions
 from songrank.io.source import Job
+from songrank.io.tables.id_columns import number_integers
 
 
 @dataclass
 class Interactions:
-    """Rows of a log: who, what, how much, when. Without ``label`` all are 1, without ``time`` rows are in order."""
+    """Rows of an interaction log. Without ``label`` all labels are 1, without ``time`` rows are in order."""
 
     query: Array
     query_ids: Ids
@@ -59,24 +61,23 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         fix = "check the file, or lower min_interactions, min_per_item and drop_last"
         raise DataError("no interaction is left", fix)
     counts = np.bincount(log.query, minlength=len(log.query_ids))
-    codes = split_codes(counts, log.time, options, job)
+    codes = split_pairs(counts, log.time, options, job)
     place = _places(log.query, counts, codes)
     label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
-    splits: dict[str, dict[str, Array | Pieces]] = {}
-    for number, split in enumerate(SPLITS):
+    columns = {"item": log.item, "label": label.astype(np.float32, copy=False), "time": log.time, "place": place}
+    known = {name: column for name, column in columns.items() if column is not None}
+    splits: dict[str, Arrays] = {}
+    for number, split in enumerate(SPLITS if codes is not None else ("train",)):
         rows = slice(None) if codes is None else codes == number
-        if (codes is None and number) or not log.query[rows].shape[0]:
-            continue
-        columns = {"item": log.item[rows], "label": label[rows].astype(np.float32, copy=False)}
-        if log.time is not None:
-            columns["time"] = log.time[rows]
-        if place is not None:
-            columns["place"] = place[rows]
-        splits[split] = {"offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
-    if log.met is not None and "train" in splits:
-        splits["train"] |= _met(*log.met, len(log.query_ids))
+        if log.query[rows].shape[0]:
+            offsets = _offsets(log.query[rows], len(log.query_ids))
+            splits[split] = {"offsets": offsets, **{name: column[rows] for name, column in known.items()}}
     if "train" not in splits:
         raise DataError("no pair is left for training", "hold out less, or choose another split")
+    if log.met is not None:
+        query, item = log.met
+        order = np.argsort(query, kind="stable")
+        splits["train"] |= {"met.offsets": _offsets(query, len(log.query_ids)), "met.item": item[order]}
     return Content("recommendation", splits, log.query_ids, log.item_ids)
 
 
@@ -108,18 +109,12 @@ def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
 
 
 def _order(log: Interactions) -> None:
-    if _in_order(log):
+    steps = np.diff(log.query)
+    if (steps >= 0).all() and (log.time is None or not (log.time[1:] < log.time[:-1])[steps == 0].any()):
         return
     keys = {"query": log.query} if log.time is None else {"query": log.query, "time": log.time}
     order = pl.DataFrame(keys).select(pl.arg_sort_by(list(keys), maintain_order=True)).to_series()
     log.take(order.to_numpy())
-
-
-def _in_order(log: Interactions) -> bool:
-    steps = np.diff(log.query)
-    if bool((steps < 0).any()):
-        return False
-    return log.time is None or not bool((log.time[1:][steps == 0] < log.time[:-1][steps == 0]).any())
 
 
 def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
@@ -137,41 +132,37 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
         at = order[1:][~new][0]
         pair = f"query {log.query_ids[log.query[at]]!r} and item {log.item_ids[log.item[at]]!r}"
         raise DataError(f"{pair} meet more than once", "say which to keep: duplicates last, first, max or keep")
-    kept = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
-    job.count("repeated pairs", int(kept.shape[0] - np.count_nonzero(kept)))
-    log.take(np.sort(order[kept]))
-
-
-def _drop_last(log: Interactions, options: RatingOptions, job: Job) -> None:
-    if not options.drop_last:
-        return
-    ends = _offsets(log.query, len(log.query_ids))[log.query + 1]
-    earlier = np.arange(log.query.shape[0]) < ends - options.drop_last
-    job.count("last pairs", int(earlier.shape[0] - np.count_nonzero(earlier)))
-    log.take(earlier)
+    chosen = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
+    kept = np.zeros_like(chosen)
+    kept[order[chosen]] = True
+    _keep(log, kept, "repeated pairs", job)
 
 
 def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:
-    for columns in iter(lambda: _too_few(log, options), None):
-        name, kept = columns
-        job.count(f"rows of {name} with too few interactions", int(kept.shape[0] - np.count_nonzero(kept)))
-        log.take(kept)
+    before = -1
+    while before != log.query.shape[0]:
+        before = log.query.shape[0]
+        for name, least in (("queries", options.min_interactions), ("items", options.min_per_item)):
+            column = log.query if name == "queries" else log.item
+            if least > 1 and not (kept := np.bincount(column)[column] >= least).all():
+                _keep(log, kept, f"rows of {name} with too few interactions", job)
 
 
-def _too_few(log: Interactions, options: RatingOptions) -> tuple[str, Array] | None:
-    for name, column, least in (
-        ("queries", log.query, options.min_interactions),
-        ("items", log.item, options.min_per_item),
-    ):
-        if least > 1 and column.shape[0]:
-            kept = np.bincount(column)[column] >= least
-            if not kept.all():
-                return name, kept
-    return None
+def _drop_last(log: Interactions, options: RatingOptions, job: Job) -> None:
+    if options.drop_last:
+        ends = _offsets(log.query, len(log.query_ids))[log.query + 1]
+        _keep(log, np.arange(log.query.shape[0]) < ends - options.drop_last, "last pairs", job)
+
+
+def _keep(log: Interactions, kept: Array, others: str, job: Job) -> None:
+    """Keep these rows, and count the others."""
+    job.count(others, int(kept.shape[0] - np.count_nonzero(kept)))
+    log.take(kept)
 
 
 def _compact(log: Interactions) -> None:
-    queries, items = _counted(log.query, log.query_ids), _counted(log.item, log.item_ids)
+    queries = np.bincount(log.query, minlength=len(log.query_ids)) > 0
+    items = np.bincount(log.item, minlength=len(log.item_ids)) > 0
     if log.met is not None:
         kept = queries[log.met[0]] & items[log.met[1]]
         log.met = _renumber(log.met[0][kept], queries), _renumber(log.met[1][kept], items)
@@ -179,22 +170,37 @@ def _compact(log: Interactions) -> None:
     log.query_ids, log.item_ids = log.query_ids.keep(np.flatnonzero(queries)), log.item_ids.keep(np.flatnonzero(items))
 
 
-def _counted(column: Array, ids: Ids) -> Array:
-    """Which ids occur."""
-    occurs: Array = np.bincount(column, minlength=len(ids)) > 0
-    return occurs
-
-
 def _renumber(column: Array, kept: Array) -> Array:
     """Numbers among those that are kept."""
     return column if kept.all() else (np.cumsum(kept, dtype=np.int32) - 1)[column]
 
 
-def _met(query: Array, item: Array, num_queries: int) -> dict[str, Array | Pieces]:
-    """What each query met without its being relevant, to be kept from recommendations."""
-    order = np.argsort(query, kind="stable")
-    return {"met.offsets": _offsets(query, num_queries), "met.item": item[order]}
-
-
 def _offsets(query: Array, num_queries: int) -> Array:
     return numpy_offsets(np.bincount(query, minlength=num_queries))
+
+
+Ratings = tuple[Array, Array, Array, Array]
+"""User, movie (int32), rating (float32) and time (int64) of each row of a log of ratings."""
+
+
+def rating_columns(*columns: Any) -> Ratings:
+    """Columns in the types that ratings have."""
+    user, movie, rating, time = columns or ((), (), (), ())
+    ids = np.asarray(user, np.int32), np.asarray(movie, np.int32)
+    return *ids, np.asarray(rating, np.float32), np.asarray(time, np.int64)
+
+
+def rating_rows(rows: Sequence[tuple[int, int, float, int]]) -> Ratings:
+    """Rows as columns."""
+    return rating_columns(*zip(*rows, strict=True))
+
+
+def rating_log(blocks: Iterable[Ratings]) -> Interactions:
+    """All blocks in one log; they and its columns are in memory together one column at a time."""
+    parts: list[list[Array]] = [list(column) for column in zip(*blocks, strict=True)]
+    joined = []
+    while parts:
+        joined.append(np.concatenate(parts.pop(0)))
+    user, user_ids = number_integers(joined[0])
+    movie, movie_ids = number_integers(joined[1])
+    return Interactions(user, user_ids, movie, movie_ids, joined[2], joined[3])

@@ -1,4 +1,4 @@
-"""Labelling: each text or instance is a query, each label is an item of the catalogue. What all its readers share.
+"""What all readers of labelling tasks share: each text or instance is a query, each label an item of the catalogue.
 
 A reader appends the rows of all its files to one table, the training file first. A split is a choice of rows of it.
 """
@@ -15,12 +15,12 @@ from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.data.content import Content
+from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.pair_splits import divide
-from songrank.data.preparation_options import RANDOM_VALIDATION, QuerySplitOptions
+from songrank.data.preparation.row_writer import FeatureWriter, csr_arrays, stored_rows
+from songrank.data.preparation.splits import divide
+from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptions
 from songrank.data.split_names import name_splits
-from songrank.io.arrays import Pieces
 from songrank.io.source import Job, Source
 
 MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
@@ -30,12 +30,7 @@ ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order
 
 
 def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
-    """Files of one kind by what they are for, as their names or their folders say: each split, or all rows in one.
-
-    Raises:
-        DataError: some of them name a split and others do not.
-
-    """
+    """Files of one kind by role, as their names or their folders say; raises if only some of them name a split."""
     files = [(source, split or "all") for source, split in name_splits(found, path, ())]
     return {role: [source for source, other in files if other == role] for role in ROLES}
 
@@ -43,7 +38,7 @@ def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
 def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
     """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
 
-    A file that the user named himself holds all rows, whatever its name.
+    A file that the user named holds all rows, whatever its name.
     """
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}
@@ -62,20 +57,16 @@ def _only(sources: Sequence[Source], role: Role, path: Path) -> Source:
     if len(sources) > 1:
         names = ", ".join(source.file_name for source in sources[:3])
         kind = {"train": "training", "all": "data"}.get(role, role)
-        raise DataError(
-            f"holds {len(sources)} files that could be the {kind} file: {names}",
-            "name a folder or an archive with one file for each split, or one file",
-            file=str(path),
-        )
+        what = f"holds {len(sources)} files that could be the {kind} file: {names}"
+        raise DataError(what, "name a folder or an archive with one file for each split, or one file", file=str(path))
     return sources[0]
 
 
 def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Path) -> None:
     """Raise, before anything is read, if the files and the options give no training rows or no test rows."""
     if not is_given(options, roles):
-        validation = _random_validation(options)
-        if validation + options.test >= 1:
-            what = f"validation {validation:g} and test {options.test:g} leave nothing for training"
+        if options.random_validation + options.test >= 1:
+            what = f"validation {options.random_validation:g} and test {options.test:g} leave nothing for training"
             raise DataError(what, "expected fractions that sum to less than 1")
         return
     if missing := [role for role in ("train", "test") if role not in roles]:
@@ -91,10 +82,6 @@ def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Pat
 def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:
     """Whether the files say which rows are for what."""
     return options.split == "given" or (options.split is None and "all" not in roles)
-
-
-def _random_validation(options: QuerySplitOptions) -> float:
-    return RANDOM_VALIDATION if options.validation is None else options.validation
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str
     {'train': [0, 1, 3], 'validation': [2], 'test': [0, 1]}
     """
     if not is_given(options, rows):
-        return _divide(sum(rows.values()), _random_validation(options), options.test, options.seed)
+        return _divide(sum(rows.values()), options.random_validation, options.test, options.seed)
     splits: dict[str, Split] = {}
     first = 0
     for role, count in rows.items():
@@ -135,26 +122,20 @@ def _divide(rows: int, validation: float, test: float, seed: int) -> dict[str, S
 def labelling_content(
     splits: Mapping[str, Split],
     labels: CSR,
-    describe: Callable[[Array], dict[str, Array | Pieces]],
+    describe: Callable[[Array], Arrays],
     *,
     item_ids: Ids,
     ids: Array | Sequence[str] | None = None,
     extra: Mapping[str, Any],
 ) -> Content:
-    """Put a labelling task together.
+    """Put a labelling task together from :func:`split_rows`, :func:`label_table` and the catalogue.
 
-    Args:
-        splits: from :func:`split_rows`.
-        labels: ``item`` and ``label`` of every row, from :func:`label_table`.
-        describe: the arrays that describe given rows: features or tokens.
-        item_ids: the catalogue.
-        ids: of every row, as the source has them; if it has none, they are numbers of rows in their file, from 0.
-        extra: what else ``dataset.json`` shall say.
-
+    ``describe`` gives the arrays of features or tokens of given rows. ``ids`` are those of every row in the source;
+    without them, query ids are numbers of rows in their file, from 0. ``extra`` is more for ``dataset.json``.
     """
     if not labels.lengths[torch.from_numpy(splits["train"].rows)].any():
         raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
-    arrays: dict[str, dict[str, Array | Pieces]] = {}
+    arrays: dict[str, Arrays] = {}
     query_ids: dict[str, Ids] = {}
     for name, split in splits.items():
         rows = split.rows
@@ -166,10 +147,30 @@ def labelling_content(
         else:
             rows = np.array(sorted(rows.tolist(), key=lambda row: ids[row].encode()), np.int64)
             query_ids[name] = Ids.from_texts([ids[row] for row in rows])
-        taken = labels.take(rows)
-        columns = {key: column.numpy() for key, column in taken.columns.items()}
-        arrays[name] = {"offsets": taken.offsets.numpy(), **columns, **describe(rows)}
+        arrays[name] = csr_arrays(labels.take(rows)) | describe(rows)
     return Content("labelling", arrays, query_ids, item_ids, dict(extra))
+
+
+def feature_content(
+    rows: Mapping[Role, int],
+    labels: CSR,
+    features: FeatureWriter,
+    item_ids: Ids,
+    num_features: int,
+    options: FeatureRowOptions,
+    job: Job,
+    names: Sequence[str] | None = None,
+) -> Content:
+    """A labelling task on rows of features; ``rows`` says how many each file has."""
+    table = features.finish()
+    described = {"count": num_features, "kind": "sparse", "scale": options.scale}
+    return labelling_content(
+        split_rows(rows, options),
+        label_table(labels, job),
+        lambda chosen: stored_rows(table, chosen, "features"),
+        item_ids=item_ids,
+        extra={"features": described | ({} if names is None else {"names": list(names)})},
+    )
 
 
 def label_table(rows: CSR, job: Job) -> CSR:

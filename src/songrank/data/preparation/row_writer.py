@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from songrank.core.columns import Array
 from songrank.core.csr import CSR, numpy_offsets
+from songrank.data.content import Arrays
 from songrank.io.arrays import Pieces, ScratchArray
+
+if TYPE_CHECKING:
+    from songrank.data.preparation_options import Scale
 
 
 class RowWriter:
@@ -21,7 +25,7 @@ class RowWriter:
 
     @property
     def rows(self) -> int:
-        """How many rows there are so far."""
+        """Rows so far."""
         return self._lengths.rows
 
     def append(self, lengths: Any, **columns: Any) -> None:
@@ -32,13 +36,50 @@ class RowWriter:
 
     def finish(self) -> CSR:
         """All rows, memory-mapped; nothing can be added afterwards."""
-        return CSR.from_lengths(
-            self._lengths.mapped(), **{name: column.mapped() for name, column in self._columns.items()}
-        )
+        columns = {name: column.mapped() for name, column in self._columns.items()}
+        return CSR.from_lengths(self._lengths.mapped(), **columns)
 
 
-def stored_rows(table: CSR, rows: Array, prefix: str) -> dict[str, Array | Pieces]:
-    """These rows as a split stores them, under ``prefix.offsets`` and ``prefix.`` with the name of each column."""
+class FeatureWriter(RowWriter):
+    """Appends rows of sparse features, scaled."""
+
+    def __init__(self, folder: Path, scale: "Scale") -> None:
+        super().__init__(folder, "features", {"index": np.int32, "value": np.float32})
+        self._scale = scale
+
+    def append(self, lengths: Any, **columns: Any) -> None:
+        """Add rows of these lengths."""
+        value = scale_rows(np.asarray(lengths, np.int64), np.asarray(columns["value"], np.float32), self._scale)
+        super().append(lengths, index=columns["index"], value=value)
+
+
+def scale_rows(lengths: Array, value: Array, scale: "Scale") -> Array:
+    """Values of rows that follow one another, each row scaled; a row of zeros stays one.
+
+    >>> scale_rows(np.array([2, 1]), np.array([3.0, 4.0, 5.0]), "l2")
+    array([0.6, 0.8, 1. ], dtype=float32)
+    >>> scale_rows(np.array([2]), np.array([1.0, -1.0]), "log-l2")
+    array([ 0.70710677, -0.70710677], dtype=float32)
+    """
+    if scale == "none":
+        return value
+    value = value.astype(np.float64)
+    if scale == "log-l2":
+        value = np.sign(value) * np.log1p(np.abs(value))
+    row = np.repeat(np.arange(lengths.shape[0]), lengths)
+    norm = np.sqrt(np.bincount(row, value * value, minlength=lengths.shape[0]))
+    scaled: Array = value / np.where(norm > 0, norm, 1.0)[row]
+    return scaled.astype(np.float32)
+
+
+def csr_arrays(table: CSR, prefix: str = "") -> Arrays:
+    """A table in memory as a split stores it."""
+    columns = {f"{prefix}{name}": column.numpy() for name, column in table.columns.items()}
+    return {f"{prefix}offsets": table.offsets.numpy(), **columns}
+
+
+def stored_rows(table: CSR, rows: Array, prefix: str) -> Arrays:
+    """These rows as a split stores them, read piece by piece: ``prefix.offsets`` and ``prefix.NAME`` of each column."""
     offsets = numpy_offsets(table.lengths[torch.from_numpy(rows)])
 
     def column(name: str) -> Pieces:

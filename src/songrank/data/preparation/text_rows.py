@@ -1,17 +1,23 @@
-"""Rows of text files as codes of words and of labels, collected on disk."""
+"""Rows of text files as codes of words and of labels, collected on disk, and the catalogue that the labels make."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, shown
+from songrank.core.ids import Ids
 from songrank.data.parsers.json_texts import JsonLine, json_lines
-from songrank.data.preparation.label_names import LabelNames
+from songrank.data.preparation.labelled_queries import MAX_LABELS
 from songrank.data.preparation.row_writer import RowWriter
 from songrank.data.preparation.vocabulary import Codes
 from songrank.io.source import Job, Source
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+_Labels = tuple[int, Sequence[str | int], Sequence[float] | None]  # of a text: its line, labels, and their relevance
 
 
 class TextRows:
@@ -44,8 +50,9 @@ class TextRows:
             for line, example in zip(lines, examples, strict=True):
                 self._add_id(example.id, line)
             self.add_texts(example.text for example in examples)
-            relevance = [[1.0] * len(e.labels) if e.relevance is None else e.relevance for e in examples]
-            self._add_labels([example.labels for example in examples], [line.line for line in lines], source, relevance)
+            self._add_labels(
+                [(line.line, e.labels, e.relevance) for line, e in zip(lines, examples, strict=True)], source
+            )
         return self.texts.rows - before
 
     def read_lines(self, texts: Source, labels: Source, job: Job) -> int:
@@ -55,9 +62,7 @@ class TextRows:
             self.add_texts(text for _, text in block.texts())
         rows, before = self.texts.rows - before, self.labels.rows
         for block in labels.blocks(job):
-            names = [text.split() for _, text in block.texts()]
-            relevance = [[1.0] * len(row) for row in names]
-            self._add_labels(names, range(block.line, block.line + len(names)), labels, relevance)
+            self._add_labels([(line, text.split(), None) for line, text in block.texts()], labels)
         if (found := self.labels.rows - before) != rows:
             what = f"has {found:,} lines, but {texts.file_name} has {rows:,}"
             raise DataError(what, "expected one line of labels a text, blank where it has none", file=labels.name)
@@ -73,16 +78,11 @@ class TextRows:
             codes.extend(map(self.words.__getitem__, words))
         self.texts.append(lengths, word=codes)
 
-    def _add_labels(
-        self,
-        rows: Sequence[Sequence[str | int]],
-        lines: Sequence[int],
-        source: Source,
-        relevance: Sequence[Sequence[float]],
-    ) -> None:
-        file, code = source.name, self.label_names.code
-        codes = [code(label, file, line) for line, labels in zip(lines, rows, strict=True) for label in labels]
-        self.labels.append([len(labels) for labels in rows], code=codes, label=[y for row in relevance for y in row])
+    def _add_labels(self, rows: Sequence[_Labels], source: Source) -> None:
+        code = self.label_names.code
+        codes = [code(label, source.name, line) for line, labels, _ in rows for label in labels]
+        relevance = [y for _, labels, known in rows for y in ([1.0] * len(labels) if known is None else known)]
+        self.labels.append([len(labels) for _, labels, _ in rows], code=codes, label=relevance)
 
     def _add_id(self, name: str | int | None, line: JsonLine) -> None:
         if self._ids and type(name) is not type(self._ids[0]):
@@ -94,3 +94,69 @@ class TextRows:
         here = (line.file, line.line)
         if (there := self._lines_of_ids.setdefault(name, here)) is not here:
             line.fail(f"id {shown(name)} is in line {there[1]:,} of {there[0]} already", "expected each id once")
+
+
+class LabelNames:
+    """Gives each label a code when it first occurs, remembers where that was, and numbers them all in the end."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str | int, int] = {}
+        self._where: list[tuple[str, int]] = []
+
+    def code(self, label: str | int, file: str, line: int) -> int:
+        """The code of a label that stands in this line."""
+        code = self._codes.setdefault(label, len(self._codes))
+        if code == len(self._where):
+            self._where.append((file, line))
+        return code
+
+    def finish(self, catalogue: Sequence[str] | None, *, numbers_are_texts: bool = False) -> tuple[Ids, Array]:
+        """The ids of the catalogue, and the number of each code in it.
+
+        ``catalogue`` has the names of all labels in the order of their numbers. Without it, whole numbers make a
+        catalogue up to the largest, and names one of those that occur. With ``numbers_are_texts``, texts that are all
+        whole numbers count as such, for formats that have only texts.
+        """
+        labels = list(self._codes)
+        numbers = self._as_numbers(labels, numbers_are_texts)
+        if catalogue is None:
+            if numbers is not None:
+                return Ids.count(max(numbers, default=-1) + 1), np.array(numbers, np.int32)
+            catalogue = [str(label) for label in labels]
+        if numbers is None:
+            known = {name: number for number, name in enumerate(catalogue)}
+            numbers = [known.get(str(label), -1) for label in labels]
+        for code, number in enumerate(numbers):
+            if not 0 <= number < len(catalogue):
+                what = f"label {shown(labels[code])} is not one of the {len(catalogue):,} in the list of labels"
+                self._fail(code, what, "complete that list, or take it away")
+        ids = Ids.of(catalogue)
+        return ids, ids.find(catalogue).numpy().astype(np.int32)[np.array(numbers, np.int64)]
+
+    def _as_numbers(self, labels: Sequence[str | int], numbers_are_texts: bool) -> list[int] | None:
+        """All labels as whole numbers, or None if they are names; raises if some are this and some that."""
+        if numbers_are_texts:
+            return [int(label) for label in labels] if all(map(_is_number, labels)) else None
+        texts = [isinstance(label, str) for label in labels]
+        if any(texts):
+            if not all(texts):
+                odd = texts.index(not texts[0])
+                what = f"label is {shown(labels[odd])}, but {shown(labels[0])} before it"
+                self._fail(odd, what, "write all labels as whole numbers, or all as texts")
+            return None
+        for code, label in enumerate(labels):
+            if not _is_number(label):
+                fix = f"expected a number from 0 to {MAX_LABELS - 1:,}; write ids as texts"
+                self._fail(code, f"label is {shown(label)}", fix)
+        return [int(label) for label in labels]
+
+    def _fail(self, code: int, what: str, fix: str) -> NoReturn:
+        file, line = self._where[code]
+        raise DataError(what, fix, file=file, line=line)
+
+
+def _is_number(label: str | int) -> bool:
+    """Whether it is a number that a label can have, written as Python writes it."""
+    if isinstance(label, int):
+        return 0 <= label < MAX_LABELS
+    return _NUMBER.fullmatch(label) is not None and int(label) < MAX_LABELS

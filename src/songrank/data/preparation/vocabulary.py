@@ -27,17 +27,12 @@ def tokenise(text: str, *, lowercase: bool = True, most: int | None = None) -> l
     These are the characters of Unicode's categories L, N and M; all others separate words. Text is composed first
     (NFC), so that a letter and its accent are one character however they were typed; marks that have no such character,
     as vowel signs of Hindi, stay in their word. Lower case is Unicode's for each letter, except that İ becomes i.
-
-    Args:
-        text: to be cut.
-        lowercase: take A for a.
-        most: only so many words from the beginning; none: all.
+    ``most`` is the number of words to keep, None for all.
 
     >>> tokenise("Directive 2004/18/EC: café_au lait!")
     ['directive', '2004', '18', 'ec', 'café', 'au', 'lait']
     >>> tokenise("हिन्दी İstanbul", most=2)
     ['हिन्दी', 'istanbul']
-
     """
     text = unicodedata.normalize("NFC", text)
     if lowercase:

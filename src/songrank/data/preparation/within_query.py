@@ -1,7 +1,7 @@
-"""Features of a document beside those of the other documents of its query: how far from their mean, and which rank.
+"""Features of a document relative to those of the other documents of its query: z-scores and ranks.
 
-Lists differ in level: a document with the best score of a poor list may be worth more than one with a middling score of
-a rich list. Trees see that only by many splits, a small network hardly. Nothing is learned, so nothing can leak.
+Lists differ in level: the best document of a poor list may be worth more than a middling one of a rich list. Nothing is
+learned, so nothing can leak.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _EQUAL = 1e-6  # a deviation below so much of the mean is rounding of equal valu
 
 @dataclass(frozen=True)
 class ListFeatures:
-    """The features of a split's lists as the transformation sees them: as stored, or compared within each list."""
+    """The features of a split's lists: as stored, or compared within each list."""
 
     store: FeatureStore
     rows: Array
@@ -29,7 +29,7 @@ class ListFeatures:
 
     @property
     def num_features(self) -> int:
-        """How many there are."""
+        """Features per row."""
         return self.store.num_features * (2 if self.how == "z-rank" else 1)
 
     def chunks(self, step: int | None = None) -> Iterator[Array]:
@@ -40,8 +40,8 @@ class ListFeatures:
         step = step or max(1, CHUNK_BYTES // (8 * max(1, self.num_features)))
         first = 0
         while first + 1 < self.offsets.shape[0]:
-            last = int(np.searchsorted(self.offsets, self.offsets[first] + step, side="right")) - 1
-            last = max(last, first + 1)
+            fitting = int(np.searchsorted(self.offsets, self.offsets[first] + step, side="right")) - 1
+            last = max(fitting, first + 1)
             rows = self.rows[self.offsets[first] : self.offsets[last]]
             yield compare_within(self.store.rows(rows), np.diff(self.offsets[first : last + 1]), self.how)
             first = last
@@ -60,11 +60,8 @@ def compare_within(features: Array, lengths: Array, how: WithinQuery) -> Array:
     names = [str(number) for number in range(features.shape[1])]
     table = pl.from_numpy(np.asarray(features, np.float64), schema=names).with_columns(pl.all().fill_nan(None))
     table = table.with_columns(query=np.repeat(np.arange(lengths.shape[0]), lengths))
-    wanted = []
-    if how in ("z", "z-rank"):
-        wanted += [_z(name).alias(f"z{name}") for name in names]
-    if how in ("rank", "z-rank"):
-        wanted += [_rank(name).alias(f"rank{name}") for name in names]
+    wanted = [_z(name).alias(f"z{name}") for name in names if how != "rank"]
+    wanted += [_rank(name).alias(f"rank{name}") for name in names if how != "z"]
     found: Array = table.select(wanted).cast(pl.Float32).to_numpy()
     return found
 
@@ -72,9 +69,8 @@ def compare_within(features: Array, lengths: Array, how: WithinQuery) -> Array:
 def _z(name: str) -> pl.Expr:
     mean, deviation = pl.col(name).mean().over("query"), pl.col(name).std(ddof=0).over("query")
     varies = deviation > _EQUAL * pl.max_horizontal(mean.abs(), pl.lit(_EQUAL))
-    return (
-        pl.when(pl.col(name).is_null()).then(None).when(varies).then((pl.col(name) - mean) / deviation).otherwise(0.0)
-    )
+    known = pl.when(varies).then((pl.col(name) - mean) / deviation).otherwise(0.0)
+    return pl.when(pl.col(name).is_null()).then(None).otherwise(known)
 
 
 def _rank(name: str) -> pl.Expr:

@@ -13,9 +13,9 @@ from songrank.data.content import Content
 from songrank.data.parsers import arff_header
 from songrank.data.parsers.arff_header import ArffHeader, Attribute, shown_values
 from songrank.data.parsers.arff_rows import ArffRows, Column, plan_columns
-from songrank.data.preparation.labelled_queries import Role, choose_files, names_one_file
-from songrank.data.preparation.row_writer import RowWriter
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
+from songrank.data.preparation.labelled_queries import Role, choose_files, feature_content, names_one_file
+from songrank.data.preparation.row_writer import FeatureWriter, RowWriter
+from songrank.data.preparation_options import FeatureRowOptions
 from songrank.io.source import Job, Source, find_sources
 
 

@@ -14,7 +14,7 @@ from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.document_lists import ListOptions, ListRows
-from songrank.data.preparation.query_splits import UNNAMED
+from songrank.data.preparation.splits import UNNAMED
 from songrank.data.split_names import SPLIT_WORDS, in_order, name_splits
 from songrank.io.source import Job, check_one_kind, find_sources
 from songrank.io.tables.input_table import Block, InputTable

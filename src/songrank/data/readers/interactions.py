@@ -11,7 +11,7 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
-from songrank.data.preparation.interaction_options import ColumnOptions
+from songrank.data.preparation_options import ColumnOptions
 from songrank.io.source import Job, Source, check_one_kind, find_sources
 from songrank.io.tables import typed_columns
 from songrank.io.tables.id_columns import IdColumn

@@ -15,8 +15,9 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
-from songrank.data.preparation.labelled_queries import Role
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
+from songrank.data.preparation.labelled_queries import Role, feature_content
+from songrank.data.preparation.row_writer import FeatureWriter
+from songrank.data.preparation_options import FeatureRowOptions
 from songrank.io.source import Job, Source
 from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
 from songrank.io.tables.typed_columns import read_column, read_features

@@ -19,7 +19,7 @@ from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.parsers.svmlight import Rows, parse_rows
 from songrank.data.preparation.document_lists import ListOptions, ListRows
-from songrank.data.preparation.query_splits import UNNAMED
+from songrank.data.preparation.splits import UNNAMED
 from songrank.data.readers.letor_files import LetorFile, find_files
 from songrank.io.source import Job, Source
 

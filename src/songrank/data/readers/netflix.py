@@ -14,9 +14,8 @@ import polars as pl
 
 from songrank.core.errors import DataError, shown
 from songrank.data.content import Content
-from songrank.data.preparation.interaction_log import to_catalogue
-from songrank.data.preparation.interaction_options import RatingOptions
-from songrank.data.preparation.rating_log import Ratings, rating_columns, rating_log, rating_rows
+from songrank.data.preparation.interaction_log import Ratings, rating_columns, rating_log, rating_rows, to_catalogue
+from songrank.data.preparation_options import RatingOptions
 from songrank.io.source import Block, Job, Source, find_sources
 
 _MOVIE = re.compile(rb"([0-9]{1,9}):")

@@ -9,7 +9,7 @@ import polars as pl
 from songrank.core.columns import Array
 from songrank.data.content import Content
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
-from songrank.data.preparation.interaction_options import SequenceOptions
+from songrank.data.preparation_options import SequenceOptions
 from songrank.io.source import Block, Job, find_sources, only_source
 from songrank.io.tables.id_columns import IdColumn
 

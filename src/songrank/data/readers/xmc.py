@@ -12,10 +12,9 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.content import Content
 from songrank.data.parsers.bag_of_words import Bags, Header, parse_bags, parse_header
-from songrank.data.preparation.labelled_queries import MAX_LABELS, Role, choose_files, names_one_file
-from songrank.data.preparation.row_writer import RowWriter
-from songrank.data.preparation.sparse_features import FeatureRowOptions, FeatureWriter, feature_content
-from songrank.data.preparation_options import QuerySplitOptions
+from songrank.data.preparation.labelled_queries import MAX_LABELS, Role, choose_files, feature_content, names_one_file
+from songrank.data.preparation.row_writer import FeatureWriter, RowWriter
+from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptions
 from songrank.data.split_names import inner_path, split_of_path
 from songrank.io.source import Block, Job, Source, find_sources
 

@@ -1,7 +1,6 @@
 """What losses remember, one row per pair or per query, and how a new estimate enters it."""
 
-from songrank.losses.memory.moving_average import log_moving_average, moving_average
-from songrank.losses.memory.msvr import msvr, msvr_beta
 from songrank.losses.memory.table import UNSEEN, MemoryTable, merge_states, seen
+from songrank.losses.memory.updates import log_moving_average, moving_average, msvr, msvr_beta
 
 __all__ = ["UNSEEN", "MemoryTable", "log_moving_average", "merge_states", "moving_average", "msvr", "msvr_beta", "seen"]

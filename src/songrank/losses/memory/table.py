@@ -1,4 +1,4 @@
-"""A table of what a loss remembers: one number per pair or per query, kept apart from the model's precision."""
+"""The memory of a loss: one number per pair or per query, in a precision independent of the model's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from songrank.core.checks import check_int, fail
 
-_TABLE = ("values", "range")  # what a table's state consists of
 UNSEEN = -(2.0**120)
-"""What a row holds before its first visit: finite, exact in float32 and float64, far from any value a row can take."""
+"""What a row holds before its first visit: finite, exact in float32 and float64, far below any value of a row."""
 
 
 def seen(rows: Tensor) -> Tensor:
@@ -28,9 +27,9 @@ def seen(rows: Tensor) -> Tensor:
 class MemoryTable(nn.Module):
     """One float per row of a contiguous range of rows; a buffer that moves, saves and loads with its loss.
 
-    Rows are named by their number in the whole task, so a process that owns a part of the queries holds only that
-    part (``rows``). ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` leave the precision as it is. A state saved with
-    one range loads into a table with another, as long as it covers it.
+    Rows have their number in the whole task; a process that owns a part of the queries holds only that range
+    (``rows``). ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` do not change the precision. A state loads
+    into any range that it covers.
 
     >>> table = MemoryTable(4)
     >>> table.write(torch.tensor([1, 3]), torch.tensor([0.5, 2.0]))
@@ -52,46 +51,45 @@ class MemoryTable(nn.Module):
         check_int(f"num_{name}", num_rows, 0)
         if dtype not in (torch.float32, torch.float64):
             fail("dtype", dtype, "torch.float32 or torch.float64")
-        first, last = (0, num_rows) if rows is None else _ends(f"{name.removesuffix('s')}_range", rows)
+        argument = f"{name.removesuffix('s')}_range"
+        first, last = (0, num_rows) if rows is None else _ends(argument, rows)
         if not 0 <= first <= last <= num_rows:
-            fail(f"{name.removesuffix('s')}_range", (first, last), f"a range inside (0, {num_rows})")
+            fail(argument, (first, last), f"a range inside (0, {num_rows})")
         self.first, self.last, self.num_rows = int(first), int(last), int(num_rows)
-        # One row more than asked for takes what padding writes, so that a step needs no branch and no read-back.
+        # One extra row takes what padding writes, so a step needs no branch and no read-back.
         self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Values of these rows, ``UNSEEN`` for −1 and for rows not yet visited; any shape."""
+        """Values of these rows, of any shape; ``UNSEEN`` for −1 and unvisited rows."""
         return self.take(self.locate(rows)).view(rows.shape)
 
     def scatter(self, rows: Tensor, values: Tensor) -> None:
-        """Write these rows; −1 is written nowhere, and a value that is not finite leaves its row as it was."""
+        """Write these rows, except −1 and values that are not finite."""
         self.put(self.locate(rows), values)
 
     def take(self, places: Tensor) -> Tensor:
-        """Values at these places, which :meth:`locate` gave."""
+        """Values at places of :meth:`locate`."""
         return self.values.index_select(0, places)
 
     def put(self, places: Tensor, values: Tensor) -> None:
-        """Write at these places, which :meth:`locate` gave, as :meth:`scatter` does."""
+        """:meth:`scatter` at places of :meth:`locate`."""
         flat = values.detach().reshape(-1).to(self.values.dtype)
         keep = torch.isfinite(flat) & (places < self.last - self.first)
         self.values.index_copy_(0, places, torch.where(keep, flat, self.take(places)))
 
     def locate(self, rows: Tensor) -> Tensor:
-        """Where these rows lie, flat: padding in the extra row, and rows past the end past that one, so they raise."""
+        """Flat places of these rows: padding in the extra row, rows past the end beyond that, so they raise."""
         flat = rows.reshape(-1)
         here = flat - self.first + (flat >= self.last)
         return torch.where(flat >= 0, here, torch.full_like(flat, self.last - self.first))
 
-    # ---- for people
-
     def read(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """A copy of these rows, of all held here if not given; NaN for rows not yet visited."""
+        """A copy of these rows, by default of all held here; NaN for unvisited rows."""
         values = self.values[:-1].clone() if rows is None else self.gather(self._owned(rows))
         return torch.where(seen(values), values, torch.full_like(values, torch.nan))
 
     def write(self, rows: Tensor | Sequence[int], values: Tensor | Sequence[float]) -> None:
-        """Set these rows; refuses values that are not finite."""
+        """Set these rows; raises for values that are not finite."""
         given = torch.as_tensor(values, device=self.values.device)
         if not bool(torch.isfinite(given).all()):
             fail("values", "not finite", "finite numbers")
@@ -99,7 +97,7 @@ class MemoryTable(nn.Module):
         self.scatter(held, given.expand(held.shape))
 
     def reset(self, rows: Tensor | Sequence[int] | None = None) -> None:
-        """Forget these rows, all if not given: the next visit is a first one."""
+        """Forget these rows, by default all: their next visit is a first one."""
         if rows is None:
             self.values.fill_(UNSEEN)
         else:
@@ -108,18 +106,13 @@ class MemoryTable(nn.Module):
     def _owned(self, rows: Tensor | Sequence[int]) -> Tensor:
         rows = torch.as_tensor(rows, dtype=torch.int64, device=self.values.device)
         if rows.numel() and (int(rows.min()) < self.first or int(rows.max()) >= self.last):
-            fail(
-                "rows",
-                (int(rows.min()), int(rows.max())),
-                f"rows from {self.first} to {self.last - 1}, those held here",
-            )
+            ends = int(rows.min()), int(rows.max())
+            fail("rows", ends, f"rows from {self.first} to {self.last - 1}, those held here")
         return rows
 
     def extra_repr(self) -> str:
         """The range held and its type."""
         return f"rows {self.first}:{self.last}, {self.values.dtype}"
-
-    # ---- for torch
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MemoryTable:
         probe = fn(self.values[:0])
@@ -133,22 +126,13 @@ class MemoryTable(nn.Module):
         destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
         destination[prefix + "range"] = torch.tensor([self.first, self.last, self.num_rows])
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        names = (prefix + "values", prefix + "range")
-        missing = [name for name in names if name not in state_dict]
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
+        _, _, missing_keys, _, error_msgs = told
+        missing = [name for name in (prefix + "values", prefix + "range") if name not in state_dict]
         if missing:
             missing_keys.extend(missing)
             return
-        values, (first, last, total) = state_dict[names[0]], state_dict[names[1]].tolist()
+        values, (first, last, total) = state_dict[prefix + "values"], state_dict[prefix + "range"].tolist()
         covers = first <= self.first and self.last <= last and values.shape == (last - first,)
         if total != self.num_rows or not covers:
             error_msgs.append(
@@ -165,8 +149,8 @@ class MemoryTable(nn.Module):
 def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """One ``state_dict`` from those of processes that own neighbouring ranges of queries, in any order.
 
-    Tables are put together by their ranges, and so is what a faster loss keeps of its last step; how often it had to
-    guard a row is added up. The number of steps has to be the same in all, as it is where processes take them together.
+    Tables, and what a faster loss keeps of its last step, are concatenated by range; counts of guards are summed. The
+    number of steps must be the same in all.
 
     >>> parts = [MemoryTable(5, (2, 5)), MemoryTable(5, (0, 2))]
     >>> merged = merge_states([part.state_dict() for part in parts])
@@ -175,25 +159,24 @@ def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """
     if not states:
         fail("states", [], "at least one state")
-    merged = dict(states[0])
-    for name in [key for key in merged if key == "range" or key.endswith(".range")]:
-        column = name.removesuffix("range") + "values"
-        parts = [(tuple(state[name].tolist()), state[column].cpu()) for state in _with(states, name)]
-        parts.sort(key=lambda part: part[0])
-        for (before, _), (after, _) in itertools.pairwise(parts):
+    for name in states[0]:
+        if any(name not in state for state in states):
+            fail("states", f"one without {name!r}", "states of the same loss")
+    return {name: _joined(name, states) for name in states[0]}
+
+
+def _joined(name: str, states: Sequence[dict[str, Tensor]]) -> Tensor:
+    """One entry of the merged state, by its name."""
+    parts, word = [state[name].cpu() for state in states], name.rpartition(".")[2]
+    if word == "range":
+        held = sorted(tuple(part.tolist()) for part in parts)
+        for before, after in itertools.pairwise(held):
             if before[1] != after[0]:
                 fail(name, f"{before} followed by {after}", "ranges that meet without a gap or an overlap")
-        merged[name] = torch.tensor([parts[0][0][0], parts[-1][0][1], parts[0][0][2]])
-        merged[column] = torch.cat([values for _, values in parts])
-    tables = {name.removesuffix("range") + word for name in merged if name.endswith("range") for word in _TABLE}
-    for name in merged.keys() - tables:
-        merged[name] = _joined(name, [state[name].cpu() for state in _with(states, name)])
-    return merged
-
-
-def _joined(name: str, parts: list[Tensor]) -> Tensor:
-    """What is no table, by its name: counts of guards, rows of the last step, or what all processes have alike."""
-    word = name.rpartition(".")[2]
+        return torch.tensor([held[0][0], held[-1][1], held[0][2]])
+    if word == "values":
+        ranges = [tuple(state[name.removesuffix(word) + "range"].tolist()) for state in states]
+        return torch.cat([parts[at] for at in sorted(range(len(parts)), key=ranges.__getitem__)])
     if word == "guarded":
         return torch.stack(parts).sum(0)
     if word.startswith("last_"):
@@ -208,10 +191,3 @@ def _ends(argument: str, rows: tuple[int, int]) -> tuple[int, int]:
     if len(rows) != 2:
         fail(argument, rows, "two whole numbers, first and last + 1")
     return check_int(f"{argument}[0]", rows[0], 0), check_int(f"{argument}[1]", rows[1], 0)
-
-
-def _with(states: Sequence[dict[str, Tensor]], name: str) -> Sequence[dict[str, Tensor]]:
-    for state in states:
-        if name not in state:
-            fail("states", f"one without {name!r}", "states of the same loss")
-    return states

@@ -1,4 +1,4 @@
-"""Models and losses in a recipe: a name and the options of that name's constructor, checked before any data is read."""
+"""Models and losses in a recipe: a name and constructor options, checked before any data is read."""
 
 import difflib
 import inspect
@@ -17,7 +17,7 @@ from songrank.models.registry import MODELS
 
 Kinds = Mapping[str, type[WithOptions]]
 
-# Filled in from the data set or by training itself, so no recipe sets them.
+# Set from the data or by training, not in recipes.
 _NOT_IN_RECIPES = {"num_queries", "num_items", "num_labels", "num_features", "vocabulary", "num_pairs", "seed"}
 _NOT_IN_RECIPES |= {"queries_per_batch", "active_queries", "pair_range", "query_range", "dtype", "validate"}
 KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
@@ -25,23 +25,19 @@ KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
 
 @cache
 def option_class(kind: type[WithOptions]) -> type[BaseModel]:
-    """What a recipe may say about a model or a loss: the options of its constructor that are words and numbers."""
+    """The options of a model or a loss in a recipe: constructor arguments that are words and numbers."""
     hints = typing.get_type_hints(kind.__init__)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
-        open_ended = parameter.kind is parameter.VAR_KEYWORD
-        if name not in _NOT_IN_RECIPES and not open_ended and not _holds_tensors(hints[name]):
+        tensors = any(part in (Tensor, nn.Module) for part in (hints[name], *typing.get_args(hints[name])))
+        if name not in _NOT_IN_RECIPES and parameter.kind is not parameter.VAR_KEYWORD and not tensors:
             fields[name] = (hints[name], ... if parameter.default is parameter.empty else parameter.default)
     made: type[BaseModel] = create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
     return made
 
 
-def _holds_tensors(hint: Any) -> bool:
-    return any(part in (Tensor, nn.Module) for part in (hint, *typing.get_args(hint)))
-
-
 def check_component(section: str, values: Any) -> dict[str, Any]:
-    """The name and all options of a ``model`` or ``loss`` section, defaults filled in; ``ValueError`` if one is wrong.
+    """The name and all options, defaults included, of a ``model`` or ``loss`` section; ``ValueError`` if one is wrong.
 
     >>> check_component("loss", {"name": "lambdarank", "sigma": "2"})
     {'name': 'lambdarank', 'sigma': 2.0, 'k': None}
@@ -71,8 +67,8 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
 
 def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], dict[str, Any]]:
     """The class of a checked section, and its options as the constructor takes them."""
-    kind = KINDS[section][values["name"]]
-    given = {key: value for key, value in values.items() if key != "name"}
+    given = dict(values)
+    kind = KINDS[section][given.pop("name")]
     found = option_class(kind).model_validate(given)  # type: ignore[arg-type]
     return kind, {key: getattr(found, key) for key in type(found).model_fields}
 
@@ -80,5 +76,4 @@ def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithO
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
     """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
     kind, options = typed_component(section, values)
-    known = inspect.signature(kind).parameters
-    return kind(**{key: value for key, value in sizes.items() if key in known}, **options)
+    return kind.build(options, sizes)

@@ -1,7 +1,7 @@
-"""A recipe: all that a run depends on besides its data, as YAML that is checked whole before anything is read.
+"""A recipe: everything that a run depends on besides its data, as YAML that is checked before data is read.
 
-The sections are those of the paper's experiments: a model, slates, a warm-up, a loss, fine-tuning, and how it is
-watched. ``losses`` says what else changes when another loss is chosen, so that one recipe serves all losses.
+Its sections follow the paper's experiments: model, slates, warm-up, loss, fine-tuning, validation and evaluation.
+``losses`` has the changes for each loss, so that one recipe serves all losses.
 """
 
 from dataclasses import fields
@@ -64,7 +64,7 @@ class _Section(BaseModel):
 
 
 class Batch(_Section):
-    """What a slate is made of."""
+    """The composition of a slate."""
 
     queries: Annotated[int, Field(ge=1, lt=10**9)] = Field(256, description="queries a step")
     relevant: Count = Field(10, description="relevant items a query, or all")
@@ -86,9 +86,9 @@ class Batch(_Section):
 
 class _Stage(_Section):
     title: ClassVar[str]
-    """What reports call the stage."""
+    """Its name in reports."""
     number: ClassVar[int]
-    """Which one it is, from 0: of what is random in it."""
+    """Its number, from 0, a part of its random seed."""
     epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
     decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
@@ -111,7 +111,6 @@ class _Stage(_Section):
 
 
 def _component(section: str, default: str | None = None) -> Any:
-    """A model or a loss; without a name it is the default one."""
 
     def check(values: Any) -> dict[str, Any]:
         unnamed = default is not None and isinstance(values, dict) and "name" not in values
@@ -147,7 +146,7 @@ def _metric_list(value: Any) -> Any:
 
 
 class Validation(_Section):
-    """How the model is watched, and chosen."""
+    """Evaluations during training, which choose the model."""
 
     metric: Annotated[str, BeforeValidator(_metrics)] = Field("ndcg@10", description="the best state by it is kept")
     every: NonNegativeInt = Field(1, description="epochs between looks; 0 for none: the last state is kept")
@@ -156,7 +155,7 @@ class Validation(_Section):
 
 
 class Evaluation(_Section):
-    """What is measured at the end, on whole lists or the whole catalogue."""
+    """The final evaluation, on whole lists or the whole catalogue."""
 
     metrics: Annotated[list[str], BeforeValidator(_metric_list)] = ["ndcg@10", "ndcg@20", "ndcg@50"]
     ties: Literal[*TIES] = "pessimistic"  # type: ignore[valid-type]
@@ -198,32 +197,13 @@ class Recipe(_Section):
     )
 
     def sections(self) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
-        """What the recipe says of each stage, and the stage's loss."""
+        """The section of each stage, and the stage's loss."""
         return (self.warm_up, self.warm_up.loss), (self.fine_tuning, self.loss)
 
     @model_validator(mode="after")
-    def _options_fit(self) -> Self:
+    def _fits_together(self) -> Self:
         given = {"model": self.model, "warm_up.loss": self.warm_up.loss, "loss": self.loss}
         check_options({key: typed_component(key.rpartition(".")[2], values) for key, values in given.items()})
-        return self
-
-    @model_validator(mode="after")
-    def _stages_fit(self) -> Self:
-        for key, (stage, loss) in zip(("warm_up", "fine_tuning"), self.sections(), strict=True):
-            limits = {name: getattr(stage, name) for name in ("clip", "item_decay_power", "correction")}
-            traits = LOSSES[loss["name"]].traits
-            for conflict in stage_conflicts(stage.optimiser, loss["name"], traits, loss.get("points", 0), **limits):
-                raise ValueError("{}.{} is {!r}; expected {}".format(key, *conflict))
-        return self
-
-    @model_validator(mode="after")
-    def _something_to_do(self) -> Self:
-        if self.warm_up.epochs + self.fine_tuning.epochs == 0:
-            raise ValueError("at least one epoch in warm_up or fine_tuning")
-        return self
-
-    @model_validator(mode="after")
-    def _metrics_fit(self) -> Self:
         wanted = {"validation.metric": self.validation.metric, "evaluation.metrics": self.evaluation.metrics}
         for key, names in wanted.items():
             try:
@@ -231,11 +211,18 @@ class Recipe(_Section):
             except ValueError as error:
                 raise ValueError(f"{key} is {str(error).removeprefix('metric is ')}") from None
             check_policies(metrics, self.evaluation.ties, self.evaluation.empty, self.gain)
+        for key, (stage, loss) in zip(("warm_up", "fine_tuning"), self.sections(), strict=True):
+            limits = {name: getattr(stage, name) for name in ("clip", "item_decay_power", "correction")}
+            traits = LOSSES[loss["name"]].traits
+            for conflict in stage_conflicts(stage.optimiser, loss["name"], traits, loss.get("points", 0), **limits):
+                raise ValueError("{}.{} is {!r}; expected {}".format(key, *conflict))
+        if self.warm_up.epochs + self.fine_tuning.epochs == 0:
+            raise ValueError("at least one epoch in warm_up or fine_tuning")
         return self
 
     @classmethod
     def read(cls, values: Any, place: str = "") -> "Recipe":
-        """A recipe from plain values, or one line about the first that is wrong; ``place`` is the file it came from."""
+        """A recipe from plain values, or one line about the first error; ``place`` is the file."""
         try:
             return cls.model_validate(values)
         except ValidationError as errors:
@@ -244,7 +231,7 @@ class Recipe(_Section):
 
 
 def _first(errors: ValidationError) -> dict[str, Any]:
-    """The first fault; of a value that may be a number or keys and values, and is the latter, the fault within."""
+    """The first error; for a mapping where a plain value is also valid, the error inside it."""
     first, *others = errors.errors(include_url=False)
     same = [other for other in others if other["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]]
     return dict(same[-1] if same and isinstance(first["input"], dict) else first)
@@ -278,12 +265,12 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
 
 
 _VALUES: dict[Any, Any] = {kind.__name__: kind for kind in (Schedule, PaperForm, FasterForm, ThresholdOptions)}
-# What pydantic adds to the path of a value.
+# Parts that pydantic adds to the path of a value.
 _NO_KEYS = ("constrained-int", "int", "float", "none", "[key]", "literal['paper']", *_VALUES)
 
 
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
     for name in path:
         section = section.model_fields[name].annotation  # type: ignore[assignment]
-    names = [name for name in section.model_fields if name != "members"]  # which ensembles have, and nobody writes
+    names = [name for name in section.model_fields if name != "members"]  # written by `songrank ensemble` only
     return names if path else [*names, "losses"]

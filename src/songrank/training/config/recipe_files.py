@@ -1,4 +1,4 @@
-"""Recipes from files: shipped ones by name, own ones by path, with changes such as ``loss.gamma=0.3``."""
+"""Recipes from files: shipped ones by name, others by path, with changes such as ``loss.gamma=0.3``."""
 
 import difflib
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from songrank.losses.registry import LOSSES
 from songrank.training.config.recipe import Recipe
 
 _NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
-_OF_HISTORIES = ("following", "windows")  # keys of a batch that mean something to some models alone
+_OF_HISTORIES = ("following", "windows")  # keys of a batch for models of histories only
 
 
 def shipped_recipes() -> dict[str, str]:
@@ -26,10 +26,10 @@ def shipped_recipes() -> dict[str, str]:
 
 
 def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
-    """A recipe from a file, or a shipped one by its name, with changes in the words of the command line.
+    """A recipe from a file, or a shipped one by its name, with changes as on the command line.
 
-    First what the file says, then what its ``losses`` say about the loss that was chosen (a faster form that they do
-    not name takes what is said about its plain form), then the changes.
+    The file comes first, then its ``losses`` entry for the chosen loss (or for the plain form of a faster loss), then
+    the changes.
 
     >>> recipe = load_recipe("movielens-1m", ["loss=k-song", "loss.gamma=0.3", "seed=1"])
     >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
@@ -58,7 +58,7 @@ def _text(source: str) -> tuple[str, str]:
 
 
 def read_yaml(text: str, place: str) -> dict[str, Any]:
-    """A mapping from YAML, or one line that says where it is broken."""
+    """A mapping from YAML, or an error of one line with its place."""
     try:
         values = _load(text)
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
 
 
 def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[str, Any]:
-    """Values with what ``losses`` says about the chosen loss, and with the changes."""
+    """Values with the ``losses`` entry of the chosen loss, and with the changes."""
     pairs = [_read_change(change) for change in changes]
     by_loss = values.pop("losses", None) or {}
     given = _named(values.get("loss", "song"), "song")
@@ -91,11 +91,11 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
     told = next((name for name in (str(chosen), plain) if name in by_loss), None)
     values = _merged(values, by_loss.get(told) or {}, f"{place}: losses.{told}")
     for path, value in pairs:
-        entry: Any = (
-            _named(value, _named(values.get(path[0]))["name"]) if path[0] in _NAMED and len(path) == 1 else value
-        )
+        entry: Any = value
+        if len(path) == 1 and path[0] in _NAMED:
+            entry = _named(value, _named(values.get(path[0]))["name"])
         if path == ["model"] and _named(values.get("model"))["name"] != entry["name"]:
-            values["model"] = {}  # the options of another model would be strange to this one
+            values["model"] = {}  # the options belong to another model
             if isinstance(values.get("batch"), dict):
                 values["batch"] = {key: value for key, value in values["batch"].items() if key not in _OF_HISTORIES}
         for name in reversed(path):
@@ -105,12 +105,12 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
 
 
 def _named(value: Any, default: Any = None) -> dict[str, Any]:
-    """A section in which a name alone is enough; one without a name has the default's."""
+    """A section from its name or its values; the default name if it has none."""
     return {"name": default, **value} if isinstance(value, dict) else {"name": value}
 
 
 def _load(text: str) -> Any:
-    """YAML without code and without keys that stand twice; any fault is a ``ValueError`` with its ``mark``."""
+    """YAML without code and duplicate keys; any fault is a ``ValueError`` with its ``mark``."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -124,9 +124,8 @@ def _load(text: str) -> Any:
         def construct_scalar(self, node: Any) -> Any:
             value = super().construct_scalar(node)
             if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{value} wants a space after ':', or quotes", node.start_mark
-                )
+                told = f"{value} wants a space after ':', or quotes"
+                raise yaml.constructor.ConstructorError(None, None, told, node.start_mark)
             return value
 
     try:
@@ -135,7 +134,7 @@ def _load(text: str) -> Any:
         fault = ValueError(getattr(error, "problem", None) or "unreadable")
         fault.mark = getattr(error, "problem_mark", None)  # type: ignore[attr-defined]
         raise fault from None
-    except (AttributeError, KeyError, TypeError) as error:  # of values such as !!int x
+    except (AttributeError, KeyError, TypeError) as error:  # from values such as !!int x
         raise ValueError(str(error)) from None
 
 
@@ -152,7 +151,6 @@ def _read_change(change: str) -> tuple[list[str], Any]:
 
 
 def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
-    """Both, key by key; where both have a value, that of ``more``."""
     if not isinstance(more, dict):
         raise UserError(f"{place} is {shown(more)}; expected keys and values")
     found = dict(values)

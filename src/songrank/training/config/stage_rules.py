@@ -1,4 +1,4 @@
-"""Which optimiser, loss, clipping and weight decay go together: the one home of these rules."""
+"""Which optimiser, loss, clipping and weight decay go together."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,29 +18,23 @@ def stage_conflicts(
     correction: float | None = None,
     at_once: int | None = None,
 ) -> Iterator[tuple[str, Any, str]]:
-    """What does not fit together in a stage: the key, its value, and what is expected of it.
+    """The conflicts in a stage: key, value, and what is expected.
 
     >>> next(stage_conflicts("lazy-adam", "softmax", Traits(), 0, clip=1.0))
     ('clip', 1.0, 'none with lazy-adam, which never has the whole gradient')
     """
-    if not OPTIMISERS[optimiser].whole_gradient:
-        with_it = f"with {optimiser}, which never has the whole gradient"
-        if clip is not None:
-            yield "clip", clip, f"none {with_it}"
-        if item_decay_power:
-            yield "item_decay_power", item_decay_power, f"0 {with_it}"
-        if at_once is not None:
-            yield "at_once", at_once, f"none {with_it}"
-    if correction is not None and points != 2:
-        yield "correction", correction, "none but with a loss of two points"
-    if not traits.previous_point:
-        return
-    if not OPTIMISERS[optimiser].whole_gradient:
-        able = " or ".join(name for name, kind in OPTIMISERS.items() if kind.whole_gradient)
-        yield "optimiser", optimiser, f"{able} with {loss}"
-    if item_decay_power:
-        yield "item_decay_power", item_decay_power, f"0 with {loss}"
-    if at_once is not None and traits.whole_batch:
-        yield "at_once", at_once, f"none with {loss}, which takes a batch at once"
-    if clip is not None and points == 2:
-        yield "clip", clip, "none with a loss of two points"
+    whole = OPTIMISERS[optimiser].whole_gradient
+    able = " or ".join(name for name, kind in OPTIMISERS.items() if kind.whole_gradient)
+    partial = f"with {optimiser}, which never has the whole gradient"
+    two = traits.previous_point
+    rules = (
+        (not whole and clip is not None, "clip", clip, f"none {partial}"),
+        (not whole and item_decay_power, "item_decay_power", item_decay_power, f"0 {partial}"),
+        (not whole and at_once is not None, "at_once", at_once, f"none {partial}"),
+        (correction is not None and points != 2, "correction", correction, "none but with a loss of two points"),
+        (two and not whole, "optimiser", optimiser, f"{able} with {loss}"),
+        (two and item_decay_power, "item_decay_power", item_decay_power, f"0 with {loss}"),
+        (two and at_once and traits.whole_batch, "at_once", at_once, f"none with {loss}, which takes a batch at once"),
+        (two and clip is not None and points == 2, "clip", clip, "none with a loss of two points"),
+    )
+    return ((key, value, expected) for broken, key, value, expected in rules if broken)

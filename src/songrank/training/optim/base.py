@@ -16,8 +16,8 @@ _OF_THE_DEVICE = ("fused", "capturable", "foreach")
 class TrainingOptimiser(torch.optim.Optimizer):
     """An optimiser of the training loop.
 
-    A step is ``prepare(slate)``, the forward pass through ``scores``, backward, ``step()``. Whoever reads the weights
-    otherwise calls ``flush()`` first; ``close()`` ends its use.
+    A step is ``prepare(slate)``, the forward pass through ``scores``, the backward pass, ``step()``. Call ``flush()``
+    before reading the weights anywhere else, and ``close()`` at the end.
     """
 
     def prepare(self, slate: Slate) -> None:
@@ -26,18 +26,18 @@ class TrainingOptimiser(torch.optim.Optimizer):
     def scores(
         self, model: nn.Module, call: Callable[[nn.Module], Tensor], points: int
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scores ``call(model)``, and what the loss takes besides them."""
+        """The scores ``call(model)``, and further arguments of the loss."""
         return call(model), {}
 
     def flush(self) -> None:
         """Bring all weights up to date."""
 
     def close(self) -> None:
-        """Bring all weights up to date and leave the model as it was found."""
+        """Bring all weights up to date and restore the model's modules."""
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Continue from a state that another kind of device may have saved."""
-        own = [{name: group.get(name) for name in _OF_THE_DEVICE} for group in self.param_groups]
+        """Resume from a state that may have been saved on another kind of device."""
+        own = [{name: group[name] for name in _OF_THE_DEVICE if name in group} for group in self.param_groups]
         self.load_state_dict(state)
         for group, options in zip(self.param_groups, own, strict=True):
             group.update({name: value for name, value in options.items() if value is not None})

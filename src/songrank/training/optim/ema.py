@@ -1,6 +1,6 @@
-"""A moving mean of a model's weights over epochs: evaluated and kept, while training goes on from the weights."""
+"""Exponential moving average (EMA) of a model's weights over epochs: it is evaluated and kept, not trained on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 
 class WeightEMA:
-    """The mean w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage, s the share kept.
+    """The mean w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage.
 
-    That is a moving mean with Adam's correction for its beginning: over few epochs the plain mean of all of them, in
-    the long run over the last 1 / (1 − s) or so.
+    This is an EMA with Adam's bias correction: close to the plain mean at first, later over about 1 / (1 − s) epochs.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> mean = WeightEMA(model)
@@ -29,19 +28,19 @@ class WeightEMA:
         self.model = model
         self.weights: dict[str, Tensor] | None = None
 
-    def begin(self, weights: dict[str, Tensor] | None = None) -> None:
-        """Forget what there was, or go on from a mean that was saved."""
-        devices = {name: weight.device for name, weight in self.model.named_parameters()}
+    def begin(self, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Start without a mean, or from a copy of the one given."""
         self.weights = None
         if weights is not None:
-            self.weights = {name: mean.to(devices[name], copy=True) for name, mean in weights.items()}
+            place = {name: weight.device for name, weight in self.model.named_parameters()}
+            self.weights = {name: mean.detach().to(place[name], copy=True) for name, mean in weights.items()}
 
     def follow(self, share: float | None, epoch: int) -> None:
-        """Take the weights at the end of an epoch, counted from 1, into the mean; None keeps none."""
+        """Add the weights at the end of an epoch, counted from 1, to the mean; nothing if the share s is None."""
         if share is None:
             return
         if self.weights is None:
-            self.weights = self._own()
+            self.begin(dict(self.model.named_parameters()))
             return
         part = (1.0 - share) / (1.0 - share**epoch)
         for name, weight in self.model.named_parameters():
@@ -49,24 +48,19 @@ class WeightEMA:
 
     def settle(self) -> None:
         """Give the model its mean, if there is one."""
-        if self.weights is not None:
-            self._give(self.weights)
+        self._load(self.weights or {})
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model with its mean, if there is one, for a while."""
-        own = None if self.weights is None else self._own()
+        """The model with its mean, if there is one, inside the block."""
+        own = {name: self.model.get_parameter(name).detach().clone() for name in self.weights or {}}
         self.settle()
         try:
             yield
         finally:
-            if own is not None:
-                self._give(own)
-
-    def _own(self) -> dict[str, Tensor]:
-        return {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+            self._load(own)
 
     @torch.no_grad()
-    def _give(self, weights: dict[str, Tensor]) -> None:
-        for name, weight in self.model.named_parameters():
-            weight.copy_(weights[name])  # in the memory that a recorded step reads
+    def _load(self, weights: Mapping[str, Tensor]) -> None:
+        for name, weight in weights.items():
+            self.model.get_parameter(name).copy_(weight)  # in place: a captured CUDA graph reads this memory

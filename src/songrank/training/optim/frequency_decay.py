@@ -6,26 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from songrank.core.relevance import Relevance
 
 
 class FrequencyScaledDecay:
-    r"""Adds λ·s_x·w_x to the gradient of each item's row in some tables, just before an optimiser's step.
+    r"""A pre-hook of an optimiser's step that adds λ·s_x·w_x to the gradient of each item's row of some tables.
 
     With c_x the queries that item x is relevant to (at least 1) and p the power:
 
         s_x = c_xᵖ / mean over items of cᵖ
 
-    so that λ is what an item has on average; p = 0 is ordinary weight decay, by which rare items, whose gradients are
-    small, lose most. Matrix factorisation is known to profit from p > 0 (Rendle et al., *Revisiting the Performance of
-    iALS on Item Recommendation Benchmarks*, RecSys 2022, who call it ν and scale users too). What it did on
-    MovieLens-1M: docs/movielens-1m-rounds.md.
+    so λ is the decay of an average item, and p = 0 is ordinary weight decay, which costs rare items, whose gradients
+    are small, the most. Matrix factorisation profits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
+    Item Recommendation Benchmarks*, RecSys 2022, who call it ν). Effect on MovieLens-1M: docs/movielens-1m-rounds.md.
 
     Args:
         tables: embeddings with a row for each item.
-        relevance: who is relevant to whom in training.
+        relevance: the training pairs.
         decay: λ.
         power: p.
 
@@ -38,18 +37,17 @@ class FrequencyScaledDecay:
     >>> optimiser.step()
     >>> table.weight.detach().squeeze(1)                                       # 1 − 0.1 · 3/2, 1 − 0.1 · 1/2
     tensor([0.8500, 0.9500])
-
     """
 
     def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:
         count = torch.bincount(relevance.item, minlength=relevance.num_items).cpu()
         scaled = count.clamp_min(1).double().pow(power)
         share = (decay * scaled / scaled.mean()).unsqueeze(1)
-        self.rows: list[tuple[Tensor, Tensor]] = [(table.weight, share.to(table.weight)) for table in tables]
+        self.rows = [(table.weight, share.to(table.weight)) for table in tables]
 
     @torch.no_grad()
     def __call__(self, optimiser: torch.optim.Optimizer, args: Any, options: Any) -> None:
-        """Add the decay to the gradients; as ``register_step_pre_hook`` wants it."""
+        """Add the decay to the gradients."""
         for weight, share in self.rows:
             if weight.grad is not None:
                 weight.grad.addcmul_(weight, share)

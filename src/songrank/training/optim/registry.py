@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Groups = list[dict[str, Any]]
 _LARGE = 2**22
-"""Numbers of a table from which on a GPU updates rows by themselves: below, updating all of it is cheaper."""
+"""Numbers in a table from which on a GPU defers updates of its rows; below, updating all of it is cheaper."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class OptimiserKind:
         build: from groups of parameters, the stage, the model and the speed setting.
         whole_gradient: whether all gradients are complete before its step; only then can they be clipped, summed over
             parts of a batch, or decayed by item frequency.
-        second_moment: whether the variance-reduced losses' ``Storm`` takes its Adam form in this one's place.
-
+        second_moment: whether the Adam form of ``Storm`` replaces it for variance-reduced losses.
     """
 
     build: Callable[[Groups, Stage, nn.Module, str], TrainingOptimiser]
@@ -47,11 +46,9 @@ def _sgd(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Training
 
 def _adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
     """Dense Adam; on a GPU, rows of large tables that a step does not read are updated later, to the same values."""
-    options = _adam_options(groups)
-    tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=options["capturable"]) else {}
-    if not tables:
-        return Adam(groups, stage.learning_rate, **options)
-    return RowAdam(groups, stage.learning_rate, tables, missed="exact", **options)
+    on_gpu = all(parameter.is_cuda for group in groups for parameter in group["params"])
+    tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=on_gpu) else {}
+    return _row_adam(groups, stage, tables, "exact")
 
 
 def _may_defer(speed: str, *, on_gpu: bool) -> bool:
@@ -66,10 +63,17 @@ def deferred_tables(stage: Stage, model: nn.Module) -> dict[str, list[nn.Embeddi
 
 
 def _lazy_adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
-    tables = _tables(stage, model, lambda weight: True)
+    return _row_adam(groups, stage, _tables(stage, model, lambda weight: True), "lazy")
+
+
+def _row_adam(groups: Groups, stage: Stage, tables: dict[str, list[nn.Embedding]], missed: str) -> TrainingOptimiser:
+    """Adam, or ``RowAdam`` for tables. Fused takes a fifth of the time; capturable keeps the step on the device."""
+    parameters: list[nn.Parameter] = [parameter for group in groups for parameter in group["params"]]
+    fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
+    options = {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
     if not tables:
-        return Adam(groups, stage.learning_rate, **_adam_options(groups))
-    return RowAdam(groups, stage.learning_rate, tables, missed="lazy", **_adam_options(groups))
+        return Adam(groups, stage.learning_rate, **options)
+    return RowAdam(groups, stage.learning_rate, tables, missed=missed, **options)
 
 
 OPTIMISERS = {
@@ -84,15 +88,13 @@ def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> Train
     items: list[nn.Embedding] = []
     if stage.weight_decay and stage.item_decay_power and isinstance(model, RankingModel):
         items = model.row_tables(0).get("item", [])
-    by_decay = zip(_by_decay(model, items), (stage.weight_decay, 0.0), strict=True)
-    groups = [{"params": some, "weight_decay": decay} for some, decay in by_decay if some]
+    groups = _groups(model, stage.weight_decay, {id(table.weight) for table in items})
     if stage.loss.traits.previous_point:
         optimiser: TrainingOptimiser = _storm(groups, stage)
     else:
         optimiser = OPTIMISERS[stage.optimiser].build(groups, stage, model, speed)
-    if items:
-        decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
-        optimiser.register_step_pre_hook(decay)
+    decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
+    optimiser.register_step_pre_hook(decay)  # it does nothing without tables
     return optimiser
 
 
@@ -108,18 +110,7 @@ def _storm(groups: Groups, stage: Stage) -> Storm:
     )
 
 
-def _adam_options(groups: Groups) -> dict[str, Any]:
-    """Fused is one pass over weights, moments and gradients, a fifth of the time on a CPU too.
-
-    Capturable keeps the count of steps on the device.
-    """
-    parameters = [parameter for group in groups for parameter in group["params"]]
-    fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
-    return {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
-
-
 def _tables(stage: Stage, model: nn.Module, chosen: Callable[[Tensor], bool]) -> dict[str, list[nn.Embedding]]:
-    """Embeddings whose rows are updated by themselves."""
     pairs = stage.sampler.queries_per_batch * stage.sampler.columns
     named = model.row_tables(pairs) if isinstance(model, RankingModel) else {}
     found = {
@@ -129,10 +120,10 @@ def _tables(stage: Stage, model: nn.Module, chosen: Callable[[Tensor], bool]) ->
     return {kind: some for kind, some in found.items() if some}
 
 
-def _by_decay(model: nn.Module, apart: Iterable[nn.Embedding]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Weights, and what is not decayed: these tables, and one number per unit: biases, gains, temperatures."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    tables = {id(table.weight) for table in apart}
-    decayed = [parameter.dim() > 1 and id(parameter) not in tables for parameter in parameters]
-    some = [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if chosen]
-    return some, [parameter for parameter, chosen in zip(parameters, decayed, strict=True) if not chosen]
+def _groups(model: nn.Module, decay: float, apart: set[int]) -> Groups:
+    """Weights with decay; without it these tables, and what has one number per unit: biases, gains, temperatures."""
+    sides: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            sides[parameter.dim() > 1 and id(parameter) not in apart].append(parameter)
+    return [{"params": some, "weight_decay": decay if decayed else 0.0} for decayed, some in sides.items() if some]

@@ -1,21 +1,19 @@
 r"""Adam for large tables of which a step touches few rows.
 
-Dense Adam moves every row at every step, touched or not: m ← β₁m and v ← β₂v without a gradient, and the weights by
-what is left of m. Two ways to spare that work:
+Dense Adam moves every row at every step: without a gradient, m ← β₁m, v ← β₂v, and the weights by what is left of m.
 
-* ``"exact"``: a row waits until a slate needs it, and then takes all the steps that it has missed, one after the other:
-  the same arithmetic as dense Adam, without reading and writing the whole table at each step. Without weight decay,
-  m has no effect on the weights any more after some 200 missed steps, and those after are taken at once.
-* ``"lazy"``: missed steps are not taken at all. A row's moments stand still until its next gradient, as in torch's
-  ``SparseAdam``: another algorithm, whose cost does not depend on how long rows wait.
+* ``"exact"``: a row is deferred until a slate needs it, and then takes all missed steps, with the arithmetic of dense
+  Adam. Without weight decay, steps after about 200 missed ones have no effect on the weights and are taken at once.
+* ``"lazy"``: missed steps are not taken, as in torch's ``SparseAdam``: another algorithm, and cheaper.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,38 +23,44 @@ from songrank.core.checks import check_choice, fail
 from songrank.core.slate import Slate
 from songrank.training.optim.base import Adam
 
-_NOTHING = 1e-9  # of the first missed step: what later ones may add to the weights without being seen in float32
+_NOTHING = 1e-9  # of the first missed step: later steps that add less to the weights are not visible in float32
+
+
+class _Table(NamedTuple):
+    """An embedding's weight, its moments, the gradient of deferred rows, and the last step that each row has taken."""
+
+    weight: nn.Parameter
+    moments: tuple[Tensor, Tensor]
+    gradient: Tensor
+    last: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Tables of one width, in one group of parameters, whose rows are named by the same ids."""
+    """Tables of one width, in one group of parameters, whose rows have the same ids."""
 
     group: int
-    weights: list[Tensor]
-    moments: list[tuple[Tensor, Tensor]]
-    gradients: list[Tensor]
-    last: list[Tensor]
+    tables: list[_Table]
 
+    @cached_property
     def addresses(self) -> Tensor:
         """[T, 5]: where each table's parts begin."""
-        columns = zip(self.weights, self.moments, self.gradients, self.last, strict=True)
-        found = [[part.data_ptr() for part in (weight, *moments, *rest)] for weight, moments, *rest in columns]
-        return torch.tensor(found, device=self.weights[0].device)
+        found = [[part.data_ptr() for part in (table.weight, *table.moments, *table[2:])] for table in self.tables]
+        return torch.tensor(found, device=self.tables[0].weight.device)
 
 
 class RowAdam(Adam):
-    """Adam in which rows of some tables wait for their turn; all other parameters are updated as ever.
+    """Adam that defers the updates of rows of some tables; all other parameters are updated at each step.
 
-    Each step is: :meth:`catch_up` with the rows that it will read, forward, backward, :meth:`step`. Whoever reads a
-    table otherwise calls :meth:`flush` before. The state is that of ``torch.optim.Adam``, and loads into one.
+    A step is :meth:`catch_up` with the rows that it will read, forward, backward, :meth:`step`. Call :meth:`flush`
+    before reading a table anywhere else. The state is that of ``torch.optim.Adam``, and loads into one.
 
     Args:
         groups: parameters in groups, as for ``torch.optim.Adam``; the tables' weights among them.
         rate: the learning rate; call :meth:`flush` before it is changed.
-        tables: embeddings by what their rows are, such as ``{"query": [...]}``; a model must read them by calling them.
+        tables: embeddings by kind of row, such as ``{"query": [...]}``; a model must read them by calling them.
         missed: ``"exact"`` or ``"lazy"``, see above.
-        options: of ``torch.optim.Adam``, but for ``amsgrad`` and ``maximize``.
+        options: of ``torch.optim.Adam``, except ``amsgrad`` and ``maximize``.
 
     >>> table = nn.Embedding(1000, 4)
     >>> optimiser = RowAdam([{"params": [table.weight]}], 0.1, {"query": [table]})
@@ -67,7 +71,6 @@ class RowAdam(Adam):
     ...     optimiser.step()
     ...     optimiser.zero_grad()
     >>> optimiser.flush()
-
     """
 
     def __init__(
@@ -93,24 +96,23 @@ class RowAdam(Adam):
         self._corrections = _corrections(betas).to(parameters[0].device)
         self._limit = math.ceil(math.log(_NOTHING) / math.log(betas[0] / math.sqrt(betas[1])))
         self._embeddings = [table for some in tables.values() for table in some]
-        self._tables = {kind: self._gather(some) for kind, some in tables.items()}
-        self._addresses = {kind: [part.addresses() for part in parts] for kind, parts in self._tables.items()}
-        self._rows: dict[str, list[Tensor]] = {}
+        self._sets = {kind: self._gather(some) for kind, some in tables.items()}
+        self._rows: dict[str, list[Tensor]] = {kind: [] for kind in tables}
 
     def _gather(self, embeddings: Sequence[nn.Embedding]) -> list[_Tables]:
-        """The embeddings of one kind in sets of one width and one group of parameters."""
         sets: dict[tuple[int, int], _Tables] = {}
         for embedding in embeddings:
             weight = embedding.weight
             number = next(at for at, group in enumerate(self.param_groups) if any(p is weight for p in group["params"]))
-            found = sets.setdefault((number, weight.shape[1]), _Tables(number, [], [], [], []))
-            moments = torch.zeros_like(weight), torch.zeros_like(weight)
-            self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
-            found.weights.append(weight)
-            found.moments.append(moments)
-            found.gradients.append(torch.zeros_like(weight))
-            found.last.append(torch.zeros(weight.shape[0], dtype=torch.int32, device=weight.device))
+            first, second, gradient = (torch.zeros_like(weight) for _ in range(3))
+            self.state[weight] = {"exp_avg": first, "exp_avg_sq": second}
+            last = torch.zeros(weight.shape[0], dtype=torch.int32, device=weight.device)
+            found = sets.setdefault((number, weight.shape[1]), _Tables(number, []))
+            found.tables.append(_Table(weight, (first, second), gradient, last))
         return list(sets.values())
+
+    def _all_tables(self) -> list[_Table]:
+        return [table for sets in self._sets.values() for one in sets for table in one.tables]
 
     def _by_kernel(self) -> bool:
         return self._simple and kernels.usable(self._now)
@@ -121,12 +123,12 @@ class RowAdam(Adam):
 
     @torch.no_grad()
     def catch_up(self, **rows: Tensor) -> None:
-        """Take the steps that these rows have missed; they are among those that the next :meth:`step` changes."""
+        """Take the steps that these rows have missed; the next :meth:`step` updates them."""
         for embedding in self._embeddings:
             embedding.sparse = True
-        given = {kind: rows[kind].reshape(-1) for kind in self._tables}
+        given = {kind: rows[kind].reshape(-1) for kind in self._sets}
         for kind, some in given.items():
-            self._rows.setdefault(kind, []).append(some)
+            self._rows[kind].append(some)
         if self.missed == "exact":
             self._take_steps(given, apply=False)
 
@@ -135,9 +137,8 @@ class RowAdam(Adam):
         """One step for the rows that were caught up, and for all other parameters."""
         if closure is not None:
             fail("closure", "given", "none: rows are caught up before a step is computed")
-        for tables in self._all_tables():
-            for weight, buffer in zip(tables.weights, tables.gradients, strict=True):
-                _keep(weight, buffer)
+        for table in self._all_tables():
+            _keep(table.weight, table.gradient)
         self._now.add_(1)
         if self._by_kernel():
             for group in self.param_groups:
@@ -148,12 +149,11 @@ class RowAdam(Adam):
             for state in self.state.values():
                 state.setdefault("step", (self._now - 1).float())
             super().step()
-        rows = {kind: some[0] if len(some) == 1 else torch.cat(some) for kind, some in self._rows.items()}
+        rows = {kind: some[0] if len(some) == 1 else torch.cat(some) for kind, some in self._rows.items() if some}
         self._take_steps(rows, apply=True)
-        self._rows = {}
+        self._rows = {kind: [] for kind in self._sets}
 
     def _whole_step(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
-        """A step for all of a tensor, by a kernel that does what torch's does."""
         from songrank.kernels.row_steps import whole_step
 
         state = self.state[weight]
@@ -167,60 +167,52 @@ class RowAdam(Adam):
     @torch.no_grad()
     def flush(self) -> None:
         """Take all steps that any row has missed."""
-        self._rows = {}
+        self._rows = {kind: [] for kind in self._sets}
         if self.missed == "exact":
-            self._take_steps(dict.fromkeys(self._tables), apply=False)
+            self._take_steps(dict.fromkeys(self._sets), apply=False)
 
     def _take_steps(self, rows: Mapping[str, Tensor | None], *, apply: bool) -> None:
         for kind, some in rows.items():
-            for tables, addresses in zip(self._tables[kind], self._addresses[kind], strict=True):
-                group = self.param_groups[tables.group]
-                options = _options(group) | {
-                    "limit": 2**30 if group["weight_decay"] else self._limit,
-                    "apply": apply,
-                    "lazy": self.missed == "lazy",
-                }
-                height, width = tables.weights[0].shape
+            for one in self._sets[kind]:
+                group = self.param_groups[one.group]
+                limit = 2**30 if group["weight_decay"] else self._limit
+                options = {**_options(group), "limit": limit, "apply": apply, "lazy": self.missed == "lazy"}
                 if self._by_kernel():
                     from songrank.kernels.row_steps import take_steps as launch
 
-                    launch(addresses, width, height if some is None else some, self._now, self._corrections, **options)
+                    height, width = one.tables[0].weight.shape
+                    wanted = height if some is None else some
+                    launch(one.addresses, width, wanted, self._now, self._corrections, **options)
                 else:
-                    for parts in zip(tables.weights, tables.moments, tables.gradients, tables.last, strict=True):
-                        take_steps(*parts, some, self._now, self._corrections, **options)
-
-    def _all_tables(self) -> Iterator[_Tables]:
-        for parts in self._tables.values():
-            yield from parts
+                    for table in one.tables:
+                        take_steps(*table, some, self._now, self._corrections, **options)
 
     def state_dict(self) -> dict[str, Any]:
         """Adam's, after a flush."""
         self.flush()
-        for state in self.state.values():  # replayed steps are counted in one place, and told here
+        for state in self.state.values():  # the step count is kept once, also for replayed graphs
             state["step"] = self._now.float()
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from Adam's state."""
+        """Resume from Adam's state."""
         super().load_state_dict(state_dict)
-        for tables in self._all_tables():
-            for weight, moments, last in zip(tables.weights, tables.moments, tables.last, strict=True):
-                loaded = self.state[weight]
-                for name, moment in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
-                    moment.copy_(loaded[name]) if name in loaded else moment.zero_()
-                self._now.copy_(loaded.get("step", torch.zeros(())))
-                last.fill_(int(self._now))
-                self.state[weight] = {"exp_avg": moments[0], "exp_avg_sq": moments[1]}
+        for weight, (first, second), _, last in self._all_tables():
+            loaded = self.state[weight]
+            for name, moment in (("exp_avg", first), ("exp_avg_sq", second)):
+                moment.copy_(loaded[name]) if name in loaded else moment.zero_()
+            self._now.copy_(loaded.get("step", torch.zeros(())))
+            last.fill_(int(self._now))
+            self.state[weight] = {"exp_avg": first, "exp_avg_sq": second}
 
     def close(self) -> None:
-        """Leave all rows up to date and the embeddings as they were; :meth:`catch_up` begins anew."""
+        """Bring all rows up to date and restore the embeddings; :meth:`catch_up` starts again."""
         self.flush()
         for embedding in self._embeddings:
             embedding.sparse = False
 
 
 def _keep(weight: Tensor, buffer: Tensor) -> None:
-    """Add a table's gradient, which names its rows, to what waits for them."""
     if weight.grad is None:
         return
     if not weight.grad.is_sparse:
@@ -249,11 +241,7 @@ def take_steps(
     apply: bool,
     lazy: bool,
 ) -> None:
-    """What :func:`songrank.kernels.row_steps.take_steps` does, for one table, in torch.
-
-    Rows are brought up to ``step``, all of them if None; with ``apply`` the last step has the gradients that wait, and
-    which are then set to 0.
-    """
+    """The torch twin of :func:`songrank.kernels.row_steps.take_steps`, for one table; None stands for all rows."""
     now = int(step)
     rows = torch.arange(weight.shape[0], device=weight.device) if rows is None else rows.unique()  # type: ignore[no-untyped-call]
     rows = rows[last[rows] < now]
@@ -286,12 +274,8 @@ def take_steps(
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "rate": float(group["lr"]),
-        "betas": group["betas"],
-        "epsilon": group["eps"],
-        "decay": group["weight_decay"],
-    }
+    rate, decay = float(group["lr"]), group["weight_decay"]
+    return {"rate": rate, "betas": group["betas"], "epsilon": group["eps"], "decay": decay}
 
 
 def _corrections(betas: tuple[float, float]) -> Tensor:

@@ -20,26 +20,25 @@ class Storm(TrainingOptimiser):
 
     κ = 1 is STORM, (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t); κ = 0 is ordinary momentum, which needs one gradient only.
 
-    Both gradients are of the same slate. It keeps w_{t−1}, one copy a parameter that is a leaf of its own: hand
+    Both gradients are of the same slate. w_{t−1} is kept as one copy per parameter, a leaf of its own: pass
     :meth:`previous` to ``songrank.training.optim.two_points.forward_both``, and one ``backward()`` of
     ``FasterSONG(…)(scores, slate, before=…)`` leaves G(w_t) with the parameters and G(w_{t−1}) with their copies.
 
-    Weight decay adds λw to each gradient at its own point, so both are of the same objective. Nothing in a step is read
-    back from the device, so it can be recorded as a CUDA graph; then let ``lr`` and ``gamma`` be tensors on the device
-    if they change.
+    Weight decay adds λw to each gradient at its own point, so both belong to the same objective. A step reads nothing
+    back from the device, so it can be captured as a CUDA graph; pass ``lr`` and ``gamma`` as tensors if they change.
 
     Args:
         params: parameters, or groups of them.
         lr: learning rate (the theorem's α, with a schedule).
-        gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is taken as it is.
+        gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is used as it is.
         adam: divide m by √v̂ + eps, with v the moving average of C² and v̂ its bias-corrected value, as Adam does. m is
-            the moving average of C_t = G(w_t) + κ(1 − γ)/γ · (G(w_t) − G(w_{t−1})), and takes the place of Adam's first
-            moment (Yuan et al., "MARS", 2024). For practice: no theorem of the paper covers it.
+            the moving average of C_t = G(w_t) + κ(1 − γ)/γ · (G(w_t) − G(w_{t−1})), and replaces Adam's first moment
+            (Yuan et al., "MARS", 2024). For practice: no theorem of the paper covers it.
         correction: κ in [0, 1].
         beta2: β₂ of v.
         eps: added to √v̂.
         weight_decay: λ.
-        schedule: lr · η_t and γ_t (with π = 1) in place of lr and gamma, t being counted here.
+        schedule: lr · η_t and γ_t (with π = 1) in place of lr and gamma, with t counted here.
 
     >>> w = nn.Parameter(torch.tensor([2.0]))
     >>> optimiser = Storm([w], lr=0.1, gamma=0.5)
@@ -49,7 +48,6 @@ class Storm(TrainingOptimiser):
     ...     optimiser.step()
     >>> optimiser.state[w]["previous"].data, optimiser.state[w]["momentum"]      # ½(4 − 12) + 9.6
     (tensor([1.6000]), tensor([5.6000]))
-
     """
 
     def __init__(
@@ -74,18 +72,11 @@ class Storm(TrainingOptimiser):
         check_number("weight_decay", weight_decay, 0.0)
         check_number("correction", correction, 0.0, 1.0)
         self.schedule = schedule
-        options = {
-            "lr": lr,
-            "gamma": gamma,
-            "correction": correction,
-            "beta2": beta2,
-            "eps": eps,
-            "weight_decay": weight_decay,
-        }
-        super().__init__(params, {**options, "adam": bool(adam)})
+        options = {"lr": lr, "gamma": gamma, "correction": correction, "beta2": beta2, "eps": eps}
+        super().__init__(params, {**options, "weight_decay": weight_decay, "adam": bool(adam)})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Take more parameters; w_{t−1} of each is what it is now."""
+        """Add parameters; w_{t−1} of each starts as its present value."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         for weight in group["params"]:
@@ -97,14 +88,14 @@ class Storm(TrainingOptimiser):
                 state["square"] = torch.zeros_like(weight, requires_grad=False)
 
     def previous(self, model: nn.Module) -> dict[str, Tensor]:
-        """w_{t−1} of the model's parameters, by name; those that are not trained here are left out."""
+        """w_{t−1} of the model's parameters that are trained here, by name."""
         named = model.named_parameters()
         return {name: self.state[weight]["previous"] for name, weight in named if weight in self.state}
 
     def last_step(self, model: nn.Module) -> dict[str, Tensor]:
         """w_t − w_{t−1} of the same parameters."""
-        named = model.named_parameters()
-        return {name: (w - self.state[w]["previous"]).detach() for name, w in named if w in self.state}
+        before = self.previous(model)
+        return {name: (model.get_parameter(name) - weight).detach() for name, weight in before.items()}
 
     def scores(
         self, model: nn.Module, call: Callable[[nn.Module], Tensor], points: int
@@ -121,14 +112,14 @@ class Storm(TrainingOptimiser):
         super().zero_grad(set_to_none)
         for state in self.state.values():
             copy = state["previous"]
-            if set_to_none:
+            if set_to_none or copy.grad is None:
                 copy.grad = None
-            elif copy.grad is not None:
+            else:
                 copy.grad.zero_()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step; a parameter without a gradient stays where it is."""
+        """One step; a parameter without a gradient does not change."""
         if closure is not None:
             fail("closure", "given", "none: both gradients are computed before the step")
         for group in self.param_groups:
@@ -183,7 +174,7 @@ class Storm(TrainingOptimiser):
         return simple and kernels.usable(weight) and not any(isinstance(number, Tensor) for number in numbers)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a saved state; the tensors that :meth:`previous` gave stay the same ones, with new values."""
+        """Load a saved state into the tensors that :meth:`previous` returned."""
         copies = {weight: state["previous"] for weight, state in self.state.items()}
         super().load_state_dict(state_dict)
         with torch.no_grad():

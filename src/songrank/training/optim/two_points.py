@@ -1,9 +1,8 @@
 """Scores at two points, or at one with their derivative: what the faster losses need of a model.
 
-Any ``nn.Module`` will do, as it is: its parameters are exchanged for the call alone (``torch.func.functional_call``).
-Both points see the same random numbers, dropout's above all, and the model's buffers (running statistics) move once.
-Attention is computed without its fused kernels, which draw dropout's numbers where nobody can repeat them, and have no
-forward-mode derivative.
+Any ``nn.Module`` works: its parameters are replaced for the call only (``torch.func.functional_call``). Both points see
+the same random numbers, such as dropout's, and the model's buffers (running statistics) are updated once. Attention is
+computed without fused kernels: their dropout cannot be repeated, and they have no forward-mode derivative.
 """
 
 import warnings
@@ -22,27 +21,26 @@ from songrank.core.checks import fail
 from songrank.core.errors import UserError
 
 Call = Callable[[nn.Module], Tensor]
-"""What to ask of a model, such as ``lambda model: model(query, item)``."""
+"""A call of a model, such as ``lambda model: model(query, item)``."""
 
 _aten = torch.ops.aten
-_DRAWS = {
-    getattr(_aten, kind + ending)
-    for ending in ("", "_like")
-    for kind in ("rand", "randn", "randint", "randperm")
-    if hasattr(_aten, kind + ending)
-} | {
-    getattr(_aten, kind)
-    for kind in ("random_", "uniform_", "normal_", "exponential_", "geometric_", "log_normal_", "cauchy_", "bernoulli_")
-}  # what they give depends on no tensor's values
+_DRAWS = {  # what they draw depends on no tensor's values
+    getattr(_aten, name)
+    for name in (
+        *(kind + ending for kind in ("rand", "randn", "randint", "randperm") for ending in ("", "_like")),
+        *("random_", "uniform_", "normal_", "exponential_", "geometric_", "log_normal_", "cauchy_", "bernoulli_"),
+    )
+    if hasattr(_aten, name)
+}
 _DROPOUTS = {_aten.native_dropout, _aten._fused_dropout}
 _forward_mode: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 def forward_both(model: nn.Module, previous: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
-    """Scores at the model's weights and at ``previous`` ones (by name; the others stay), with the same randomness.
+    """Scores at the model's weights and at ``previous`` ones (by name; the others stay), with the same random numbers.
 
-    Gradients flow to both. What the model draws in the first pass is handed out again in the second, so it has to ask
-    for the same numbers in the same order; it works in a CUDA graph too, since it acts only while Python runs.
+    Gradients flow to both. The second pass gets the numbers that the first has drawn, so it must draw the same shapes
+    in the same order. This works in a CUDA graph too, since it acts only while Python runs.
 
     >>> model = nn.Sequential(nn.Linear(3, 50), nn.Dropout(0.5))
     >>> same = {name: weight.detach().clone() for name, weight in model.named_parameters()}
@@ -64,10 +62,10 @@ def forward_both(model: nn.Module, previous: Mapping[str, Tensor], call: Call) -
 
 
 def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
-    """Scores, and their derivative along ``direction`` = w_t − w_{t−1} (by name; the others stand still).
+    """Scores, and their derivative along ``direction`` = w_t − w_{t−1} (by name; the others stay).
 
-    One pass in forward mode; gradients flow to the scores alone. A model with a layer that has no forward-mode
-    derivative is evaluated at w_t − direction instead, which agrees to first order, and a warning says so once.
+    One pass in forward mode; gradients flow to the scores only. A model with a layer that has no forward-mode
+    derivative is evaluated at w_t − direction instead, which agrees to first order; a warning says so once.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> step, features = {"weight": torch.tensor([[1.0, 3.0]])}, torch.ones(1, 2)
@@ -90,8 +88,7 @@ def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -
         else:
             _forward_mode[model] = True
             return found
-    parameters = dict(model.named_parameters())
-    previous = {name: (parameters[name] - step).detach() for name, step in direction.items()}
+    previous = {name: (model.get_parameter(name) - step).detach() for name, step in direction.items()}
     now, before = forward_both(model, previous, call)
     if reason is not None:
         _forward_mode[model] = False
@@ -101,16 +98,11 @@ def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -
 
 
 def _along(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
-    parameters = dict(model.named_parameters())
     with sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
-        duals = {name: _dual(parameters[name], step) for name, step in direction.items()}
+        weights = {name: (model.get_parameter(name), step) for name, step in direction.items()}
+        duals = {name: forward_ad.make_dual(*pair) for name, pair in weights.items()}  # type: ignore[no-untyped-call]
         now, change = forward_ad.unpack_dual(_at(model, duals, call))  # type: ignore[no-untyped-call]
         return now, torch.zeros_like(now) if change is None else change.detach()
-
-
-def _dual(weight: Tensor, step: Tensor) -> Tensor:
-    made: Tensor = forward_ad.make_dual(weight, step)  # type: ignore[no-untyped-call]
-    return made
 
 
 def _at(model: nn.Module, values: Mapping[str, Tensor], call: Call) -> Tensor:
@@ -119,7 +111,7 @@ def _at(model: nn.Module, values: Mapping[str, Tensor], call: Call) -> Tensor:
 
 
 class _Asked(nn.Module):
-    """A model with what is asked of it, as one module."""
+    """A model and a call of it, as one module."""
 
     def __init__(self, model: nn.Module, call: Call) -> None:
         super().__init__()
@@ -131,7 +123,7 @@ class _Asked(nn.Module):
 
 
 class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps the random numbers that are drawn under it, and after :meth:`again` hands them out once more."""
+    """Records the random numbers that are drawn under it; after :meth:`again` it returns them in the same order."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -139,11 +131,11 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.next: int | None = None
 
     def again(self) -> None:
-        """From here on, the numbers that were kept."""
+        """Return the recorded numbers from now on."""
         self.next = 0
 
     def finish(self) -> None:
-        """Raise if some of them were not asked for."""
+        """Raise if some were not drawn again."""
         if self.next != len(self.kept):
             raise UserError(_differs(f"drew {len(self.kept)} times at first and {self.next} times then"))
 
@@ -164,8 +156,7 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
             drawn: Tensor = func(*args, **kwargs)
             self.kept.append((func, drawn.shape, drawn.clone()))
             return drawn
-        shape = args[0].shape if in_place else None
-        kept = self._take(func, shape)
+        kept = self._take(func, args[0].shape if in_place else None)
         return args[0].copy_(kept) if in_place else kept.clone()
 
     def _dropout(self, func: Any, args: Any, kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -190,13 +181,13 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _share_dropped(func: Any, args: Any, kwargs: Any) -> float:
-    """The share of cells that an operation drops; 1 for one that draws otherwise."""
+    """The share of cells that an operation drops; 1 for any other random operation."""
     given = {**{a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}, **kwargs}
     given |= {a.name: value for a, value in zip(func._schema.arguments, args, strict=False)}
     if given.get("train") is False or given.get("training") is False:
         return 0.0
     if func.overloadpacket is _aten._fused_dropout:
-        return 1.0 - float(given["p"])  # of this one p is the share that is kept
+        return 1.0 - float(given["p"])  # here p is the share that is kept
     return float(next((given[name] for name in ("dropout_p", "dropout", "p") if name in given), 1.0))
 
 
@@ -205,7 +196,7 @@ def _differs(how: str) -> str:
 
 
 def _undo(model: nn.Module) -> Callable[[], None]:
-    """What sets the random generators and the model's buffers back to where they are now."""
+    """A function that restores the present random generators and buffers of the model."""
     devices = {weight.device for weight in model.parameters() if weight.is_cuda}
     states = {device: torch.cuda.get_rng_state(device) for device in devices}
     state = torch.get_rng_state()

@@ -1,10 +1,10 @@
-"""Batch adapters: from a prepared data set to the two calls that models have, one adapter per kind of query.
+"""Batch adapters: from a prepared data set to the two calls of a model, one adapter per kind of query.
 
-``scores(model, slate)`` is the model's answer for a slate; ``evaluate(model, split)`` ranks whole lists: the catalogue
-without seen items, or each query's own documents. An adapter also knows which sampler makes its slates.
+``scores(model, slate)`` scores a slate; ``evaluate(model, split)`` ranks whole lists: the catalogue without seen items,
+or each query's own documents. An adapter also makes the sampler of its slates.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,54 +26,40 @@ from songrank.sampling import SlateSampler
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
 
-_EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the state of training on a GPU
-_WORD_BYTES = 4 * 1024  # of a word's vector and what filters make of it
-_DENSE_BYTES = 2**30  # features that are kept dense on a GPU, where that is faster and a graph can be captured of it
+_EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the training state on a GPU
+_WORD_BYTES = 4 * 1024  # of a word's vector and its filters' outputs
+_DENSE_BYTES = 2**30  # of features kept dense on a GPU, which is faster and allows a CUDA graph
 
 
 class BatchAdapter(Protocol):
-    """What the training loop asks of the data; bring your own to train on something else than a prepared data set."""
+    """What the training loop asks of the data; implement it to train on anything but a prepared data set."""
 
     relevance: Relevance
-    """Of training, on the device."""
+    """The training pairs, on the device."""
 
+    @abstractmethod
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores [B, L] for a slate of training."""
-        ...
 
+    @abstractmethod
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Metrics over the full lists of a split, or among sampled candidates where the task has a catalogue.
-
-        The model is put into evaluation mode by the caller.
-        """
-        ...
+        """Metrics over the full lists of a split, or among sampled candidates; the model is in evaluation mode."""
 
 
-class DatasetAdapter(ABC):
+class DatasetAdapter(BatchAdapter):
     """An adapter of a prepared data set: it also makes the slates that it reads."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
 
-    @abstractmethod
-    def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores [B, L] for a slate of training."""
-
-    @abstractmethod
-    def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Metrics over the full lists of a split."""
-
     def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
         """Slates of some relevant and some irrelevant items of each query."""
-        partial = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
-        weight = self.dataset["train"].weight
-        return SlateSampler(
-            self.relevance, batch.queries, **self._columns(batch), **options, query_weight=weight, partial=partial
-        )
+        options["query_weight"] = self.dataset["train"].weight
+        options["partial"] = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
+        return SlateSampler(self.relevance, batch.queries, **self._columns(batch), **options)
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
-        """Which items a slate holds."""
         if batch.length == "all":
             return {"relevant": "all", "irrelevant": "all"}
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
@@ -93,12 +79,12 @@ class DatasetAdapter(ABC):
 
 
 class CatalogueAdapter(DatasetAdapter):
-    """Recommendation and labelling: a query is its id, its features or its words; the items are the catalogue."""
+    """Recommendation and labelling: a query is an id, features or words; the items are the catalogue."""
 
     entry_queries = False
     """Whether a loss's queries are entries of histories."""
     one_row_per_key = True
-    """Whether each of ``memory_keys`` is a row of a loss's memory by itself."""
+    """Whether each of ``memory_keys`` is a row of a loss's memory."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str, evaluated: Sequence[str] = ()) -> None:
         super().__init__(dataset, device)
@@ -107,12 +93,12 @@ class CatalogueAdapter(DatasetAdapter):
 
     @property
     def reads_ids(self) -> bool:
-        """Whether ids are all that describes a query to a model."""
-        part = self.dataset["train"]
-        return isinstance(part, CatalogueSplit) and part.tokens is None and part.features is None
+        """Whether a model gets nothing but the ids of queries."""
+        part = self._split("train")
+        return part.tokens is None and part.features is None
 
     def targets(self, split: str) -> Relevance:
-        """What is relevant in a split, less what was seen in earlier ones; built once."""
+        """The relevant items of a split, without those seen in earlier splits; built once."""
         if split not in self._targets:
             self._targets[split] = self.dataset.relevance(split, device=self.device)
         return self._targets[split]
@@ -123,17 +109,14 @@ class CatalogueAdapter(DatasetAdapter):
         return answer
 
     def queries(self, split: str, query: Tensor) -> Any:
-        """What describes these queries of a split to a model: ids, dense rows of features, or words."""
+        """A model's input for these queries of a split: ids, dense rows of features, or words."""
         if split not in self._queries:
-            part = self.dataset[split]
-            assert isinstance(part, CatalogueSplit)
-            self._queries[split] = self._describe(part)
+            self._queries[split] = self._describe(self._split(split))
         return self._queries[split](query)
 
     def memory_keys(self) -> Tensor:
         """Query · items + item of each row of a loss's memory by pair."""
-        part = self.dataset["train"]
-        assert isinstance(part, CatalogueSplit)
+        part = self._split("train")
         return latest_pairs(part.pairs, part.num_items)[0]
 
     def _describe(self, part: CatalogueSplit) -> Callable[[Tensor], Any]:
@@ -142,18 +125,16 @@ class CatalogueAdapter(DatasetAdapter):
             return lambda query: tokens[query.to(tokens.device)].long().to(self.device)
         if part.features is not None:
             table = part.features.to(self.device)
-            rows = part.num_queries
-            if self.device.type == "cpu" or rows * part.num_features * 4 > _DENSE_BYTES:
+            if self.device.type == "cpu" or part.num_queries * part.num_features * 4 > _DENSE_BYTES:
                 return partial(table.dense, width=part.num_features)
-            everything = table.dense(torch.arange(rows, device=self.device), part.num_features)
+            everything = table.dense(torch.arange(part.num_queries, device=self.device), part.num_features)
             return lambda query: everything[query]
         return lambda query: query
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Rank the catalogue, less what was seen in earlier splits, for each query of the split."""
+        """Rank the catalogue, without items seen in earlier splits, for each query of the split."""
         memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
         step = max(1, memory // max(1, self._bytes_a_query(model, split)))
-        at_once = self.reads_ids and step >= self.dataset.num_queries
         targets = self.targets(split)
         with torch.no_grad():
             if candidates != "all":
@@ -164,26 +145,25 @@ class CatalogueAdapter(DatasetAdapter):
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
 
-            if at_once:
-                return evaluate_catalogue(model.score_all, targets, memory=memory, **policies)
-
             def score_all(query: Tensor) -> Tensor:
                 parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
                 return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-            return evaluate_catalogue(score_all, targets, memory=memory, **policies)
+            at_once = self.reads_ids and step >= self.dataset.num_queries
+            return evaluate_catalogue(model.score_all if at_once else score_all, targets, memory=memory, **policies)
 
     def _bytes_a_query(self, model: Any, split: str) -> int:
-        """What describes a query while it is scored, roughly: dense features, or a vector for each of its words."""
-        part = self.dataset[split]
+        part = self._split(split)
+        return part.num_features * 4 if part.tokens is None else part.tokens.shape[1] * _WORD_BYTES
+
+    def _split(self, name: str) -> CatalogueSplit:
+        part = self.dataset[name]
         assert isinstance(part, CatalogueSplit)
-        if part.tokens is not None:
-            return part.tokens.shape[1] * _WORD_BYTES
-        return part.num_features * 4
+        return part
 
 
 class DocumentAdapter(DatasetAdapter):
-    """Search: each query brings documents with features; evaluation ranks full lists, however training cut them."""
+    """Search: each query has documents with features; evaluation ranks full lists, training may cut them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         super().__init__(dataset, device)
@@ -195,7 +175,6 @@ class DocumentAdapter(DatasetAdapter):
         return part
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
-        """As the batch says, else as preparation recorded."""
         if batch.length is None:
             batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})
         return super()._columns(batch)
@@ -208,9 +187,8 @@ class DocumentAdapter(DatasetAdapter):
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank each query's documents, all of them."""
         if candidates != "all":
-            raise UserError(
-                f"candidates is {candidates}; expected 'all': queries of a search task bring their own lists"
-            )
+            told = "queries of a search task bring their own lists"
+            raise UserError(f"candidates is {candidates}; expected 'all': {told}")
         part = self._split(split)
         scores = score_lists(model, part.features, part.lengths, self.device)
         return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)

@@ -1,4 +1,4 @@
-"""The same bits from the same seed, on a GPU too: sums in one order, always the same."""
+"""The same bits from the same seed, on a GPU too: sums in a fixed order."""
 
 import os
 from collections.abc import Iterator
@@ -9,21 +9,20 @@ import torch
 
 from songrank.core.errors import UserError, shown
 
-_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without which cuBLAS promises nothing, and torch refuses its products
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it cuBLAS promises nothing, and torch rejects its products
 _ORDERED = (":4096:8", ":16:8")
 _NO_FORM = " does not have a deterministic implementation"
 
 
 class NotDeterministicError(UserError):
-    """What was asked for has no deterministic form here."""
+    """An operation has no deterministic form here."""
 
 
 @contextmanager
 def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
-    """Within it torch takes deterministic algorithms alone, and ours go the plain way where a kernel would not be one.
+    """Within it torch, and our kernels, are deterministic; an operation that cannot be raises an error of one line.
 
-    What has no such algorithm is one line. Unless ``wanted`` nothing is touched, so that what the process has set for
-    itself holds. These are settings of the process: threads share them, so it is for one trainer at a time.
+    Unless ``wanted`` nothing is changed. Threads share these settings: use it for one trainer at a time.
 
     >>> with deterministic_algorithms():
     ...     torch.are_deterministic_algorithms_enabled()
@@ -42,14 +41,14 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
         raise NotDeterministicError(f"{what}; expected {' or '.join(_ORDERED)}, or nothing")
     os.environ.setdefault(_WORKSPACE, _ORDERED[0])
     torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # nothing here reads what nobody wrote
+    memory.fill_uninitialized_memory = False  # nothing here reads uninitialised memory
     try:
         yield
     except RuntimeError as error:
-        told = _told(str(error))
-        if told is None:
+        reason = _reason(str(error))
+        if reason is None:
             raise
-        raise told from None
+        raise NotDeterministicError(f"deterministic is true, and {reason}") from None
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         memory.fill_uninitialized_memory = filled
@@ -57,13 +56,10 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
             os.environ.pop(_WORKSPACE, None)
 
 
-def _told(text: str) -> NotDeterministicError | None:
-    """One line for what torch says of determinism; None for any other error."""
+def _reason(text: str) -> str | None:
     if _NO_FORM in text:
         operation = text.partition(_NO_FORM)[0].rpartition("\n")[2]
-        told = f"torch has no deterministic {operation} on this GPU: begin again with deterministic=false"
-    elif _WORKSPACE in text:
-        told = f"this process has used cuBLAS before: set {_WORKSPACE}={_ORDERED[0]} before Python starts"
-    else:
-        return None
-    return NotDeterministicError(f"deterministic is true, and {told}")
+        return f"torch has no deterministic {operation} on this GPU: begin again with deterministic=false"
+    if _WORKSPACE in text:
+        return f"this process has used cuBLAS before: set {_WORKSPACE}={_ORDERED[0]} before Python starts"
+    return None

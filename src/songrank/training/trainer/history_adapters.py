@@ -1,4 +1,4 @@
-"""Batch adapters of models that read histories: a query is what a user interacted with before."""
+"""Batch adapters of models that read histories: a query is a user's interaction history."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,13 @@ from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
-from songrank.data import CatalogueSplit, Dataset
+from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
 from songrank.losses.traits import Traits
 from songrank.metrics import Evaluation
-from songrank.models.base import RankingModel
+from songrank.models.base import RankingModel, capabilities_of
+from songrank.models.capabilities import Query
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
@@ -24,24 +25,13 @@ if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
 
 _STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
-_SLATE_BYTES = 2**28
-"""Of scores over histories that are made at a time; what losses make of them takes several times as much."""
+_SLATE_BYTES = 2**28  # of scores over histories at a time; a loss needs several times as much
 
 
 def make_adapter(
-    dataset: Dataset,
-    device: torch.device | str = "cpu",
-    model: torch.nn.Module | None = None,
-    following: int = 1,
-    gain: str = "exp2",
-    windows: str = "last",
-    evaluated: Sequence[str] = (),
+    dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
-    """The adapter of a data set's task, and of what a model reads: histories where it has a ``history_length``.
-
-    Of histories in order, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`),
-    and ``windows`` says which part of a long one is read (:class:`songrank.sampling.SequenceSampler`). Of splits that
-    will be ``evaluated`` again and again, what is relevant is found at once.
+    """The adapter for a data set's task and for the queries that a model reads; ``options`` are of :func:`adapter_for`.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -53,20 +43,40 @@ def make_adapter(
     >>> adapter.scores(model, slate).shape
     torch.Size([5, 6])
     """
+    length = model.history_length if isinstance(model, RankingModel) else None
+    return adapter_for(dataset, device, capabilities_of(model).query, length, **options)
+
+
+def adapter_for(
+    dataset: Dataset,
+    device: torch.device | str,
+    query: Query,
+    length: int | None,
+    following: int = 1,
+    gain: str = "exp2",
+    windows: str = "last",
+    evaluated: Sequence[str] = (),
+) -> DatasetAdapter:
+    """The adapter for models of this kind of query, which read at most ``length`` items of a history.
+
+    For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
+    ``windows`` selects the part of a long one that is read (:class:`songrank.sampling.SequenceSampler`). The relevant
+    items of the splits in ``evaluated`` are found here, not at the first evaluation.
+    """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
-    if not isinstance(model, RankingModel) or model.capabilities.query not in ("history", "sequence"):
+    if query not in ("history", "sequence"):
         return CatalogueAdapter(dataset, device, evaluated)
-    assert model.history_length is not None
-    if model.capabilities.query == "sequence":
-        return SequenceAdapter(dataset, device, model.history_length, following, gain, windows)
-    return HistoryAdapter(dataset, device, model.history_length)
+    assert length is not None
+    if query == "sequence":
+        return SequenceAdapter(dataset, device, length, following, gain, windows)
+    return HistoryAdapter(dataset, device, length)
 
 
 class HistoryAdapter(CatalogueAdapter):
-    """Recommendation by what users turned to before: a query is a history, of at most ``length`` items.
+    """Recommendation by interaction histories without order, of at most ``length`` items.
 
-    In training that is all of training, what is asked for too: the model leaves a part of it out.
+    In training a history also holds the relevant items: the model drops a part of it.
     """
 
     reads_ids = False
@@ -78,13 +88,13 @@ class HistoryAdapter(CatalogueAdapter):
         self._known: dict[str, tuple[CSR, int]] = {}
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Rank the catalogue, less what was seen in earlier splits, for each user of the split."""
+        """Rank the catalogue, without items seen in earlier splits, for each user of the split."""
         if split == "train":
             raise UserError("a model of histories reads the items of training: evaluate it on validation or test")
         return super().evaluate(model, split, candidates, **policies)
 
     def queries(self, split: str, query: Tensor) -> Tensor:
-        """What these users turned to last, before the split."""
+        """The last items of these users before the split."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
@@ -97,15 +107,13 @@ class HistoryAdapter(CatalogueAdapter):
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
-        """The users' histories over these splits."""
         return dataset_histories(self.dataset, names).to(self.device)
 
 
 class SequenceAdapter(HistoryAdapter):
-    """Recommendation by what users turned to before, in order: every entry of a history is a query.
+    """Recommendation by interaction histories in order: every entry of a history is a query.
 
-    ``relevance`` is that of the entries, whose numbers are those of queries, and ``users`` that of the users, for
-    ``SequenceSampler``.
+    ``relevance`` is that of the entries, numbered as queries; ``users`` is that of the users, for ``SequenceSampler``.
     """
 
     entry_queries = True
@@ -126,22 +134,15 @@ class SequenceAdapter(HistoryAdapter):
 
     def memory_keys(self) -> Tensor:
         """User · items + item of each entry, as they stand."""
-        part = self.dataset["train"]
-        assert isinstance(part, CatalogueSplit)
+        part = self._split("train")
         return table_keys(part.pairs, part.num_items)
 
     @property
-    def rows(self) -> int:
-        """How many entries an epoch visits: ``length`` of each history, or all of a shorter one."""
-        return int(self.histories.lengths.clamp(max=self.length).sum())
-
-    @property
-    def longest(self) -> int:
-        """Most entries that one user has in a batch."""
-        return int(self.histories.lengths.clamp(max=self.length).max())
+    def _entries_read(self) -> Tensor:
+        return self.histories.lengths.clamp(max=self.length)
 
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
-        """Slates of what comes next in histories."""
+        """Slates of the next items in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
         return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
 
@@ -150,12 +151,12 @@ class SequenceAdapter(HistoryAdapter):
         # A step has the entries of some users; the last windows hold the same in each epoch, random ones any.
         active = int((self.users.num_relevant > 0).sum()) * self.length
         if self.windows == "random":
-            active = active * self.relevance.num_queries // max(1, self.rows)
+            active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
         sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
-        """How many entries of histories are scored at a time, so that memory is bounded; None for all of a batch."""
+        """How many entries of histories are scored at a time, to bound memory; None for all of a batch."""
         users = min(batch.queries, self.users.num_queries)
         if batch.length is not None:
             raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
@@ -164,17 +165,18 @@ class SequenceAdapter(HistoryAdapter):
             columns = min(columns, self.following + int(batch.irrelevant))
         squared = [name for name, traits in losses.items() if traits.cost == "O(L²)"]
         rows = _SLATE_BYTES // (4 * columns * (columns if squared else 1))
-        most = rows // self.longest
+        longest = int(self._entries_read.max())
+        most = rows // longest
         if users <= most:
             return None
         whole = [name for name, traits in losses.items() if traits.whole_batch]
         if most > 0 and not whole:
             return rows
-        room = _SLATE_BYTES // (4 * self.longest * (users if whole else 1))  # for the items of a row
+        room = _SLATE_BYTES // (4 * longest * (users if whole else 1))  # for the items of a row
         few = min(2000, (math.isqrt(room) if squared else room) - self.following)
         ways = [f"batch.irrelevant={few}"] if 0 < few < columns - self.following else []
         ways += [f"batch.queries={most}"] if most > 0 else []
-        size = f"{users:,} users × {self.longest:,} entries" if most > 0 else f"a user's {self.longest:,} entries"
+        size = f"{users:,} users × {longest:,} entries" if most > 0 else f"a user's {longest:,} entries"
         items = f"{columns:,} items{f' squared, as {min(squared)} has them,' if squared else ''}"
         raise UserError(
             f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {items} are more than "
@@ -183,20 +185,20 @@ class SequenceAdapter(HistoryAdapter):
         )
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores of a slate of training; one pass of the model over each user's history serves all his rows.
+        """Scores of a slate of training; one pass of the model over each user's history serves all of the user's rows.
 
-        A slate that does not say what to read: it ends with the history or, if windows are random, with the user's last
-        row, and an entry that is too old for that is scored as if there were nothing before it.
+        The part to read of a slate that is no ``HistorySlate`` ends with the history or, if windows are random, with
+        the user's last row; an entry older than that is scored as if nothing came before it.
         """
         state = _states(model, *self._read(slate))
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
-        own = slate.column.shape[1]  # what rows share comes after what is each one's
+        own = slate.column.shape[1]  # shared columns come after each row's own
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
 
     def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
-        """Which of some histories [U, T] each row of a slate is about, [B], and after how many of its items, [B]."""
+        """For each row of a slate its history [B] and the items read before it [B]; and the histories [U, T]."""
         if isinstance(slate, HistorySlate):
             return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
@@ -207,10 +209,9 @@ class SequenceAdapter(HistoryAdapter):
 
 
 def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
-    """[B, dim]: the states of histories [U, T], of those that ``row`` names after ``place`` items.
+    """[B, dim]: the states of histories [U, T] that ``row`` names, after ``place`` items.
 
-    On a CPU histories of like lengths are read together, up to twice as long as one another, which spares it most of
-    what only fills up; a GPU would rather do that than more and smaller steps.
+    A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
     """
     if history.device.type != "cpu":
         states: Tensor = model.states(history)

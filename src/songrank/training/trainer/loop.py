@@ -1,4 +1,4 @@
-"""The loop: stages one after the other, evaluation between epochs, and a state from which it goes on bit for bit."""
+"""The training loop: stages in order, evaluation between epochs, and a state from which it resumes bit-exactly."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,24 +13,21 @@ from songrank import kernels
 from songrank.core.checks import check_choice, check_int
 from songrank.core.errors import NotFiniteError, UserError
 from songrank.metrics import Evaluation
-from songrank.training.checkpoints import Checkpoints
+from songrank.training.checkpoints import Checkpoints, random_state, set_random_state
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.optim.ema import WeightEMA
-from songrank.training.state_tree import random_state, set_random_state
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
-from songrank.training.trainer.decisions import Decisions
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
 
-VALIDATION = "validation "
-"""How the names of validation figures begin."""
+VALIDATION = "validation "  # prefix of the names of validation figures
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
-    """What a validation figure is called wherever it is shown: one among sampled candidates says so.
+    """The name of a validation figure: one among sampled candidates says so.
 
     >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
     ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
@@ -39,7 +36,7 @@ def validation_name(metric: str, candidates: int | str) -> str:
 
 
 class DivergedError(UserError):
-    """A loss that is no number any more: training was stopped at the last good state."""
+    """A loss is NaN or infinite: training was stopped at the last good state."""
 
     exit_code = 1
 
@@ -50,7 +47,7 @@ class NoMemoryError(UserError):
 
 @dataclass
 class Position:
-    """Where a run stands, in plain numbers."""
+    """The position of a run, in plain numbers."""
 
     stage: int = 0
     epoch: int = 0
@@ -60,31 +57,46 @@ class Position:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Decisions:
+    """Decisions that all processes of a training share; this is the one for a single process.
+
+    >>> Decisions().any(True), Decisions().first(0.5)
+    (True, 0.5)
+    """
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on any process: a stop, a loss that is not finite."""
+        return flag
+
+    def first(self, value: float) -> float:
+        """The first process's value: a validation figure, a time."""
+        return value
+
+
 class Trainer:
-    """Trains a model through stages; stopped at any step and started again, it ends with the same weights.
+    """Trains a model through stages; stopped at any step and resumed, it ends with the same weights.
 
     Args:
-        model: what is trained, on the adapter's device.
-        adapter: what it is fed with.
+        model: on the adapter's device.
+        adapter: from slates and splits to scores and metrics.
         stages: one after the other.
-        metric: what is watched on the validation split; the best state of the last stage by it is the result.
+        metric: watched on the validation split; the best checkpoint of the last stage by it is the result.
         evaluate_every: epochs between evaluations; 0 for none, then the last state is the result.
-        candidates: items ranked in these evaluations: ``"all"``, or so many sampled ones where there is a catalogue.
+        candidates: items ranked in these evaluations: ``"all"``, or a number of sampled ones for a catalogue.
         policies: of these evaluations: ties, empty, gain.
-        patience: evaluations without a better figure after which a stage ends early; None for never.
-        checkpoints: where the state is kept; None for nowhere.
-        save_every: least seconds between checkpoints within a stage; they are taken between epochs.
+        patience: evaluations without improvement after which a stage ends early; None for never.
+        checkpoints: where the state is saved, between epochs; None for nowhere.
+        save_every: minimum seconds between checkpoints within a stage.
         seed: of everything random in the model: dropout, and the new head.
         precision: of the model's matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
             ``"bfloat16"``; losses and weights stay in float32.
-        speed: ``"auto"`` takes the fastest way there is: on a GPU a recorded step, kernels, rows that wait, and in long
-            stages a compiled loss; ``"plain"`` none of these.
-        deterministic: on a GPU, the same bits from the same seed, as on a CPU anyway.
-        decisions: what makes decisions common to all processes; None for one process.
-        observe: called with each line of the history as it is written: one an epoch.
-        tick: called after each step; rows of large tables may then still wait for some of theirs.
-        warn: told in one line what could not be done as was meant.
-
+        speed: ``"auto"`` is the fastest: on a GPU a captured step, kernels, deferred row updates, and in long stages a
+            compiled loss; ``"plain"`` uses none of these.
+        deterministic: on a GPU, the same bits from the same seed, as always on a CPU.
+        decisions: makes decisions common to all processes; None for one process.
+        observe: called with each line of the history: one per epoch.
+        tick: called after each step; rows of large tables may still be deferred then.
+        warn: called with one line for each fallback.
     """
 
     def __init__(
@@ -115,25 +127,22 @@ class Trainer:
         self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
         self.precision = check_choice("precision", precision, PRECISIONS)
         self.speed = check_choice("speed", speed, ("auto", "plain"))
-        self.observe, self.tick, self.warn = observe, tick, warn
-        self.at = Position()
-        self.device = adapter.relevance.device
         self.deterministic, self.decisions = deterministic, decisions or Decisions()
-        longest = max((len(stage.sampler) for stage in self.stages), default=0)
-        self._values = Values(self.device, longest)
-        self.stopped = False
-        self._restored = False
+        self.observe, self.tick, self.warn = observe, tick, warn
+        self.at, self.device = Position(), adapter.relevance.device
+        self.stopped = self._restored = False
+        self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightEMA(model)
         self._saved = time.monotonic()
 
     def stop(self) -> None:
-        """End after the step that is under way, with a checkpoint; for signal handlers."""
+        """End after the current step, with a checkpoint; for signal handlers."""
         self.stopped = True
 
     def restore(self) -> None:
-        """Go back to the last checkpoint that is whole, or to the beginning if there is none."""
+        """Load the last complete checkpoint; without one, start from the beginning."""
         found = self.checkpoints.latest() if self.checkpoints is not None else None
         if found is not None:
             self.load_state_dict(found[1])
@@ -142,7 +151,7 @@ class Trainer:
         self._restored = True
 
     def run(self) -> Position:
-        """Train to the end, or until stopped; go on from the last checkpoint if there is one."""
+        """Train to the end, or until stopped; resume from the last checkpoint if there is one."""
         if not self._restored:
             self.restore()
         try:
@@ -160,16 +169,15 @@ class Trainer:
         return self.at
 
     def _surroundings(self) -> ExitStack:
-        """What holds while something is computed: by which kernels, on which device, in what order sums are made."""
         stack = ExitStack()
-        if self.device.type == "cuda":  # a CPU has no kernels of ours, and its sums always have one order
+        if self.device.type == "cuda":  # on a CPU there are no kernels, and sums always have one order
             stack.enter_context(kernels.plain(self.speed == "plain"))
             stack.enter_context(kernels.on_device_of(self._values.kept))
             stack.enter_context(deterministic_algorithms(self.deterministic))
         return stack
 
     def better_before(self) -> str:
-        """One line if an earlier stage was better on validation than the last, whose best state is the result."""
+        """One line if an earlier stage was better on validation than the last, which is the result."""
         name, last = validation_name(self.metric, self.candidates), self.stages[-1].name
         earlier = [line for line in self.at.history if line["stage"] != last and name in line]
         best = max(earlier, key=lambda line: line[name], default=None)
@@ -192,7 +200,7 @@ class Trainer:
         step = make_step(*parts, speed=self.speed, warn=self.warn)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)
-            if self.stopped and stage.sampler.position:  # in the midst of it
+            if self.stopped and stage.sampler.position:  # within the epoch
                 return
             self.at.epoch += 1
             self._mean.follow(stage.average, self.at.epoch)
@@ -207,12 +215,11 @@ class Trainer:
         self._save()
 
     def _close_optimiser(self) -> None:
-        """Leave the model as if there had been no rows that wait."""
         if self._optimiser is not None:
             self._optimiser.close()
 
     def _run_epoch(self, stage: Stage, optimiser: TrainingOptimiser, step: PlainStep) -> None:
-        """What is left of an epoch; values stay on the device until its end."""
+        """The rest of an epoch; values stay on the device until its end."""
         self.model.train()
         stage.loss.train()
         for group in optimiser.param_groups:
@@ -242,7 +249,6 @@ class Trainer:
         return DivergedError(f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate")
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
-        """Write a line of the history, with an evaluation if it is time; True when patience is over."""
         line: dict[str, Any] = {
             "stage": stage.name,
             "epoch": self.at.epoch,
@@ -259,13 +265,13 @@ class Trainer:
         return bool(due) and self._keep_best(value)
 
     def validate(self, metric: str) -> float:
-        """A figure on validation of what would be kept now: the weights, or their mean where the stage has one."""
+        """A figure on validation of the weights, or of their EMA where the stage has one."""
         with self._mean.in_place():
             found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
         return self.decisions.first(found.values[metric])
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
-        """Evaluate the model as it is; scores that are no numbers mean that training has diverged."""
+        """Evaluate the model; NaN or infinite scores mean that training has diverged."""
         self.model.eval()
         try:
             with self._surroundings():
@@ -275,7 +281,6 @@ class Trainer:
             raise self._diverged(stage, self.at.step - 1, "scores are") from None
 
     def _keep_best(self, value: float) -> bool:
-        """Remember the state if it is the best of this stage; True when patience is over."""
         if value > self.at.best:
             self.at.best, self.at.since_best = value, 0
             with self._mean.in_place():
@@ -290,7 +295,7 @@ class Trainer:
             self._saved = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the rest of the run depends on."""
+        """Everything that the rest of the run depends on."""
         return {
             "at": vars(self.at),
             "model": self.model.state_dict(),
@@ -304,11 +309,10 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of a trainer that was made alike."""
-        if len(state["losses"]) != len(self.stages):
-            raise UserError(
-                f"the checkpoint has {len(state['losses'])} stages; expected {len(self.stages)} as given here"
-            )
+        """Load the state of a trainer with the same arguments."""
+        saved, own = len(state["losses"]), len(self.stages)
+        if saved != own:
+            raise UserError(f"the checkpoint has {saved} stages; expected {own} as given here")
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]

@@ -1,4 +1,4 @@
-"""One stage of training: which loss, how long, how fast. The paper has two: warm-up, then fine-tuning, new head."""
+"""One stage of training. The paper has two: warm-up, then fine-tuning with a new head."""
 
 from dataclasses import dataclass, field
 
@@ -14,31 +14,26 @@ from songrank.training.optim.registry import OPTIMISERS, make_optimiser
 
 @dataclass(frozen=True)
 class Stage:
-    """What happens between two states of a model.
+    """One stage of training.
 
     Args:
-        name: what reports call it.
-        loss: any loss of the common call; its memory is part of the run's state.
-        sampler: slates, every query once an epoch.
-        epochs: how many.
+        name: in reports.
+        loss: any loss; its memory is part of the run's state.
+        sampler: slates, every query once per epoch.
+        epochs: passes over the queries.
         learning_rate: at the start.
-        decay: factors by which the learning rate is multiplied after so many epochs: ``{60: 0.25}`` is the paper's for
-            recommendation.
-        weight_decay: of weights; biases and norms are left alone.
-        item_decay_power: weight decay of an item's row of a table grows with this power of its relevant pairs
-            (:class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`); 0 for all rows alike.
-        optimiser: ``"adam"``; ``"lazy-adam"``, which moves only the rows of large tables that a step touches (another
-            algorithm, see :mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's momentum
-            m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` take ``training.storm.Storm`` instead: its Adam form
-            for ``"adam"``, its plain one for ``"sgd"``, with the loss's schedule if it has one.
+        decay: factors of the learning rate from an epoch on: ``{60: 0.25}`` is the paper's for recommendation.
+        weight_decay: of weights; biases and norms are not decayed.
+        item_decay_power: p of :class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`; 0 for none.
+        optimiser: ``"adam"``; ``"lazy-adam"`` (:mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's
+            momentum m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` use ``training.optim.storm.Storm``: its
+            Adam form for ``"adam"``, its plain form for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
         correction: κ of ``Storm``, for losses of two points; None for 1.
-        average: share s of a mean over epochs of the weights, wᵢ counting sⁿ⁻ⁱ after n epochs: it is what is evaluated
-            and kept, while training goes on from the weights themselves. None for no mean.
-        reset_head: initialise the last layer anew before the stage, as the paper does before fine-tuning.
+        average: share s of :class:`songrank.training.optim.ema.WeightEMA`; None for no EMA.
+        reset_head: initialise the last layer again before the stage, as the paper does before fine-tuning.
         clip: largest norm of the gradient; None for no limit.
-        at_once: rows of a batch that are scored at a time, for batches that memory should not bear whole; their
-            gradients are added up before the one update. None for all.
+        at_once: rows of a batch that are scored at a time, to save memory; None for all.
 
     >>> from songrank import Relevance
     >>> from songrank.losses import SoftmaxCE
@@ -46,7 +41,6 @@ class Stage:
     >>> stage = Stage("fine-tuning", SoftmaxCE(), SlateSampler(relevance, 2, 2, 2), 120, 4e-4, decay={60: 0.25})
     >>> stage.rate(0), stage.rate(60)
     (0.0004, 0.0001)
-
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""One step of training, as one would write it by hand: draw, scores, loss, gradient, update; whole or in parts."""
+"""One step of training: draw, scores, loss, gradient, update; for a whole batch or in parts."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +15,14 @@ from songrank.training.trainer.stages import Stage
 
 
 class Values:
-    """The losses of an epoch's steps, kept on the device until somebody asks."""
+    """The losses of an epoch's steps, kept on the device until they are read."""
 
     def __init__(self, device: torch.device, steps: int) -> None:
         self.kept = torch.zeros(steps, device=device)
         self.count = torch.zeros(1, dtype=torch.int64, device=device)
 
     def begin(self, kept: Tensor | None = None) -> None:
-        """Start an epoch, or go on with one whose first losses are given."""
+        """Start an epoch, or resume one whose first losses are given."""
         self.kept.zero_()
         self.count.zero_()
         if kept is not None:
@@ -38,30 +39,28 @@ class Values:
         return float(self.kept.sum(dtype=torch.float64))
 
     def first_bad(self) -> int | None:
-        """The first step of the epoch whose loss was no finite number; None if there was none."""
+        """The first step of the epoch whose loss is not finite; None if all are."""
         bad = (~self.kept.isfinite()).nonzero()
         return int(bad[0]) if bad.numel() else None
 
 
+@dataclass(eq=False)
 class PlainStep:
-    """A step as one would write it by hand."""
+    """A step in plain PyTorch."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        adapter: BatchAdapter,
-        stage: Stage,
-        optimiser: TrainingOptimiser,
-        values: Values,
-        precision: str,
-    ) -> None:
-        self.model, self.adapter, self.stage, self.optimiser = model, adapter, stage, optimiser
-        self.values, self.precision = values, precision
-        self.loss: Callable[..., Tensor] = stage.loss
+    model: nn.Module
+    adapter: BatchAdapter
+    stage: Stage
+    optimiser: TrainingOptimiser
+    values: Values
+    precision: str
+
+    def __post_init__(self) -> None:
+        self.loss: Callable[..., Tensor] = self.stage.loss
         self.last: tuple[Tensor, Slate] | None = None
 
     def epoch(self) -> Iterator[None]:
-        """Do the steps that are left of the sampler's epoch, one at a time."""
+        """Do the remaining steps of the sampler's epoch, one at a time."""
         for slate in self.stage.sampler:
             self(slate)
             yield
@@ -72,14 +71,12 @@ class PlainStep:
         self.last = self.compute(slate), slate
 
     def compute(self, slate: Slate) -> Tensor:
-        """Scores, loss, gradient and update; the scores are returned."""
-        device = self.adapter.relevance.device.type
+        """Scores, loss, gradient and update; returns the scores."""
+        points, device = self.stage.loss.points, self.adapter.relevance.device.type
         self.optimiser.prepare(slate)
         with products(self.precision):
             with mixed(self.precision, device):
-                scores, more = self.optimiser.scores(
-                    self.model, lambda m: self.adapter.scores(m, slate), self.stage.loss.points
-                )
+                scores, more = self.optimiser.scores(self.model, lambda m: self.adapter.scores(m, slate), points)
             value = self.loss(scores, slate, **more)
             value.backward()  # type: ignore[no-untyped-call]
         self.finish(value.detach())
@@ -100,18 +97,17 @@ class PlainStep:
 
 
 class StepInParts(PlainStep):
-    """The same step, some queries at a time: memory is that of ``stage.at_once`` rows, the gradient that of all."""
+    """The same step, ``stage.at_once`` rows at a time: their memory, but the gradient of the whole batch."""
 
     shown: Tensor
     """The objective of the epoch's last batch."""
 
     def epoch(self) -> Iterator[None]:
-        """Do the steps that are left of the sampler's epoch, one at a time."""
+        """Do the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
         order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
-        left = sampler.batches_left
-        for number in range(1, left + 1):
-            self._step(order[sampler.position : sampler.position + size], last=number == left)
+        for left in range(sampler.batches_left, 0, -1):
+            self._step(order[sampler.position : sampler.position + size], last=left == 1)
             sampler.advance()
             yield
 
@@ -120,24 +116,23 @@ class StepInParts(PlainStep):
         return float(self.shown)
 
     def _step(self, query: Tensor, *, last: bool) -> None:
-        """One step over these queries; of the last one of an epoch the objective is kept."""
+        assert self.stage.at_once is not None
         self.optimiser.zero_grad(set_to_none=True)
         device = self.values.kept.device
-        found, total, self.shown = (torch.zeros((), device=device) for _ in range(3))
-        assert self.stage.at_once is not None
+        found, total, shown = (torch.zeros((), device=device) for _ in range(3))
         for slate in self.stage.sampler.parts(query, self.stage.at_once):
             with products(self.precision):
                 with mixed(self.precision, device.type):
                     scores = self.adapter.scores(self.model, slate)
                 weight = row_weights(slate, torch.float32).sum()
-                value = self.loss(scores, slate) * weight  # a sum over rows, so that parts add up to the batch
+                value = self.loss(scores, slate) * weight  # a sum over rows: parts add up to the batch
                 value.backward()  # type: ignore[no-untyped-call]
             found, total = found + value.detach(), total + weight
             if last:
-                self.shown = self.shown + self.stage.loss.objective(scores.detach(), slate) * weight
+                shown = shown + self.stage.loss.objective(scores.detach(), slate) * weight
         total = torch.where(total > 0, total, torch.ones_like(total))
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(total)
-        self.shown = self.shown / total
+        self.shown = shown / total
         self.finish(found / total)

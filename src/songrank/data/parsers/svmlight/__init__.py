@@ -48,7 +48,6 @@ def parse_rows(
     >>> parse_rows(b"2 qid:7 3:1 1:0.5", file="train.txt")
     Traceback (most recent call last):
     songrank.core.errors.DataError: train.txt, line 1: feature 1 follows feature 3; sort the features of a line by index
-
     """
     max_index = min(max_index, 2**31 - 1)
     pieces = list(_pieces(data, piece_bytes))

@@ -28,7 +28,6 @@ class Rows:
         offsets: int64 [R + 1].
         index: int32, as written in the file.
         value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64 (Istella).
-
     """
 
     label: NDArray[np.float32]

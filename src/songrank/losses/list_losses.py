@@ -1,0 +1,234 @@
+"""The losses without memory: each is one formula of :mod:`songrank.functional` on the labels of a slate."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from songrank import functional
+from songrank.core.hashing import derive_key, random_bits, random_uniform
+from songrank.core.options import Annotated, Whole, checked
+from songrank.core.slate import Slate
+from songrank.functional.approx_ndcg import gumbel
+from songrank.losses.base import Count, ListLoss, NotNegative, Positive
+from songrank.losses.registry import register
+from songrank.losses.traits import Traits
+
+
+@register("softmax")
+class SoftmaxCE(ListLoss):
+    """Cross-entropy of a list against its normalised labels, :func:`songrank.functional.softmax_loss`.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> SoftmaxCE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.7409)
+    """
+
+    formula = staticmethod(functional.softmax_loss)
+    by_column = True
+
+
+@register("bce")
+class PointwiseBCE(ListLoss):
+    """Pointwise binary cross-entropy, :func:`songrank.functional.bce_loss`.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> PointwiseBCE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.0444)
+    """
+
+    formula = staticmethod(functional.bce_loss)
+
+
+@register("ranknet")
+class RankNet(ListLoss):
+    """Cross-entropy over pairs of items, :func:`songrank.functional.ranknet_loss`.
+
+    Args:
+        sigma: steepness σ of the logistic function.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> RankNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.2512)
+    """
+
+    traits = Traits(cost="O(P·L)", search={"sigma": "scale"})
+    formula = staticmethod(functional.ranknet_loss)
+    by_column = True
+
+    @checked
+    def __init__(self, sigma: Positive = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, sigma=sigma)
+
+
+@register("lambdarank")
+class LambdaRank(ListLoss):
+    """RankNet with each pair weighed by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`.
+
+    Args:
+        sigma: steepness σ of the logistic function.
+        k: positions that count; all if None.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> LambdaRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(0.7159)
+    """
+
+    traits = Traits(gains=True, cost="O(P·L)", search={"sigma": "scale"})
+    formula = staticmethod(functional.lambdarank_loss)
+    by_column = True
+
+    @checked
+    def __init__(self, sigma: Positive = 1.0, k: Count | None = None, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, k=k, sigma=sigma)
+
+
+@register("listnet")
+class ListNet(ListLoss):
+    """Cross-entropy of the top-one probabilities, :func:`songrank.functional.listnet_loss`.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ListNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.5623)
+    """
+
+    formula = staticmethod(functional.listnet_loss)
+
+
+@register("listmle")
+class ListMLE(ListLoss):
+    """Plackett–Luce likelihood of the order of the labels, :func:`songrank.functional.listmle_loss`.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ListMLE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(1.1782)
+    """
+
+    formula = staticmethod(functional.listmle_loss)
+
+
+@register("approx-ndcg")
+class ApproxNDCG(ListLoss):
+    """NDCG with a smooth rank, :func:`songrank.functional.approx_ndcg_loss`.
+
+    Args:
+        temperature: τ of the sigmoid that smooths ranks; a smaller one is closer to the rank and less smooth.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> ApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.6699)
+    """
+
+    traits = Traits(gains=True, cost="O(P·L)", search={"temperature": "scale"})
+    formula = staticmethod(functional.approx_ndcg_loss)
+    by_column = True
+
+    @checked
+    def __init__(self, temperature: Positive = 1.0, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, temperature=temperature)
+
+
+@register("gumbel-approx-ndcg")
+class GumbelApproxNDCG(ListLoss):
+    """ApproxNDCG averaged over noisy scores, :func:`songrank.functional.gumbel_approx_ndcg_loss`.
+
+    The noise of an item depends on (``seed``, step, query, item) alone, with the step counted in a buffer: padding, the
+    order of columns, the rest of the batch and the device change nothing, and a resumed run continues the sequence.
+
+    Args:
+        temperature: τ of the sigmoid that smooths ranks.
+        samples: number of noisy copies of the scores.
+        scale: factor β of the Gumbel noise.
+        seed: seed of the noise.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> GumbelApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7012)
+    """
+
+    traits = ApproxNDCG.traits
+    formula = staticmethod(functional.gumbel_approx_ndcg_loss)
+    by_column = True
+    steps: Tensor
+
+    @checked
+    def __init__(
+        self,
+        temperature: Positive = 1.0,
+        samples: Count = 8,
+        scale: NotNegative = 1.0,
+        seed: int = 0,
+        *,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(validate=validate, temperature=temperature, samples=samples, scale=scale)
+        self.key = derive_key(seed)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Weighted mean over the slate's queries; in training mode the next step has new noise."""
+        value = super().forward(scores, slate)
+        if self.training:
+            self.steps.add_(1)
+        return value
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss itself, on this step's noise."""
+        return super().forward(scores, slate)
+
+    def _arguments(self, slate: Slate) -> dict[str, Any]:
+        of_query = random_bits(random_bits(self.key, self.steps), slate.query)
+        of_item = random_bits(of_query.unsqueeze(1), slate.item.expand(slate.label.shape))
+        sample = torch.arange(self.options["samples"], device=of_item.device).view(-1, 1, 1)
+        return {**super()._arguments(slate), "noise": gumbel(random_uniform(of_item.unsqueeze(0), sample))}
+
+
+@register("neural-ndcg")
+class NeuralNDCG(ListLoss):
+    """NDCG with a soft, doubly stochastic sort, :func:`songrank.functional.neural_ndcg_loss`.
+
+    Args:
+        temperature: τ of the soft sort.
+        k: positions that count; all if None.
+        sinkhorn_iterations: maximum number of Sinkhorn iterations.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> NeuralNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7152)
+    """
+
+    traits = Traits(gains=True, cost="O(L²)", search={"temperature": "scale"})
+    formula = staticmethod(functional.neural_ndcg_loss)
+
+    @checked
+    def __init__(
+        self,
+        temperature: Positive = 1.0,
+        k: Count | None = None,
+        sinkhorn_iterations: Annotated[int, Whole(0)] = 30,
+        *,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(validate=validate, k=k, temperature=temperature, sinkhorn_iterations=sinkhorn_iterations)
+
+
+@register("pirank")
+class PiRank(ListLoss):
+    """NDCG with a soft sort, :func:`songrank.functional.pirank_loss`.
+
+    Args:
+        temperature: τ of the soft sort.
+        k: positions that count; all if None.
+
+    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
+    >>> PiRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
+    tensor(-0.7690)
+    """
+
+    traits = NeuralNDCG.traits
+    formula = staticmethod(functional.pirank_loss)
+
+    @checked
+    def __init__(self, temperature: Positive = 1.0, k: Count | None = None, *, validate: bool = False) -> None:
+        super().__init__(validate=validate, k=k, temperature=temperature)

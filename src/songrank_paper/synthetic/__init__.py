@@ -1,0 +1,28 @@
+"""Synthetic data with planted preferences, for all three tasks, of any size and shape.
+
+For demonstrations, tests and benchmarks: a model that learns the planted preferences must beat popularity. The seed and
+the shape decide everything; nothing depends on how much is made at a time. All of it needs numpy and torch alone.
+
+>>> plan = make_plan(queries=50, items=200, pairs=1000)
+>>> sum(pairs.item.shape[0] for pairs in draw_pairs(plan))
+1000
+"""
+
+from songrank_paper.synthetic.labelling import draw_texts
+from songrank_paper.synthetic.recommendation import draw_pairs
+from songrank_paper.synthetic.search import Lists
+from songrank_paper.synthetic.shapes import SHAPES, Plan, make_plan
+from songrank_paper.synthetic.synthetic_content import planted_relevance, planted_scores, synthetic, synthetic_content
+
+__all__ = [
+    "SHAPES",
+    "Lists",
+    "Plan",
+    "draw_pairs",
+    "draw_texts",
+    "make_plan",
+    "planted_relevance",
+    "planted_scores",
+    "synthetic",
+    "synthetic_content",
+]
