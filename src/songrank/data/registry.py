@@ -239,7 +239,7 @@ KINDS = {
 
 
 def all_kinds() -> dict[str, Kind]:
-    """These kinds and those of other packages: each entry point of the group ``songrank.data_kinds`` is a ``Kind``."""
+    """Built-in kinds and those of plug-ins, from entry points ``songrank.data_kinds``."""
     return KINDS | {kind.name: kind for kind in (entry.load() for entry in entry_points(group="songrank.data_kinds"))}
 
 
