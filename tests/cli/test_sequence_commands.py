@@ -178,7 +178,7 @@ def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp
             [],
             "cannot find the item column among 'visitor', 'what'; pass --item-column",
         ),
-        ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; it has 'visitor', 'sku'"),
+        ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; columns are 'visitor', 'sku'"),
         ("visitor,sku,hour\na,sku-01,soon\n", [], "line 2: hour is 'soon'; expected a number, or a date"),
         ("visitor,sku\na,\n", [], "line 2: sku is"),
         ("visitor,sku\na,sku-01\n", ["all.csv"], "--histories says who is asked about; leave out all.csv"),

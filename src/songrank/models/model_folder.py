@@ -222,7 +222,7 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
 def _description(path: Path) -> dict[str, Any]:
     file = path / "model.json"
     if (path / "config.yaml").exists() and not file.exists():
-        raise DataError("has no model yet", f"finish the run with `songrank train --resume {path}`", file=str(path))
+        raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
     info = read_json(file, "expected a run directory written by `songrank train`")
     if info.get("format") != FORMAT:
         raise DataError("is not a songrank model", "expected a run of `songrank train`", file=str(file))
