@@ -16,14 +16,7 @@ from songrank.core.columns import Array
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
-from songrank.data.adapters.interaction_table import (
-    COLUMNS,
-    HISTORY,
-    InteractionTable,
-    id_keys,
-    label_column,
-    read_interactions,
-)
+from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
 from songrank.data.preparation_options import ColumnOptions
 from songrank.estimators.base import RankingEstimator
@@ -160,7 +153,9 @@ class Recommender(RankingEstimator):
         self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
 
     def _columns(self) -> ColumnOptions:
-        return ColumnOptions(**{f"{word}_column": getattr(self, word) for word in COLUMNS})
+        return ColumnOptions(
+            user_column=self.user, item_column=self.item, label_column=self.label, time_column=self.time
+        )
 
     def recommend(
         self,

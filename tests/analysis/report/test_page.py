@@ -157,7 +157,7 @@ def test_titles_and_ids_that_are_markup_stay_text(tmp_path):
     [
         (lambda run: shutil.rmtree(run.parent / "data"), "dataset.json: is missing", ["Convergence", "ndcg@5"]),
         (lambda run: shutil.rmtree(run / "checkpoints"), "there is no checkpoint any more", ["Best by ndcg@5"]),
-        (lambda run: (run / "model.safetensors").write_bytes(b"x"), "model.safetensors: checksum mismatch", ["exact g"]),
+        (lambda run: (run / "model.safetensors").write_bytes(b"x"), "safetensors: checksum mismatch", ["exact g"]),
         (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl: cannot be read", ["exact g", "Best by"]),
         (lambda run: shutil.rmtree(run / "evaluation"), "has no evaluation of the test split", ["exact g"]),
         (lambda run: (run / "run.json").unlink(), "was not written by `songrank train`", ["Convergence"]),
