@@ -33,7 +33,7 @@ docs: $(STAMP)  ## build the documentation site into site/
 
 check: lint type test  ## run all checks of CI
 
-demo: $(STAMP)  ## run the demo: SONG compared with cross-entropy and LambdaRank
+demo: $(STAMP)  ## train, compare, rank and report on embedded data, in about a minute
 	rm -rf songrank-demo
 	$(BIN)/songrank demo -o songrank-demo
 

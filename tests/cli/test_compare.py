@@ -237,8 +237,8 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out_and_told(compare, writ
         (put("config.yaml", "{model: {name: x}, loss: {k: 1}}"), "has no loss.name; expected a string"),
         (put("config.yaml", "{model: {name: x}, loss: {name: y}, seed: yes}"), "seed is True; expected an integer"),
         (no_evaluation, "two: has no evaluation of the test split; finish it with `songrank train --resume two`"),
-        (put("evaluation/test.json", "{"), "two/evaluation/test.json: is not JSON ("),
-        (put("evaluation/test.json", "[]"), "two/evaluation/test.json: holds no JSON object; leave this run out"),
+        (put("evaluation/test.json", "{"), "two/evaluation/test.json: is not valid JSON ("),
+        (put("evaluation/test.json", "[]"), "two/evaluation/test.json: is not a JSON object; leave this run out"),
         (put("evaluation/test.json", "{}"), "two/evaluation/test.json: has no metrics; expected a mapping"),
         (remove("evaluation/test.safetensors"), "two/evaluation/test.safetensors: is missing; leave this run out"),
         (put("evaluation/test.safetensors", "x"), "two/evaluation/test.safetensors: is damaged ("),
@@ -411,4 +411,4 @@ def test_the_former_option_gives_a_hint(compare, trained):
     trained()
     done = compare("run", "--yardstick", "popularity", "--json")
     assert json.loads(done.stdout) == json.loads(compare("run", "--baseline-model", "popularity", "--json").stdout)
-    assert done.stderr == "hint: --yardstick is now --baseline-model: use --baseline-model popularity\n"
+    assert done.stderr == "warning: --yardstick is now --baseline-model\n"

@@ -61,7 +61,7 @@ def compare(
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
     if yardstick:
-        typer.echo(f"hint: --yardstick is now --baseline-model: use --baseline-model {yardstick[0]}", err=True)
+        typer.echo("warning: --yardstick is now --baseline-model", err=True)
     names = [*(baseline_model or []), *(yardstick or [])]
     for name in names:
         check_baseline(name)

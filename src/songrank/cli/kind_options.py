@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import typer
+
 from songrank.cli.help_text import Command
 from songrank.core.errors import DataError
 from songrank.data.registry import Kind, all_kinds
@@ -20,6 +22,8 @@ class KindCommand(Command):
         places, kinds = range(len(args)), all_kinds()
         kind = next((kinds[args[at]] for at in places if args[at] in kinds and args[at - 1] not in _PATHS), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
+        if kind is not None:
+            ctx.obj = kind.current_names(ctx.obj, lambda hint: typer.echo(f"warning: {hint}", err=True))
         ctx.meta[_KIND] = kind
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining
@@ -88,6 +92,6 @@ def split_options(words: list[str], own: set[str], flags: dict[str, bool]) -> tu
             if not found or found.startswith("--"):
                 raise DataError(f"option {start} needs a value", f"pass {start} VALUE; see `songrank data list KIND`")
         if name in options:
-            raise DataError(f"option {start} is given twice", "pass it once")
+            raise DataError(f"option {start} is repeated", "pass it once")
         options[name] = found
     return options, rest

@@ -17,7 +17,7 @@ def _bits(key, counter):
 
 @triton.jit
 def _fraction(key, place):
-    """In [0, 1): 32 bits of the number, the lower ones for even places, as ``functional.hashing.random_fractions``."""
+    """In [0, 1): 32 bits of the number, the lower ones for even places, as ``sampling.item_draws.random_fractions``."""
     bits = _bits(key, place // 2)
     half = tl.where(place % 2 == 0, bits & 0xFFFFFFFF, bits >> 32).to(tl.uint32).to(tl.int32, bitcast=True)
     return half.to(tl.float64) * (1.0 / 4294967296.0) + 0.5
