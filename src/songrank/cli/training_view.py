@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from songrank.cli.printing import unit_of, wide_console
@@ -39,7 +39,7 @@ class View:
             yield
             return
         first, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}", markup=False)
-        middle = BarColumn(bar_width=12), *columns, figures
+        middle = BarColumn(bar_width=max(4, min(20, console.width - 80))), *columns, figures
         last = TimeRemainingColumn(), TextColumn("left")
         with Progress(first, *middle, *last, console=console, transient=True, **options) as self._bar:
             try:
@@ -81,7 +81,10 @@ class TrainingView(View):
         """Finish a run; on a signal, save a checkpoint, print the command that resumes it, and exit."""
         epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
         self.stages(epochs, evaluates=run.trainer.evaluate_every > 0)
-        with stoppable(run.trainer.stop) as received, self._shown("starting", total_steps(run), _Rate()):
+        with (
+            stoppable(run.trainer.stop) as received,
+            self._shown("starting", total_steps(run), _Rate(table_column=Column(no_wrap=True))),
+        ):
             finished = run.finish()
         if not finished:
             typer.echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
