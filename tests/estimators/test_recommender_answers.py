@@ -84,7 +84,7 @@ def test_users_and_items_in_tables(fitted):
     assert not {"item 1", "item 2"} & set(fitted.recommend(k=1000, deny=barred)["what"])
     with pytest.raises(UserError, match="has no column 'who'; expected it among a, b"):
         fitted.recommend(pd.DataFrame({"a": [1], "b": [2]}))
-    with pytest.raises(UserError, match="expected several"):
+    with pytest.raises(UserError, match="expected a sequence"):
         fitted.recommend(5)
 
 
