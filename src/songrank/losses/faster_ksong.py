@@ -130,7 +130,7 @@ class FasterKSONG(VarianceReduced, KSONG):
         super().reset()
         self._forget_last()
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """From the last step of other processes or larger batches, keep the queries held here."""
         names = [f"{prefix}last_query", f"{prefix}last_threshold"]
         query, used = (state_dict.get(name) for name in names)
@@ -141,7 +141,7 @@ class FasterKSONG(VarianceReduced, KSONG):
             for new, old in zip(kept, (query, used), strict=True):
                 new[: rows.numel()] = old[rows]
             state_dict = {**state_dict, **dict(zip(names, kept, strict=True))}
-        super()._load_from_state_dict(state_dict, prefix, *told)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _forget_last(self) -> None:
         self.last_query.fill_(-1)

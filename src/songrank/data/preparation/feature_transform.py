@@ -162,9 +162,9 @@ class FeatureTransform:
 
     def to_json(self) -> dict[str, list[float]]:
         """The entry ``transform`` of ``dataset.json``; features are numbered from 0."""
-        told = {"log": np.flatnonzero(self.log), "mean": self.mean, "scale": self.scale, "missing": self.missing}
-        told |= {"flags": self.flags} if self.flags.size else {}
-        return {name: column.tolist() for name, column in told.items()}
+        stored = {"log": np.flatnonzero(self.log), "mean": self.mean, "scale": self.scale, "missing": self.missing}
+        stored |= {"flags": self.flags} if self.flags.size else {}
+        return {name: column.tolist() for name, column in stored.items()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

@@ -126,8 +126,8 @@ class MemoryTable(nn.Module):
         destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
         destination[prefix + "range"] = torch.tensor([self.first, self.last, self.num_rows])
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
-        _, _, missing_keys, _, error_msgs = told
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        _, _, missing_keys, _, error_msgs = rest
         missing = [name for name in (prefix + "values", prefix + "range") if name not in state_dict]
         if missing:
             missing_keys.extend(missing)
