@@ -1,6 +1,8 @@
 """Options of data preparation, validated before any data is read."""
 
-from typing import Any, Literal, Self, get_args
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -11,6 +13,9 @@ Scale = Literal["none", "l2", "log-l2"]
 
 class Options(BaseModel):
     """Base class of all options; unknown names are rejected."""
+
+    renamed: ClassVar[dict[str, str]] = {}
+    """Current names by former names, which are accepted for one release."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,8 +28,17 @@ class Options(BaseModel):
         return None if value == "none" and absent_is_fine else value
 
     @classmethod
+    def current_names(cls, values: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
+        """Replace former names, with a one-line hint for each."""
+        former = [name for name in cls.renamed if name in values and cls.renamed[name] not in values]
+        for name in former:
+            warn(f"--{name} is now --{cls.renamed[name]}".replace("_", "-"))
+        return {cls.renamed[name] if name in former else name: value for name, value in values.items()}
+
+    @classmethod
     def read(cls, kind: str, values: dict[str, Any]) -> "Options":
         """Validate keyword options; the error names the first invalid one."""
+        values = cls.current_names(values, lambda hint: warnings.warn(hint, FutureWarning, stacklevel=6))
         try:
             return cls.model_validate(values)
         except ValidationError as errors:
@@ -56,58 +70,58 @@ class QuerySplitOptions(Options):
 
 
 class FeatureRowOptions(QuerySplitOptions):
-    """Splits of rows, and scaling of their features."""
+    """Splits and scaling of rows of features."""
 
-    scale: Scale = Field(
-        "none", description="Row scaling: none, L2 norm 1, or L2 norm 1 after log(1 + x) of each value."
-    )
+    scale: Scale = Field("none", description="Row scaling: none, L2 normalisation, or log(1 + x) and L2 normalisation.")
 
 
 class RatingOptions(Options):
-    """Interactions to pairs and splits. By default, as in the paper, all ratings are pairs, the last two held out."""
+    """Filters and splits of interactions. Defaults are those of the paper: all ratings, last two per user held out."""
 
     min_interactions: int = Field(1, ge=1, description="Minimum number of interactions per user.")
     min_per_item: int = Field(1, ge=1, description="Minimum number of interactions per item.")
     duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
         "last", description="Which of repeated interactions of a user with an item to keep."
     )
-    labels: Literal["rating", "binary"] = Field("rating", description="Labels: the ratings, or 1 for all.")
+    labels: Literal["rating", "binary"] = Field("rating", description="Label of a pair: the rating, or 1.")
     min_rating: float | None = Field(None, allow_inf_nan=False, description="Drop ratings below this value.")
     drop_last: int = Field(
-        0, ge=0, description="leave-last-out: drop the last N pairs of each user first, for backtests."
+        0, ge=0, description="leave-last-out: number of last pairs per user to drop before splitting, for a backtest."
     )
     split: Literal["leave-last-out", "time", "random", "none"] = Field(
-        "leave-last-out", description="Hold out each user's last pairs, the latest pairs overall, or random pairs."
+        "leave-last-out", description="Hold out the last pairs per user, the latest pairs, or random pairs."
     )
     holdout: int = Field(1, ge=1, description="leave-last-out: number of pairs per user for test, and for validation.")
-    validation: float = Field(0.1, ge=0, lt=1, description="time, random: validation fraction of the pairs.")
-    test: float = Field(0.1, ge=0, lt=1, description="time, random: test fraction of the pairs.")
+    validation: float = Field(0.1, ge=0, lt=1, description="time, random: validation fraction.")
+    test: float = Field(0.1, ge=0, lt=1, description="time, random: test fraction.")
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the split.")
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.drop_last and self.split in ("time", "random"):
-            raise ValueError(f"drop_last 0 with split {self.split}, which would test on part of the same pairs")
+            raise ValueError(f"drop_last 0 with split {self.split}; drop_last is for leave-last-out")
         if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
-            raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}; otherwise test pairs stay in training")
+            raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}, so that no test pair is kept")
         if self.split in ("time", "random") and self.validation + self.test >= 1:
-            raise ValueError(f"validation {self.validation:g} and test {self.test:g} to sum to less than 1")
+            raise ValueError(f"validation {self.validation:g} + test {self.test:g} below 1")
         return self
 
 
 class ColumnOptions(RatingOptions):
-    """Interactions in a table with named columns."""
+    """Options of interaction tables."""
 
-    query_column: str = Field("auto", description="Column of users; auto: detected by name.")
+    renamed: ClassVar[dict[str, str]] = {"query_column": "user_column"}
+
+    user_column: str = Field("auto", description="Column of users; auto: detected by name.")
     item_column: str = Field("auto", description="Column of items; auto: detected by name.")
-    label_column: str | None = Field("auto", description="Column of ratings; none: all labels are 1.")
-    time_column: str | None = Field("auto", description="Column of numbers or dates; none: rows are in time order.")
+    label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
+    time_column: str | None = Field("auto", description="Column of times or dates; none: rows are in time order.")
     separator: str | None = Field(None, description="Separator of a text file; detected by default.")
     encoding: str = Field("utf-8", description="Encoding of a text file.")
 
 
 class SequenceOptions(RatingOptions):
-    """One user per line, items in time order."""
+    """Options of sequence files: one line per user."""
 
     duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
         "keep", description="Which of repeated interactions of a user with an item to keep."

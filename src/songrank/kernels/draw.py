@@ -1,4 +1,4 @@
-"""Draw a batch of catalogue slates by one kernel, bit-exactly as :class:`songrank.SlateSampler`."""
+"""A batch of slates of a catalogue, drawn by one kernel: the numbers of :class:`songrank.SlateSampler`, bit for bit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def _bits(key, counter):
-    """SplitMix64 at key + (counter + 1)·φ, as ``core.hashing.random_bits``."""
+    """SplitMix64 at key + (counter + 1)·φ, as ``functional.hashing.random_bits``."""
     x = key.to(tl.uint64) + (counter.to(tl.uint64) + 1) * 0x9E3779B97F4A7C15
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB
@@ -17,7 +17,7 @@ def _bits(key, counter):
 
 @triton.jit
 def _fraction(key, place):
-    """In [0, 1): 32 bits of the number, the lower ones for even places, as ``item_draws.random_fractions``."""
+    """In [0, 1): 32 bits of the number, the lower ones for even places, as ``sampling.item_draws.random_fractions``."""
     bits = _bits(key, place // 2)
     half = tl.where(place % 2 == 0, bits & 0xFFFFFFFF, bits >> 32).to(tl.uint32).to(tl.int32, bitcast=True)
     return half.to(tl.float64) * (1.0 / 4294967296.0) + 0.5
@@ -32,7 +32,7 @@ def draw_rows(
     R: tl.constexpr, columns, DEPTH: tl.constexpr, WEIGHTED: tl.constexpr, ALL: tl.constexpr,
     BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """Draw one row of a batch; negative entries of ``order`` are padding, drawn as their complement and masked."""
+    """One row of a batch; entries of ``order`` below 0 are padding, drawn as their complement and then masked."""
     b = tl.program_id(0).to(tl.int64)
     named = tl.load(order + tl.load(at) + b)
     real = named >= 0
@@ -43,7 +43,7 @@ def draw_rows(
     kept = tl.minimum(total, R)
     others = tl.minimum(available, columns - R)
 
-    # Floyd's algorithm, one step per relevant column.
+    # Floyd's algorithm, a step for each relevant column.
     j = tl.arange(0, BR)
     last = total - kept + j
     guess = (_fraction(_bits(tl.load(keys), q), j) * (last + 1).to(tl.float64)).to(tl.int64)
@@ -56,7 +56,7 @@ def draw_rows(
     if ALL:
         picked = j.to(tl.int64)
 
-    # Irrelevant items: a rotated circle of positions, divided into segments.
+    # The irrelevant ones: a turned circle of places, cut into stretches.
     c = tl.arange(0, BC)
     key = _bits(tl.load(keys + 1), q)
     n, m = available.to(tl.float64), tl.maximum(others, 1).to(tl.float64)

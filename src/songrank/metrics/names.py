@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, fail
-from songrank.core.gains import Gain, check_gain
+from songrank.core.gains import Gain
 from songrank.functional.ranks import TIES
 from songrank.metrics import spans as formulas
 from songrank.metrics.spans import Spans
@@ -71,7 +71,8 @@ def check_policies(metrics: Sequence[Metric], ties: str, empty: str, gain: Gain)
     """Raise unless these metrics can be computed under these policies."""
     check_choice("ties", ties, TIES)
     check_choice("empty", empty, EMPTY)
-    check_gain(gain)
+    if not callable(gain):
+        check_choice("gain", gain, GAINS)
     for metric in metrics:
         if ties == "average" and metric.name not in AVERAGEABLE:
             fail("ties", ties, f"'pessimistic' or 'stable' for {metric}; only {', '.join(AVERAGEABLE)} can be averaged")

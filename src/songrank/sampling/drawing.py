@@ -20,10 +20,9 @@ _WIDEST = 4096  # columns per row that the kernel keeps in registers
 def serves(sampler: SlateSampler) -> bool:
     """Whether the kernel supports this sampler on this device."""
     relevance = sampler.relevance
-    if relevance.device.type != "cuda" or sampler.irrelevant == "all" or sampler.length is not None:
-        return False
-    simple = relevance.list_start is None and relevance.label.dtype == torch.float32
-    return simple and sampler.columns <= _WIDEST and kernels.usable(relevance.item)
+    fits = sampler.irrelevant != "all" and sampler.length is None and sampler.columns <= _WIDEST
+    plain = relevance.list_start is None and relevance.label.dtype == torch.float32
+    return fits and plain and kernels.usable(relevance.item)
 
 
 def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:

@@ -57,17 +57,22 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
     ...                       "warm_up": stage, "fine_tuning": stage, "device": "cpu"})
     >>> make_trainer(recipe, dataset).run().step
     2
-
     """
     check_fit(recipe, dataset)
     device, watch, batch = choose_device(recipe.device), recipe.validation, recipe.batch
     with _within_bounds():
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
-        reads = kind.capabilities.query, of_model.get("length")
-        order = (batch.following or 1, recipe.gain, batch.windows or "last")
-        adapter = adapter_for(dataset, device, *reads, *order, evaluated=("validation",) if watch.every else ())
-
+        adapter = adapter_for(
+            dataset,
+            device,
+            kind.capabilities.query,
+            of_model.get("length"),
+            following=batch.following or 1,
+            gain=recipe.gain,
+            windows=batch.windows or "last",
+            evaluated=("validation",) if watch.every else (),
+        )
         sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
         at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
         sizes, loss_sizes = model_sizes(dataset), {**adapter.loss_sizes(batch), "seed": recipe.seed}

@@ -1,26 +1,9 @@
-"""Adding a recipe key: its field (config/recipe.py), what reads it, and its row in docs/training.md."""
-
-import re
-from pathlib import Path
+"""Adding a recipe key: its field (config/recipe.py) and what reads it; tests/docs checks that the reference has it."""
 
 import pytest
 from pydantic import Field
 
-from songrank.training.config.recipe import Batch, Evaluation, FineTuning, Recipe, Validation, WarmUp
-
-PAGE = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
-
-SECTIONS = {"batch": Batch, "warm_up": WarmUp, "fine_tuning": FineTuning, "validation": Validation}
-
-SECTIONS |= {"evaluation": Evaluation}
-
-WRITTEN_BY_COMMANDS = {"members"}
-
-
-@pytest.mark.parametrize("section", [Recipe, *SECTIONS.values()])
-def test_every_key_is_documented(section):
-    words = set(re.findall(r"[a-z_]+", PAGE))
-    assert set(section.model_fields) - WRITTEN_BY_COMMANDS <= words
+from songrank.training.config.recipe import Batch, Recipe
 
 
 def test_a_new_key_is_one_field():

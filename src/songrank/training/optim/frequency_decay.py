@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from songrank.core.relevance import Relevance
 
@@ -20,7 +20,7 @@ class FrequencyScaledDecay:
 
     so λ is the decay of an average item, and p = 0 is ordinary weight decay, which costs rare items, whose gradients
     are small, the most. Matrix factorisation profits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
-    Item Recommendation Benchmarks*, RecSys 2022, who call it ν). Effect on MovieLens-1M: docs/movielens-1m-rounds.md.
+    Item Recommendation Benchmarks*, RecSys 2022, who call it ν); docs/experiments/movielens-1m.md has its effect.
 
     Args:
         tables: embeddings with a row for each item.
@@ -40,6 +40,9 @@ class FrequencyScaledDecay:
     """
 
     def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:
+        self.rows: list[tuple[Tensor, Tensor]] = []
+        if not tables:
+            return
         count = torch.bincount(relevance.item, minlength=relevance.num_items).cpu()
         scaled = count.clamp_min(1).double().pow(power)
         share = (decay * scaled / scaled.mean()).unsqueeze(1)

@@ -70,7 +70,7 @@ def _row_adam(groups: Groups, stage: Stage, tables: dict[str, list[nn.Embedding]
     """Adam, or ``RowAdam`` for tables. Fused takes a fifth of the time; capturable keeps the step on the device."""
     parameters: list[nn.Parameter] = [parameter for group in groups for parameter in group["params"]]
     fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
-    options = {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
+    options: dict[str, Any] = {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
     if not tables:
         return Adam(groups, stage.learning_rate, **options)
     return RowAdam(groups, stage.learning_rate, tables, missed=missed, **options)

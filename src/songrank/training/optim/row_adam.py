@@ -29,7 +29,7 @@ _NOTHING = 1e-9  # of the first missed step: later steps that add less to the we
 class _Table(NamedTuple):
     """An embedding's weight, its moments, the gradient of deferred rows, and the last step that each row has taken."""
 
-    weight: nn.Parameter
+    weight: Tensor
     moments: tuple[Tensor, Tensor]
     gradient: Tensor
     last: Tensor
