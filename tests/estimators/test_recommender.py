@@ -100,7 +100,7 @@ def test_scikit_learns_manners(table):
     [
         ({"loss": "sonq"}, "loss.name is 'sonq'; did you mean song"),
         ({"epochs": -1}, "fine_tuning.epochs is -1"),
-        ({"options": {"loss.gama": 1}}, "gama is no option of song; did you mean gamma?"),
+        ({"options": {"loss.gama": 1}}, "unknown option 'gama' for loss 'song'; did you mean 'gamma'?"),
         ({"user": "customer"}, "has no query column 'customer'"),
         ({"data_options": {"splt": "time"}}, "interactions has no option 'splt'|splt"),
     ],

@@ -115,10 +115,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """The shipped recipe for the parameter ``recipe`` None."""
         return self.task
 
-    def _recipe(self, data: Path, *more: str) -> Recipe:
+    def _recipe(self, data: Path, *more: str, warn: Callable[[str], None] | None = None) -> Recipe:
         """The recipe that a fit runs."""
         changes = [f"data={json.dumps(str(data))}", *self._by_data, *self._changes(), *more]
-        return load_recipe(self.recipe or self._default_recipe(), changes)
+        return load_recipe(self.recipe or self._default_recipe(), changes, warn)
 
     def _fit(
         self,
@@ -133,7 +133,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
         One fit at a time in a process: torch's random numbers belong to the process. They are restored afterwards.
         """
-        self._recipe(Path("data"), *more)  # a mistake in it is found before the data is read
+        self._recipe(Path("data"), *more, warn=self._say)  # a mistake in it is found before the data is read
         members = check_count("members", self.members)
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
