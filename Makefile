@@ -33,7 +33,7 @@ docs: $(STAMP)  ## build the documentation site into site/
 
 check: lint type test  ## everything that CI runs
 
-demo: $(STAMP)  ## data, training and evaluation end to end: SONG against cross-entropy and LambdaRank
+demo: $(STAMP)  ## train, compare, rank and report on embedded data, in about a minute
 	rm -rf songrank-demo
 	$(BIN)/songrank demo -o songrank-demo
 

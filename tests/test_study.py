@@ -31,7 +31,7 @@ def study(data, capsys, monkeypatch):
     """The command in this process, with one job; the words that are grids are completed to small ones."""
     monkeypatch.chdir(data.parent)
 
-    def run(output, *words, recipe="demo"):
+    def run(output, *words, recipe="quick"):
         try:
             MAIN([str(word) for word in (recipe, "-o", output, "--jobs", 1, *map(completed, words))])
             code = 0
@@ -55,7 +55,7 @@ def test_search_again_report_and_a_shared_warm_up_that_changes_no_bit(data, stud
     rounds = ["--seeds", "5", "--best", "1", "--again", "6", "--report", "0", "--metric", "ndcg@10,ndcg@20"]
     grids = ["loss=song loss.gamma=0.1,0.9", "loss=bce"]
     study(tmp_path / "alone", *rounds, *grids)
-    processes = [sys.executable, STUDY, "demo", "-o", tmp_path / "shared", "--jobs", "2", "--share", *rounds]
+    processes = [sys.executable, STUDY, "quick", "-o", tmp_path / "shared", "--jobs", "2", "--share", *rounds]
     done = subprocess.run([*processes, *map(completed, grids)], capture_output=True, text=True, cwd=data.parent)
     assert done.returncode == 0, done.stderr
     for name in ("alone", "shared"):

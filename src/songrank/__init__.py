@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from songrank.estimators import LabelRanker as LabelRanker
     from songrank.estimators import Recommender as Recommender
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "KSONG",

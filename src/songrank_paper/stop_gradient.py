@@ -137,7 +137,7 @@ class FigStopGradient(Experiment):
 
     def _cell(self, plan: Plan, seed: int) -> Cell:
         name = _chosen(plan)
-        recipe = "demo" if plan.quick else name if name in shipped_recipes() else "recommendation"
+        recipe = "quick" if plan.quick else name if name in shipped_recipes() else "recommendation"
         changes = ["loss=k-song", "loss.mode=theoretical", f"seed={seed}"]
         if recipe == "movielens-1m":
             # What the recipe says about K-SONG was chosen for another schedule.

@@ -22,7 +22,7 @@ def test_nested_keys_are_joined_by_dots():
 
 
 def test_a_run_of_an_earlier_version_is_the_same_method_as_one_of_this_version():
-    now = load_recipe("demo", ["loss=song"]).model_dump(mode="json")
+    now = load_recipe("quick", ["loss=song"]).model_dump(mode="json")
     before = {**now, "loss": {**now["loss"], "lagged": False, "estimator": "strata"}}
     del before["loss"]["form"]
     (method,) = group_runs([finished(0, before), finished(1, now)])

@@ -15,7 +15,7 @@ SMALL = ["model.dim=4", "model.hidden=[4]", "batch.irrelevant=10", "warm_up.epoc
 def recipe(tmp_path_factory):
     data = tmp_path_factory.mktemp("trials") / "data"
     prepare("synthetic", None, data, queries=30, items=40, pairs=300)
-    return lambda *changes: load_recipe("demo", [f"data={data}", "device=cpu", *SMALL, *changes])
+    return lambda *changes: load_recipe("quick", [f"data={data}", "device=cpu", *SMALL, *changes])
 
 
 def test_the_best_come_first_and_of_equal_values_the_earlier():

@@ -42,7 +42,7 @@ def test_prepare_show_and_overwrite(songrank, ratings, tmp_path):
     again = songrank("data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set")
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
-    assert "exists already; choose another place, or say --overwrite" in again.stderr
+    assert "already exists; pass --overwrite to replace it" in again.stderr
     replaced = songrank(
         "data", "prepare", "movielens-1m", ratings, "-o", tmp_path / "set", "--overwrite", "--holdout=2"
     )
@@ -88,31 +88,31 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["data", "prepare", "movielens-2m", "x", "-o", "y"], "'movielens-2m' is no kind of data set; did you mean"),
+        (["data", "prepare", "movielens-2m", "x", "-o", "y"], "unknown data set kind 'movielens-2m'; did you mean"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--cats", "3"],
-            "movielens-1m has no option 'cats'; it has",
+            "unknown option 'cats' for movielens-1m; expected one of",
         ),
         (["data", "prepare", "movielens-1m", "x", "-o", "y", "--holdout", "0"], "option holdout is '0'; expected"),
         (["data", "prepare", "movielens-1m", "x", "-o", "y", "--split", "odd"], "option split is 'odd'; expected"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--preset", "odd"],
-            "preset is 'odd'; movielens-1m has paper, raw",
+            "unknown preset 'odd' for movielens-1m; expected paper or raw",
         ),
         (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
         (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
         (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "unexpected extra argument"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--seed", "1", "--seed", "2"],
-            "option --seed stands twice",
+            "option --seed is repeated; pass it once",
         ),
         (["data", "prepare", "movielens-1m", "nowhere.zip", "-o", "y"], "nowhere.zip: does not exist; check the path"),
         (["data", "cook"], "No such command 'cook'"),
         (["data", "show"], "Missing argument"),
-        ([*PREPARE, "--name", "x"], "movielens-1m has no option 'name'"),
-        ([*PREPARE, "--progress", "x"], "movielens-1m has no option 'progress'"),
+        ([*PREPARE, "--name", "x"], "unknown option 'name' for movielens-1m"),
+        ([*PREPARE, "--progress", "x"], "unknown option 'progress' for movielens-1m"),
         (["data", "prepare", "letor", "", "-o", "y"], "source is an empty text; letor needs a file"),
-        (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a well-formed address"),
+        (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a valid URL"),
         (["data", "prepare", "letor", "-o", "netflix", "nowhere", "--standardise"], "nowhere: does not exist"),
         (["data", "prepare", "letor", "-o", "y", "--", "--weird.csv"], "--weird.csv: does not exist"),
         ([*PREPARE, "--fold"], "option --fold has no value"),
@@ -155,6 +155,15 @@ def test_which_columns_were_taken_and_which_are_missing_is_said(songrank, tmp_pa
     rows = "".join(f"v{visitor},s{(visitor * 3 + n) % 9},{n}\n" for visitor in range(6) for n in range(5))
     (tmp_path / "clicks.csv").write_text("Visitor,SKU,weight of event\n" + rows)
     words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data"]
-    done = songrank(*words, "--query-column", "Visitor", "--item-column", "SKU")
+    done = songrank(*words, "--user-column", "Visitor", "--item-column", "SKU")
     assert done.returncode == 0, done.stderr
     assert "users are 'Visitor', items 'SKU'; no labels: every row counts as 1; no times: rows are taken" in done.stdout
+
+
+def test_the_former_name_of_an_option_gives_a_hint(songrank, tmp_path):
+    (tmp_path / "clicks.csv").write_text("who,item\n1,2\n1,3\n1,4\n2,2\n2,3\n2,4\n")
+    words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data", "-q"]
+    done = songrank(*words, "--query-column", "who")
+    assert (done.returncode, done.stderr) == (0, "warning: --query-column is now --user-column\n")
+    done = songrank(*words, "--query-column", "who", "--user-column", "who", "--overwrite")
+    assert done.stderr.startswith("error: unknown option 'query_column' for interactions; expected one of drop_last,")

@@ -137,7 +137,7 @@ def test_models_of_other_ids_are_not_joined(songrank, trained, tmp_path):
     (tmp_path / "other" / "run.json").unlink()
     done = songrank("ensemble", trained[0], tmp_path / "other", "-o", tmp_path / "whole")
     assert done.returncode == 2
-    assert "holds another kind of model, or other ids, than" in done.stderr
+    assert "model or ids differ from" in done.stderr
 
 
 def test_a_number_of_members_that_is_none_is_refused(songrank, trained, tmp_path):

@@ -53,11 +53,11 @@ def test_a_file_for_onnx(songrank, model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-o", "model.bin"], "model.bin: ends in '.bin'; expected a name that ends in .onnx or .pt2"),
-        (["-o", "model.onnx", "--format", "torch"], "model.onnx: ends in '.onnx'; expected a name that ends in .pt2"),
+        (["-o", "model.bin"], "model.bin: unknown suffix '.bin'; expected .onnx or .pt2"),
+        (["-o", "model.onnx", "--format", "torch"], "model.onnx: unknown suffix '.onnx'; expected .pt2"),
         (["-o", "model.pt2", "--format", "coreml"], "format is 'coreml'; expected one of onnx, torch"),
-        (["-o", "there.pt2"], "there.pt2: exists already; choose another name, or say --overwrite"),
-        (["-o", "folder.pt2"], "folder.pt2: is a directory; name a file"),
+        (["-o", "there.pt2"], "there.pt2: already exists; pass --overwrite to replace it"),
+        (["-o", "folder.pt2"], "folder.pt2: is a directory; expected a file"),
         (["-o", "there.pt2/model.pt2"], "there.pt2/model.pt2: cannot be written"),
     ],
 )
@@ -82,4 +82,4 @@ def test_a_file_that_is_given_up_is_replaced(songrank, model, tmp_path):
 def test_a_folder_without_a_model(songrank, tmp_path):
     done = songrank("export", tmp_path, "-o", tmp_path / "model.pt2")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "model.json: is missing; expected a folder made by `songrank train`" in done.stderr
+    assert "model.json: is missing; expected a run directory written by `songrank train`" in done.stderr

@@ -26,7 +26,7 @@ def log(tmp_path_factory):
 
 @pytest.fixture
 def run(songrank, log, tmp_path):
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "hour"]
     assert songrank("data", "prepare", "interactions", log, "-o", tmp_path / "data", *columns, "-q").returncode == 0
     words = [f"data={tmp_path / 'data'}", *SMALL, *SHORT]
     done = songrank("train", "sequences", *words, "-o", tmp_path / "run")
@@ -65,7 +65,7 @@ def test_strangers_are_answered_by_a_table_of_what_they_turned_to(songrank, run,
     done = songrank("recommend", run, *words, "-o", tmp_path / "best.parquet")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"2 users; wrote 4 rows to {tmp_path / 'best.parquet'}\n"
-    assert done.stderr == f"warning: {tmp_path / 'today.csv'}: 1 of 6 items are not known to the model\n"
+    assert done.stderr == f"warning: {tmp_path / 'today.csv'}: 1 of 6 items are unknown to the model\n"
     best = pl.read_parquet(tmp_path / "best.parquet")
     assert best.columns == ["visitor", "sku", "score", "rank", "source"]
     assert best.filter(pl.col("rank") == 1).select("visitor", "sku").rows() == [("abe", "sku-02"), ("zoe", "sku-07")]
@@ -73,7 +73,7 @@ def test_strangers_are_answered_by_a_table_of_what_they_turned_to(songrank, run,
 
 
 def test_a_model_without_times_looks_for_none(songrank, log, tmp_path):
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "none"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "none"]
     turned = tmp_path / "turned.csv"
     head, *rows = log.read_text().splitlines(keepends=True)
     turned.write_text(head.replace("hour", "timestamp") + "".join(rows[::-1]))
@@ -98,7 +98,7 @@ def test_rows_that_are_not_liked_do_not_count_in_a_history(songrank, log, tmp_pa
     rated = tmp_path / "rated.csv"
     head, *rows = log.read_text().splitlines()
     rated.write_text("\n".join([f"{head},rating", *(f"{row},{at % 6}" for at, row in enumerate(rows))]) + "\n")
-    columns = ["--query-column", "visitor", "--item-column", "sku", "--time-column", "hour", "-q"]
+    columns = ["--user-column", "visitor", "--item-column", "sku", "--time-column", "hour", "-q"]
     columns += [] if least is None else ["--min-rating", least]
     assert songrank("data", "prepare", "interactions", rated, "-o", tmp_path / "data", *columns).returncode == 0
     words = [f"data={tmp_path / 'data'}", *SMALL, "warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
@@ -172,13 +172,13 @@ def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        ("who,sku\na,sku-01\n", [], "no column is clearly the query among 'who', 'sku'; name it: --user-column"),
+        ("who,sku\na,sku-01\n", [], "cannot find the user column among 'who', 'sku'; pass --user-column"),
         (
             "visitor,what\na,sku-01\n",
             [],
-            "no column is clearly the item among 'visitor', 'what'; name it: --item-column",
+            "cannot find the item column among 'visitor', 'what'; pass --item-column",
         ),
-        ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; it has 'visitor', 'sku'"),
+        ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; columns are 'visitor', 'sku'"),
         ("visitor,sku,hour\na,sku-01,soon\n", [], "line 2: hour is 'soon'; expected a number, or a date"),
         ("visitor,sku\na,\n", [], "line 2: sku is"),
         ("visitor,sku\na,sku-01\n", ["all.csv"], "--histories says who is asked about; leave out all.csv"),
@@ -200,7 +200,7 @@ def test_a_model_of_ids_is_refused_in_one_line(songrank, run, tmp_path):
     words = ["--histories", tmp_path / "today.csv", "-o", tmp_path / "best.csv"]
     done = songrank("recommend", tmp_path / "neumf", *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "holds neumf, which knows users by their ids alone; train with model=sequence" in done.stderr
+    assert "contains neumf, which does not read histories; train with model=sequence" in done.stderr
     done = songrank("recommend", run, "--item-column", "sku", "-o", tmp_path / "best.csv")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "name columns of --histories" in done.stderr

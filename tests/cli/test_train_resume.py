@@ -25,7 +25,7 @@ def test_two_processes_do_not_train_the_same_run(songrank, ratings, tmp_path):
     with alone(run, "trained"):
         done = songrank("train", "--resume", run)
     assert done.returncode == 2
-    assert "is being trained by another process; wait for it" in done.stderr
+    assert "is being trained by another process; wait until it has finished" in done.stderr
     assert songrank("train", "--resume", run, "-q").returncode == 0
 
 
@@ -205,9 +205,9 @@ def test_a_full_disk_is_one_line_and_the_run_can_go_on(songrank, ratings, tmp_pa
 @pytest.mark.parametrize(
     ("error", "short"),
     [
-        (MemoryError(), "memory is not enough"),
-        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), "memory is not enough (DefaultCPU"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory is not enough (CUDA error"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), "out of memory (DefaultCPU"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "out of memory (CUDA error"),
         (RuntimeError("shapes do not match"), None),
     ],
 )

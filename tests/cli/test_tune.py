@@ -231,7 +231,7 @@ def test_a_second_process_is_kept_out(songrank, here):
     assert songrank("tune", "recipe.yaml", *words, "--trials", "1")[0] == 0
     with alone(here / "study", "searched"):
         code, _, err = songrank("tune", "recipe.yaml", *words, "--trials", "2")
-    assert (code, err) == (2, "error: study: is being searched by another process; wait for it\n")
+    assert (code, err) == (2, "error: study: is being searched by another process; wait until it has finished\n")
     assert len(stored(here / "study")) == 1
 
 

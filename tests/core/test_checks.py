@@ -58,5 +58,5 @@ def test_shapes_are_compared_with_all_allowed_ones():
         check_shape("mask", torch.zeros(3, 4), (1, 4), (2, 4), meaning="[B, L]")
     with pytest.raises(TypeError, match=r"^mask is 'list'; expected a tensor of shape \[B, L\]$"):
         check_shape("mask", [[0]], (1, 1), meaning="[B, L]")
-    with pytest.raises(ValueError, match=r"^label has shape \[2\]; expected that of score, \[3\]$"):
+    with pytest.raises(ValueError, match=r"^label has shape \[2\]; expected the shape of score, \[3\]$"):
         check_same_shape("label", torch.zeros(2), "score", torch.zeros(3))

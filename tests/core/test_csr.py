@@ -54,7 +54,7 @@ def test_offsets_are_int64_whatever_the_lengths_are():
 
 
 def test_columns_of_different_lengths_are_rejected():
-    with pytest.raises(ValueError, match="column 'label' is 'of length 1'; expected 2 entries, as the lengths say"):
+    with pytest.raises(ValueError, match="column 'label' is 'of length 1'; expected 2 entries, the sum of lengths"):
         CSR.from_lengths([2], item=[1, 2], label=[1.0])
 
 

@@ -20,7 +20,7 @@ def test_a_cpu_is_named_as_torch_does():
 def test_gpus_are_counted(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(UserError, match="^device is 'cuda:2', and this machine shows 2 GPUs to torch$"):
+    with pytest.raises(UserError, match="^device is 'cuda:2', but 2 CUDA devices are available$"):
         choose_device("cuda:2")
 
 

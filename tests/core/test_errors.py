@@ -36,13 +36,13 @@ def test_a_message_is_one_line_whatever_a_file_is_called():
 @pytest.mark.parametrize(
     ("error", "found"),
     [
-        (MemoryError(), "memory is not enough"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory is not enough (Default"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory (Default"),
         (
             RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nMore about it"),
-            "memory is not enough (CUDA out of memory. Tried to allocate 9 GiB.)",
+            "out of memory (CUDA out of memory. Tried to allocate 9 GiB.)",
         ),
-        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory is not enough (CUBLAS"),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "out of memory (CUBLAS"),
     ],
 )
 def test_out_of_memory_is_recognised(error, found):

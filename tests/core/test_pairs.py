@@ -29,7 +29,7 @@ def test_merging_and_leaving_out_are_those_of_sets(one, other):
 
 def test_repeated_pairs_are_rejected_with_their_rows():
     query, item = torch.tensor([1, 0, 1]), torch.tensor([3, 5, 3])
-    message = r"^pair \(query=1, item=3, rows \[0, 2\]\) stands twice; each relevant pair may be given once$"
+    message = r"^pair \(query=1, item=3, rows \[0, 2\]\) is repeated; expected each relevant pair once$"
     with pytest.raises(ValueError, match=message):
         pairs.sorted_keys(query, item, NUM_ITEMS, "relevant pair")
 
@@ -46,7 +46,7 @@ def test_of_repeated_pairs_the_last_label_counts():
 
 
 def test_items_outside_the_catalogue_are_rejected():
-    with pytest.raises(ValueError, match="^item is 'outside the catalogue'; expected numbers from 0 to 6$"):
+    with pytest.raises(ValueError, match="^item is 'out of range'; expected numbers from 0 to 6$"):
         pairs.table_keys(CSR.from_lengths([1], item=[7]), NUM_ITEMS)
 
 

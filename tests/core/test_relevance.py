@@ -73,19 +73,19 @@ def test_memory_is_eight_bytes_a_pair():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, 0], [1, 1]), r"pair \(query=0, item=1, rows \[0, 1\]\) stands twice"),
+        (([0, 0], [1, 1]), r"pair \(query=0, item=1, rows \[0, 1\]\) is repeated"),
         (([0, -1], [1, 1]), r"query\[1\] is -1; expected a number of at least 0"),
         (([0, 1], [1.5, 2.5]), "item is 'of type float64'; expected whole numbers"),
         ((torch.tensor([0, 1]), torch.tensor([1.5, 2.5])), "item is 'of type torch.float32'; expected whole numbers"),
         ((["ann", "bob"], [1, 2]), "query is 'of type <U3'; expected whole numbers"),
-        (([0, 1], [5, 2**60]), "num_items is 1152921504606846977; expected ids counted from 0 without gaps"),
+        (([0, 1], [5, 2**60]), "num_items is 1152921504606846977; expected consecutive ids from 0"),
         (([0, 1], [1]), "item is 'of length 1'; expected the length of query, 2"),
         (([0], [1], [-2.0]), r"label\[0\] is -2.0; expected a finite number of at least 0"),
         (([0], [1], [float("nan")]), r"label\[0\] is nan"),
         (([0], [7], [1.0], 1, 5), "item is 'an id of 7'; expected ids below num_items=5"),
         (([9], [1], [1.0], 3, 5), "query is 'an id of 9'; expected ids below num_queries=3"),
         (([0], [1], [1.0], 1, 5, ([0], [1])), "is both relevant and excluded"),
-        (([0], [1], [1.0], 1, 5, ([0, 0], [2, 2])), "each excluded pair may be given once"),
+        (([0], [1], [1.0], 1, 5, ([0, 0], [2, 2])), "expected each excluded pair once"),
         (([0], [1], [1.0], 1, 5, ([0], [6])), "item is 'an id of 6'"),
         (([[0]], [[1]]), r"query is 'of shape \[1, 1\]'; expected one dimension"),
     ],
@@ -117,7 +117,7 @@ def test_what_the_caller_changes_later_changes_nothing():
 
 def test_labels_whose_gain_overflows_are_refused_where_the_gain_is_taken():
     relevance = Relevance.from_pairs([0, 1], [0, 1], [2.0, 200.0])
-    with pytest.raises(ValueError, match="label of query 1 is 'as large as 200'; expected labels of finite gain"):
+    with pytest.raises(ValueError, match="label of query 1 is 'as large as 200'; expected labels with finite gain"):
         relevance.ideal_dcg()
     assert relevance.ideal_dcg(gain="linear").tolist() == [2.0, 200.0]
 

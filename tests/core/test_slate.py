@@ -36,14 +36,14 @@ def test_whole_numbers_do_as_labels_of_a_batch():
             {"item": torch.zeros(4, 2, dtype=torch.int64)},
             r"slate.item has shape \[4, 2\]; expected \[B, L\] or \[1, L\]",
         ),
-        ({"mask": torch.ones(4, 11)}, "slate.mask is torch.float32; expected type torch.bool"),
+        ({"mask": torch.ones(4, 11)}, "slate.mask is torch.float32; expected dtype torch.bool"),
         (
             {"label": torch.zeros(4, 11, dtype=torch.int64)},
-            "slate.label is torch.int64; expected a floating point type",
+            "slate.label is torch.int64; expected a floating-point dtype",
         ),
         ({"label": torch.zeros(11)}, r"slate.label is torch.Size\(\[11\]\); expected a tensor of shape \[B, L\]"),
         ({"pair": torch.zeros(4, 3)}, "slate.pair|slate.column"),
-        ({"pair": torch.zeros(4, 4)}, "slate.pair is torch.float32; expected type torch.int64"),
+        ({"pair": torch.zeros(4, 4)}, "slate.pair is torch.float32; expected dtype torch.int64"),
         ({"column": torch.zeros(4, 2, dtype=torch.int64)}, "slate.column has shape"),
         ({"list_size": torch.ones(2)}, "slate.list_size has shape"),
         ({"weight": torch.ones(4, 2)}, "slate.weight has shape"),
@@ -71,17 +71,17 @@ def altered(name, at, value):
         (altered("label", (2, 0), -1.0), r"slate row 2 \(query 2\) has labels that are negative or not finite"),
         (altered("label", (2, 0), torch.inf), "labels that are negative or not finite"),
         (altered("num_relevant", 2, 10_000), r"row 2 .* more relevant items \(num_relevant\) than list_size"),
-        (altered("num_relevant", 0, 2), "of which the slate samples fewer than two"),
-        (altered("list_size", 1, 1000), r"query 1\) has irrelevant items, of which the slate samples none"),
+        (altered("num_relevant", 0, 2), "but fewer than two are sampled"),
+        (altered("list_size", 1, 1000), r"query 1\) has irrelevant items, but none are sampled"),
         (altered("list_size", 2, int(sampled_slate(0).num_relevant[2]) + 3), "more irrelevant columns than list_size"),
-        (altered("pair", (0, 1), 9), r"query 0\) has a pair whose column is padding or irrelevant"),
-        (altered("pair", (2, 0), int(sampled_slate(0).pair[3, 0])), "slate.pair names a row twice"),
-        (altered("query", 2, 3), "slate.query names a query twice"),
+        (altered("pair", (0, 1), 9), r"query 0\) has a pair with a padding or irrelevant column"),
+        (altered("pair", (2, 0), int(sampled_slate(0).pair[3, 0])), "slate.pair has duplicates"),
+        (altered("query", 2, 3), "slate.query has duplicates"),
         (
             altered("ideal_dcg", 3, 0.0),
             r"query 3\) has relevant items but an ideal_dcg that is",
         ),
-        (altered("column", (0, 3), 99), "slate.column is 'outside the columns'"),
+        (altered("column", (0, 3), 99), "slate.column is 'out of range'"),
         (altered("ideal_dcg", 3, torch.inf), "ideal_dcg that is not positive and finite"),
         (altered("row_weight", 1, -1.0), r"query 1\) has a row_weight that is negative or not finite"),
         (altered("row_weight", 1, torch.nan), "row_weight that is negative or not finite"),
@@ -104,7 +104,7 @@ def test_from_batch_checks_values_unless_told_not_to():
     with pytest.raises(ValueError, match="negative"):
         Slate.from_batch(labels, torch.tensor([0]))
     Slate.from_batch(labels, torch.tensor([0]), validate=False)
-    with pytest.raises(ValueError, match="a pair whose column is padding or irrelevant"):
+    with pytest.raises(ValueError, match="a pair with a padding or irrelevant column"):
         Slate.from_batch(torch.tensor([[0.0, 1.0]]), torch.tensor([0]), torch.tensor([[3, 4]]))
     with pytest.raises(ValueError, match=r"mask has shape \[1, 3\]; expected \[B, L\] or \[1, L\]"):
         Slate.from_batch(torch.zeros(1, 2), torch.tensor([0]), mask=torch.ones(1, 3, dtype=torch.bool))
@@ -113,7 +113,7 @@ def test_from_batch_checks_values_unless_told_not_to():
 def test_from_batch_names_what_is_of_the_wrong_type():
     with pytest.raises(TypeError, match="labels is 'ndarray'; expected a tensor"):
         Slate.from_batch(torch.zeros(1, 2).numpy(), torch.tensor([0]))
-    with pytest.raises(TypeError, match="mask is torch.int64; expected type torch.bool"):
+    with pytest.raises(TypeError, match="mask is torch.int64; expected dtype torch.bool"):
         Slate.from_batch(torch.zeros(1, 2), torch.tensor([0]), mask=torch.ones(1, 2, dtype=torch.int64))
 
 

@@ -68,8 +68,8 @@ def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path
     ("damage", "message"),
     [
         (lambda f: (f / "dataset.json").unlink(), "dataset.json: is missing"),
-        (lambda f: (f / "dataset.json").write_text("{"), "is not JSON"),
-        (lambda f: (f / "dataset.json").write_text("[1]"), "holds no JSON object"),
+        (lambda f: (f / "dataset.json").write_text("{"), "is not valid JSON"),
+        (lambda f: (f / "dataset.json").write_text("[1]"), "is not a JSON object"),
         (lambda f: (f / "dataset.json").write_text("{}"), "is not one of ours"),
         (lambda f: edit(f, version=99), "has format version 99"),
         (lambda f: edit(f, task="cooking"), "changed by hand"),

@@ -40,3 +40,11 @@ def test_a_source_whose_name_is_no_text_is_written_down(tmp_path):
     file.write_text("user,item\n" + "".join(f"{user},{item}\n" for user in (1, 2) for item in (1, 2, 3)))
     dataset = prepare("interactions", file, tmp_path / "set")
     assert len(dataset.info["made"]["sources"]) == 1
+
+
+def test_the_former_name_of_an_option_gives_a_hint(tmp_path):
+    rows = {"who": [1, 1, 1, 2, 2, 2], "item": [2, 3, 4, 2, 3, 4]}
+    with pytest.warns(FutureWarning, match="^--query-column is now --user-column$") as caught:
+        dataset = prepare("interactions", rows, tmp_path / "data", query_column="who")
+    assert caught[0].filename == __file__
+    assert dataset.info["made"]["options"]["user_column"] == "who"

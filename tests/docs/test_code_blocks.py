@@ -79,9 +79,14 @@ def stand_ins():
     clicks = pd.DataFrame([*rows, ("anna", "sku 1", 1), ("ben", "sku 2", 1)], columns=["visitor", "sku", "when"])
     model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(-2))
     lists = (torch.arange(4), torch.randn(4, 5, 3), torch.tensor([[1.0, 0, 2, 0, 0]] * 4))
+    features, grades = torch.randn(60, 3).numpy(), (torch.arange(60) % 3).numpy()
+    documents = {"X": features, "y": grades, "group": [6] * 10}
     return {
         "clicks": clicks,
-        "todays_clicks": pd.DataFrame([("anna", "sku 9", 7)], columns=clicks.columns),
+        **documents,
+        **{f"{name}_{part}": value for part in ("valid", "test") for name, value in documents.items()},
+        "texts": [f"a text about {'cats' if n % 2 else 'dogs'} and thing {n % 7}" for n in range(40)],
+        "labels": [["cats"] if n % 2 else ["dogs", "pets"] for n in range(40)],
         "model": model,
         "optimiser": torch.optim.SGD(model.parameters(), 0.1),
         "loader": [lists],

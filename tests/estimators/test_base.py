@@ -71,7 +71,7 @@ def test_runs_are_kept_where_a_folder_is_named(tmp_path):
 
 def test_what_cannot_be_is_one_line(tmp_path):
     made = items(members=2)
-    with pytest.raises(UserError, match="members was 2 in fit, and partial_fit goes on with one; fit anew"):
+    with pytest.raises(UserError, match="members is 2; expected 1 for partial_fit, or call fit"):
         made.partial_fit(CLICKS)
     for wrong in (0, -1, 1.5, "3", None, True):
         with pytest.raises(UserError, match=r"members is .*; expected a whole number of at least 1"):

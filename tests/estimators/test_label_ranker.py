@@ -235,11 +235,11 @@ MISTAKES = [
     (
         np.ma.array(X, mask=np.tile(np.arange(6) == 1, (60, 1))),
         Y,
-        "X is NaN in row 0, column 1 (from 0); fill in what is missing first",
+        "X is NaN in row 0, column 1 (from 0); impute missing values first",
     ),
     (X, "tax", f"Y is 'tax'; {LISTS}"),
     (X[0], Y, "X has shape [6]; expected two dimensions, [rows, features]. Reshape your data"),
-    (np.where(X > 9, X, np.nan), Y, "X is NaN in row 0, column 0 (from 0); fill in what is missing first"),
+    (np.where(X > 9, X, np.nan), Y, "X is NaN in row 0, column 0 (from 0); impute missing values first"),
     ("a text", SETS, "X is one text; expected several: [X]"),
     (pandas.Series([np.nan, *TEXTS[1:]]), SETS, "X is nan in row 0 (from 0); expected a text in every row"),
     ([*TEXTS[:-1], None], SETS, "X is None in row 59 (from 0); expected a text in every row"),
@@ -255,9 +255,9 @@ def test_a_mistake_is_one_line(data, labels, message):
 
 
 def test_texts_and_features_are_not_taken_for_one_another(fitted):
-    with pytest.raises(UserError, match="^X holds texts; expected features, as in fit$"):
+    with pytest.raises(UserError, match="^X contains texts; expected features, as in fit$"):
         fitted.predict(TEXTS)
-    with pytest.raises(UserError, match="^X holds features; expected texts, as in fit$"):
+    with pytest.raises(UserError, match="^X contains features; expected texts, as in fit$"):
         text_ranker().fit(TEXTS, SETS).predict(X)
     with pytest.raises(UserError, match="^X has 5 features, but LabelRanker is expecting 6 features as input; "):
         fitted.predict(X[:, 1:])

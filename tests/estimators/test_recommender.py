@@ -36,7 +36,7 @@ def test_the_estimator_the_recipe_and_the_command_give_the_same_weights(tmp_path
     changes = ["loss=song", "seed=3", "device=cpu", "fine_tuning.epochs=2"]
     changes += [f"{key}={json.dumps(value)}" for key, value in SMALL.items()]
 
-    columns = {"query_column": "who", "item_column": "what", "label_column": "stars", "time_column": "when"}
+    columns = {"user_column": "who", "item_column": "what", "label_column": "stars", "time_column": "when"}
     prepare("interactions", table, tmp_path / "data", **columns)
     run = Run.begin(load_recipe("recommendation", [f"data={tmp_path / 'data'}", *changes]), tmp_path / "run")
     run.finish()
@@ -57,7 +57,7 @@ def test_numpys_numbers_as_parameters(table):
     assert len(model.fit(table).history_) == 2
     with pytest.raises(UserError, match="random_state is 'x'"):
         small(**NAMES, random_state="x").fit(table)
-    with pytest.raises(UserError, match="no value of a recipe"):
+    with pytest.raises(UserError, match="invalid parameter for a recipe"):
         small(**NAMES, options={"seed": object()}).fit(table)
 
 
@@ -98,11 +98,11 @@ def test_scikit_learns_manners(table):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "sonq"}, "loss.name is 'sonq'; did you mean song"),
+        ({"loss": "sonq"}, "loss.name is 'sonq'; did you mean 'song'"),
         ({"epochs": -1}, "fine_tuning.epochs is -1"),
         ({"options": {"loss.gama": 1}}, "unknown option 'gama' for loss 'song'; did you mean 'gamma'?"),
-        ({"user": "customer"}, "has no query column 'customer'"),
-        ({"data_options": {"splt": "time"}}, "interactions has no option 'splt'|splt"),
+        ({"user": "customer"}, "has no user column 'customer'"),
+        ({"data_options": {"splt": "time"}}, "unknown option 'splt' for interactions"),
     ],
 )
 def test_a_mistake_is_one_line(parameters, message, table):

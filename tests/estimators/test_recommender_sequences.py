@@ -52,7 +52,7 @@ def test_the_estimator_the_recipe_and_the_command_give_the_same_weights(tmp_path
     model = small(**NAMES, folder=str(tmp_path / "estimator"), random_state=3).fit(table)
     changes = ["loss=song", f"model={json.dumps(MODEL)}", "fine_tuning.epochs=2", "seed=3", "device=cpu"]
     changes += [f"{key}={json.dumps(value)}" for key, value in SMALL.items()]
-    columns = {"query_column": "who", "item_column": "what", "time_column": "when"}
+    columns = {"user_column": "who", "item_column": "what", "time_column": "when"}
     prepare("interactions", table, tmp_path / "data", **columns)
     run = Run.begin(load_recipe("sequences", [f"data={tmp_path / 'data'}", *changes]), tmp_path / "run")
     run.finish()
@@ -100,13 +100,13 @@ def test_histories_of_any_kind_of_table(fitted):
     assert fitted.recommend_for(array, k=12)["what"].shape == (ITEMS - 3,)
     assert fitted.recommend_for(array, k=12, exclude_seen=False)["what"].shape == (ITEMS,)
     assert set(fitted.recommend_for(array, k=12, allow=[8, 9])["what"]) == {8, 9}
-    with pytest.raises(UserError, match="no column is clearly the item"):
+    with pytest.raises(UserError, match="cannot find the item"):
         fitted.recommend_for({"who": [1], "thing": [2]})
 
 
 def test_a_model_of_ids_says_what_to_do_instead():
     rows = {"user": [1, 1, 1, 1, 2, 2, 2, 2], "item": [1, 2, 3, 4, 3, 2, 9, 1]}
-    with pytest.raises(UserError, match="holds neumf, which knows users by their ids alone"):
+    with pytest.raises(UserError, match="contains neumf, which does not read histories"):
         ids_model().fit(rows).recommend_for(rows)
 
 
@@ -126,7 +126,7 @@ def test_scores_of_pairs_and_figures_of_other_rows(fitted, table):
 def test_dates_of_nobody_are_refused_in_one_line(table):
     dated = table.assign(when=pd.to_datetime(table["when"], unit="D"))
     model = small(**NAMES).fit(dated)
-    with pytest.raises(UserError, match="time has no rows; bring at least one"):
+    with pytest.raises(UserError, match="time has no rows; expected at least one"):
         model.recommend_for(dated[:0].assign(when=dated[:0]["when"].astype(str)), k=2)
 
 
@@ -153,7 +153,7 @@ QUICK = {"epochs": 1, "options": {"warm_up.epochs": 1}, "verbose": 0, "device": 
 
 def test_times_ask_for_a_model_of_sequences_in_a_size_for_this_device(table, capsys, monkeypatch):
     model = Recommender(**NAMES, **{**QUICK, "verbose": 1}).fit(table)
-    assert "there are times, so a model of sequences is fitted" in capsys.readouterr().err
+    assert "the data has times, so a sequence model is fitted" in capsys.readouterr().err
     found = model.recipe_
     assert (found.model["name"], found.model["dim"], found.model["length"]) == ("sequence", 64, 50)
     assert (found.warm_up.epochs, found.fine_tuning.epochs, found.batch.irrelevant) == (1, 1, "all")

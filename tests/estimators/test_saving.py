@@ -39,18 +39,21 @@ def _change(folder, **entries):
 
 
 BREAKS = {
-    "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "holds 'LabelRanker', not a Recommender"),
+    "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "contains 'LabelRanker', not a Recommender"),
     "a newer version": (lambda f: _change(f, version=9), "format version 9"),
-    "a folder to write to": (lambda f: _change(f, parameters={"folder": "x"}), "was changed by hand"),
-    "no files": (lambda f: _change(f, files={}), "was changed by hand"),
-    "files of another kind": (lambda f: _change(f, files=[]), "was changed by hand"),
-    "a way out": (lambda f: _change(f, files={"../../secret": "0"}), "was changed by hand"),
-    "other parameters": (lambda f: _change(f, parameters={"los": "song"}), "was changed by hand"),
-    "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum is another"),
+    "a folder to write to": (lambda f: _change(f, parameters={"folder": "x"}), "is damaged or was edited"),
+    "no files": (lambda f: _change(f, files={}), "is damaged or was edited"),
+    "files of another kind": (lambda f: _change(f, files=[]), "is damaged or was edited"),
+    "a way out": (lambda f: _change(f, files={"../../secret": "0"}), "is damaged or was edited"),
+    "other parameters": (lambda f: _change(f, parameters={"los": "song"}), "is damaged or was edited"),
+    "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum mismatch"),
     "a missing table": (lambda f: (f / "past.safetensors").unlink(), "cannot be read"),
-    "no JSON": (lambda f: (f / "estimator.json").write_text("{"), "is not JSON"),
+    "no JSON": (lambda f: (f / "estimator.json").write_text("{"), "is not valid JSON"),
     "nothing": (lambda f: (f / "estimator.json").unlink(), "is missing"),
-    "other weights": (lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "is damaged, or of another model"),
+    "other weights": (
+        lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."),
+        "checksum mismatch with model.json",
+    ),
 }
 
 
@@ -66,7 +69,7 @@ def test_a_damaged_folder_is_refused_in_one_line(how, tmp_path, fitted):
 
 def test_a_folder_of_something_else_is_not_written_over(tmp_path, fitted):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="exists and holds no estimator.json"):
+    with pytest.raises(UserError, match="already exists and has no estimator.json"):
         fitted.save(tmp_path)
 
 

@@ -21,10 +21,10 @@ def test_an_object_survives_the_way_through_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"[1]", "holds no JSON object"),
-        (b"{", "is not JSON"),
-        (b"\xff", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
+        (b"[1]", "is not a JSON object"),
+        (b"{", "is not valid JSON"),
+        (b"\xff", "is not valid JSON"),
+        (b"[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_a_damaged_file_is_one_line_with_its_remedy(tmp_path, raw, message):

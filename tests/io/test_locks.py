@@ -13,7 +13,7 @@ from songrank.io.locks import alone
 
 
 def test_a_folder_is_one_processs_own_until_it_is_done_with_it(tmp_path):
-    taken = re.escape(f"{tmp_path}: is being trained by another process; wait for it")
+    taken = re.escape(f"{tmp_path}: is being trained by another process; wait until it has finished")
     with alone(tmp_path, "trained"), pytest.raises(DataError, match=taken), alone(tmp_path, "trained"):
         pass
     with alone(tmp_path, "trained"):

@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
     code = code.replace("with staged", "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\nwith staged")
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "set")], capture_output=True, text=True)
     assert "DataError" in done.stderr
-    assert "cannot be written (File too large); nothing was kept" in done.stderr
+    assert "cannot be written (File too large); nothing was written" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
@@ -82,7 +82,7 @@ def test_folders_of_others_are_never_touched(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "thesis.tex").write_text("mine")
     with (
-        pytest.raises(DataError, match="holds no dataset.json"),
+        pytest.raises(DataError, match="already exists and has no dataset.json"),
         staged_directory(tmp_path / "set", marker="dataset.json", overwrite=True),
     ):
         pytest.fail("went in")
@@ -114,7 +114,10 @@ def test_a_replaced_folder_is_never_lost(way, number, tmp_path):
     target.mkdir()
     (target / "dataset.json").write_text('{"is": "old"}')
     subprocess.run([sys.executable, "-c", SWAP, str(target), way, str(int(number))], capture_output=True)
-    with pytest.raises(DataError, match="exists already"), staged_directory(target, marker="dataset.json"):
+    with (
+        pytest.raises(DataError, match="already exists; pass --overwrite"),
+        staged_directory(target, marker="dataset.json"),
+    ):
         pytest.fail("went in")
     assert (target / "dataset.json").exists()
     assert os.listdir(tmp_path) == ["set"]
@@ -129,7 +132,7 @@ def test_files_that_are_not_ours_are_not_replaced(name, tmp_path):
     (target / "dataset.json").write_text("{}")
     (target / name).write_text("mine")
     with (
-        pytest.raises(DataError, match=f"holds {name}, which is not ours"),
+        pytest.raises(DataError, match=rf"contains other files \({name}\)"),
         staged_directory(target, marker="dataset.json", overwrite=True),
     ):
         pytest.fail("went in")

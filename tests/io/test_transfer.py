@@ -36,7 +36,7 @@ def test_a_broken_connection_goes_on_where_it_broke(fetch, waits):
 
 def test_another_call_goes_on_where_the_first_gave_up(tmp_path, fetch):
     with serve(CONTENT, cuts=[200_000]) as files:
-        assert "broke off after 200,000 bytes (1,048,576 were promised); try again" in refused(
+        assert "interrupted after 200,000 bytes (expected 1,048,576); run the command again to resume" in refused(
             fetch, files.url, attempts=1
         )
         assert left(tmp_path) == ["ratings.zip.part", "ratings.zip.part.json"]
@@ -47,7 +47,7 @@ def test_another_call_goes_on_where_the_first_gave_up(tmp_path, fetch):
 
 def test_attempts_that_bring_nothing_come_to_an_end(fetch, waits):
     with serve(CONTENT, cuts=[100] + [0] * 20) as files:
-        assert "broke off after 100 bytes" in refused(fetch, files.url, attempts=4)
+        assert "interrupted after 100 bytes" in refused(fetch, files.url, attempts=4)
     assert len(files.requests) == 4
     assert waits == [1, 2, 4]
 
@@ -60,7 +60,7 @@ def test_a_server_without_ranges_starts_over(fetch):
 
 def test_a_server_without_ranges_that_always_breaks_off_is_given_up(fetch):
     with serve(CONTENT, ranges=False, cuts=[200_000] * 50) as files:
-        assert "broke off after 200,000 bytes" in refused(fetch, files.url, attempts=3)
+        assert "interrupted after 200,000 bytes" in refused(fetch, files.url, attempts=3)
     assert len(files.requests) == 3
 
 
@@ -74,12 +74,12 @@ def test_a_busy_server_is_asked_again(fetch, status, waits):
 @pytest.mark.parametrize(
     ("status", "message"),
     [
-        (404, "is not there (404 Not Found); it may have moved: look for it and name the file"),
-        (410, "is not there (410 Gone)"),
-        (403, "may not be fetched (403 Forbidden); it may want a login or its terms accepted: fetch it in a browser"),
-        (401, "may not be fetched (401 Unauthorized)"),
-        (400, "cannot be fetched (400 Bad Request); fetch it in a browser and name the file"),
-        (500, "broke off after 0 bytes (the server answered 500 Internal Server Error); try again"),
+        (404, "not found (404 Not Found); it may have moved; download it in a browser"),
+        (410, "not found (410 Gone)"),
+        (403, "access denied (403 Forbidden); it may need a login or accepted terms; download it in a browser"),
+        (401, "access denied (401 Unauthorized)"),
+        (400, "download failed (400 Bad Request); download it in a browser and pass the file"),
+        (500, "interrupted after 0 bytes (HTTP 500 Internal Server Error); run the command again to resume"),
     ],
 )
 def test_refusals_say_what_to_do(tmp_path, fetch, status, message):
@@ -106,7 +106,9 @@ def test_a_certificate_that_is_not_valid_is_said_at_once(fetch, waits, monkeypat
 
     monkeypatch.setattr(urllib.request, "urlopen", expired)
     message = refused(fetch, "https://127.0.0.1/ratings.zip")
-    assert message.endswith("no valid certificate (certificate has expired); fetch it in a browser and name the file")
+    assert message.endswith(
+        "an invalid certificate (certificate has expired); download it in a browser and pass the file"
+    )
     assert waits == []
 
 
@@ -114,14 +116,14 @@ def test_a_port_where_nobody_listens(fetch, waits):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/ratings.zip"
-        assert "broke off after 0 bytes (Connection refused)" in refused(fetch, address, attempts=3)
+        assert "interrupted after 0 bytes (Connection refused)" in refused(fetch, address, attempts=3)
     assert waits == [1, 2]
 
 
 def test_a_server_that_never_answers(fetch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/ratings.zip"
-        assert "(no answer in time)" in refused(fetch, address, attempts=1, timeout=0.05)
+        assert "(timed out)" in refused(fetch, address, attempts=1, timeout=0.05)
 
 
 @pytest.mark.parametrize("if_range", [True, False])
@@ -185,5 +187,5 @@ def test_two_processes_do_not_fetch_into_one_part(tmp_path, fetch):
         fcntl.flock(held, fcntl.LOCK_EX)
         held.write(b"theirs")
         held.flush()
-        assert "is being fetched by another process; wait until that is done" in refused(fetch, files.url)
+        assert "is being downloaded by another process; wait until it has finished" in refused(fetch, files.url)
         assert part.path.read_bytes() == b"theirs"

@@ -123,7 +123,7 @@ def test_validation_refuses_a_slate_that_leaves_a_stratum_unsampled(kind):
     slate = slate_for(kind)
     fields = {name: getattr(slate, name) for name in slate.__dataclass_fields__}
     unsampled = Slate(**{**fields, "list_size": slate.list_size + torch.tensor([0, 9, 0, 0])})
-    with pytest.raises(ValueError, match="irrelevant items, of which the slate samples none"):
+    with pytest.raises(ValueError, match="irrelevant items, but none are sampled"):
         make(kind, validate=True)(draw(slate), unsampled)
 
 

@@ -78,16 +78,16 @@ def test_a_sample_is_no_whole_list_and_who_says_so_is_told():
     sampler = build(irrelevant=5)
     slate = sampler.draw([0, 3])
     assert not slate.whole
-    with pytest.raises(ValueError, match=r"slate.mask has shape .* where the list is whole"):
+    with pytest.raises(ValueError, match=r"slate.mask has shape .* for whole lists"):
         replace(slate, whole=True)
     fewer = replace(build().draw([0, 3]), list_size=slate.list_size + 1)
-    with pytest.raises(ValueError, match="columns that are masked or too few to be whole"):
+    with pytest.raises(ValueError, match="masked or missing columns, but slate.whole is True"):
         fewer.check()
 
 
 def test_a_mask_of_its_own_for_each_row_is_refused():
     slate = build().draw([0, 3])
-    with pytest.raises(ValueError, match=r"slate.mask has shape .* where the list is whole"):
+    with pytest.raises(ValueError, match=r"slate.mask has shape .* for whole lists"):
         replace(slate, mask=slate.label > 0)
 
 

@@ -161,7 +161,7 @@ def test_it_compiles_whole_whether_sizes_are_left_open_or_not(name, dynamic):
     [
         (torch.zeros(4, dtype=torch.int64), ValueError, "item has shape"),
         (torch.zeros(3, 2, dtype=torch.int64), ValueError, r"item has shape \[3, 2\]; expected \[B, L\] or \[1, L\]"),
-        (torch.zeros(4, 2), TypeError, "item is torch.float32; expected type torch.int64"),
+        (torch.zeros(4, 2), TypeError, "item is torch.float32; expected dtype torch.int64"),
         ([[1, 2]], TypeError, "item is 'list'"),
     ],
 )

@@ -52,7 +52,7 @@ def test_padding_is_cleared_and_a_shared_mask_is_expanded():
         ([[0.0]], torch.ones(1, 1, dtype=torch.bool), TypeError, "^features is 'list'"),
         (torch.zeros(1, 2, 4), torch.ones(1, 2, dtype=torch.bool), ValueError, r"expected \[B, L, F\] with F=3$"),
         (torch.zeros(2, 2, 3), torch.ones(3, 2, dtype=torch.bool), ValueError, r"^mask has shape \[3, 2\]"),
-        (torch.zeros(2, 2, 3), torch.ones(2, 2), TypeError, "^mask is torch.float32; expected type torch.bool$"),
+        (torch.zeros(2, 2, 3), torch.ones(2, 2), TypeError, "^mask is torch.float32; expected dtype torch.bool$"),
         (torch.zeros(2, 2, 3), None, TypeError, "^mask is 'NoneType'"),
     ],
 )

@@ -151,7 +151,7 @@ def test_it_is_a_list_model_whose_scores_can_be_evaluated(name):
         (torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool), ValueError, r"features has shape \[2, 3\]"),
         (torch.zeros(2, 3, 9), torch.ones(2, 3, dtype=torch.bool), ValueError, r"features .* with F=6"),
         (torch.zeros(2, 3, 6), torch.ones(2, 4, dtype=torch.bool), ValueError, r"mask .*, here \[2, 3\]"),
-        (torch.zeros(2, 3, 6), torch.ones(2, 3), TypeError, "mask is torch.float32; expected type torch.bool"),
+        (torch.zeros(2, 3, 6), torch.ones(2, 3), TypeError, "mask is torch.float32; expected dtype torch.bool"),
         (torch.zeros(2, 3, 6), None, TypeError, "mask is 'NoneType'"),
         ([[1.0]], torch.ones(2, 3, dtype=torch.bool), TypeError, "features is 'list'"),
     ],

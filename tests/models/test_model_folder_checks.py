@@ -36,7 +36,7 @@ ITEM_IDS, USER_IDS, USER_ENDS = (("ids.safetensors", name) for name in ("item", 
 )
 def test_tables_that_do_not_fit(folder, arrays):
     change(folder, arrays)
-    refused(folder, "its tables do not fit its model.json")
+    refused(folder, "tables are inconsistent with model.json")
 
 
 ENTRY_OFFSETS, ENTRIES = (("histories.safetensors", name) for name in ("offsets", "item"))
@@ -60,7 +60,7 @@ ENTRY_OFFSETS, ENTRIES = (("histories.safetensors", name) for name in ("offsets"
 )
 def test_histories_that_do_not_fit(folder, arrays, info):
     change(folder, arrays, **info)
-    refused(folder, "its tables do not fit its model.json")
+    refused(folder, "tables are inconsistent with model.json")
 
 
 @pytest.mark.parametrize("folder", ["documents"], indirect=True)
@@ -80,14 +80,14 @@ def test_histories_that_do_not_fit(folder, arrays, info):
 )
 def test_ways_to_read_documents_that_are_none(folder, info):
     change(folder, **info)
-    refused(folder, "its tables do not fit its model.json")
+    refused(folder, "tables are inconsistent with model.json")
 
 
 @pytest.mark.parametrize("folder", ["words"], indirect=True)
 @pytest.mark.parametrize("told", [{"width": 0}, {"width": 10**9}, {"width": "9"}, {"size": 5}, {"lowercase": "no"}])
 def test_ways_to_read_words_that_are_none(folder, told):
     change(folder, vocabulary=told)
-    refused(folder, "its tables do not fit its model.json")
+    refused(folder, "tables are inconsistent with model.json")
 
 
 @pytest.mark.parametrize("folder", ["words"], indirect=True)
@@ -95,4 +95,4 @@ def test_ways_to_read_words_that_are_none(folder, told):
 def test_vocabularies_that_do_not_fit(folder, words):
     (folder / "vocabulary.txt").write_bytes(words)
     change(folder)
-    refused(folder, "its tables do not fit its model.json")
+    refused(folder, "tables are inconsistent with model.json")

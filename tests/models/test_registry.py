@@ -36,10 +36,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 def test_an_unknown_or_missing_size_is_refused_with_the_known_ones():
     with pytest.raises(
-        TypeError, match="width is no argument of neumf; expected num_queries, num_items, and perhaps dim"
+        TypeError, match="unknown argument 'width' for model 'neumf'; expected num_queries, num_items, optional dim"
     ):
         models.create("neumf", num_queries=3, num_items=5, width=2)
-    with pytest.raises(TypeError, match="num_items of neumf is not given; expected num_queries, num_items, and"):
+    with pytest.raises(
+        TypeError, match="missing argument 'num_items' for model 'neumf'; expected num_queries, num_items, optional"
+    ):
         models.create("neumf", num_queries=3)
-    with pytest.raises(TypeError, match="tau is no argument of two-tower; expected num_queries"):
+    with pytest.raises(TypeError, match="unknown argument 'tau' for model 'two-tower'; expected num_queries"):
         models.create("two-tower", tau=1.0)

@@ -169,7 +169,7 @@ def test_it_learns_what_no_sum_over_words_tells(rule):
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"freeze": True}, "freeze is True; expected embeddings to keep"),
+        ({"freeze": True}, "freeze is True; expected embeddings, or freeze=False"),
         ({"embeddings": torch.zeros(3, 8)}, r"embeddings has shape \[3, 8\]; expected \[vocabulary, dim\]"),
         ({"heads": 3}, "heads is 3; expected a divisor of dim, 8"),
         ({"length": 0}, "length is 0"),
@@ -187,5 +187,5 @@ def test_arguments_that_make_no_sense_are_refused(sizes, words):
 
 @pytest.mark.parametrize("texts", [torch.zeros(3, dtype=torch.int64), torch.zeros(3, 4), torch.zeros(3, 0).long()])
 def test_texts_that_are_not_word_numbers_are_refused(texts):
-    with pytest.raises((ValueError, TypeError), match="query is .*; expected word numbers"):
+    with pytest.raises((ValueError, TypeError), match="query is .*; expected tokens"):
         small().score_all(texts)

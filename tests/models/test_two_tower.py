@@ -55,7 +55,7 @@ def test_item_features_move_and_are_saved_with_the_model():
         ({}, r"num_queries and query_encoder is \(None, None\); expected one of them"),
         ({"num_queries": 3}, "num_items and item_encoder is"),
         ({"num_queries": 3, "num_items": 5, "item_encoder": nn.Linear(3, 4)}, "expected one of them"),
-        ({"num_queries": 3, "item_encoder": nn.Linear(3, 4)}, "item_features is None; expected it beside item_encoder"),
+        ({"num_queries": 3, "item_encoder": nn.Linear(3, 4)}, "item_features is None; expected it with item_encoder"),
         ({"num_queries": 3, "num_items": 5, "item_features": torch.ones(5, 2)}, "item_features is 'given'"),
         ({"num_queries": 3, "item_encoder": nn.Linear(3, 4), "item_features": torch.ones(5)}, r"\[num_items, F\]"),
         ({"num_items": 5, "query_encoder": "bert"}, "query_encoder is 'str'; expected a torch.nn.Module"),

@@ -122,7 +122,7 @@ def test_the_sizes_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"freeze": True}, "freeze is True; expected embeddings to keep"),
+        ({"freeze": True}, "freeze is True; expected embeddings, or freeze=False"),
         ({"embeddings": torch.zeros(3, 5)}, r"embeddings has shape \[3, 5\]; expected \[vocabulary, dim\]"),
         ({"windows": ()}, "windows is"),
         ({"vocabulary": 1}, "vocabulary is 1"),
@@ -136,5 +136,5 @@ def test_arguments_that_make_no_sense_are_refused(sizes, words):
 
 @pytest.mark.parametrize("texts", [torch.zeros(3, dtype=torch.int64), torch.zeros(3, 4), torch.zeros(3, 0).long()])
 def test_texts_that_are_not_word_numbers_are_refused(texts):
-    with pytest.raises((ValueError, TypeError), match="query is .*; expected word numbers"):
+    with pytest.raises((ValueError, TypeError), match="query is .*; expected tokens"):
         small().score_all(texts)

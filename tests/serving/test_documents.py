@@ -99,10 +99,10 @@ def test_one_list_needs_no_lengths(made):
     [
         (np.zeros((2, 4)), None, r"features have shape \[2, 4\]; expected \[documents, 3\], as in training"),
         (np.zeros(3), None, r"features have shape \[3\]"),
-        (np.full((2, 3), "x"), None, "features are of type"),
-        (np.zeros((2, 3)), [1], "lists have 1 documents in all, and there are 2"),
-        (np.zeros((2, 3)), [2, 0], "expected one length a list, each at least 1"),
-        (np.zeros((2, 3)), [[2]], "expected one length a list"),
+        (np.full((2, 3), "x"), None, "features have dtype"),
+        (np.zeros((2, 3)), [1], "lengths sum to 1, but there are 2 documents"),
+        (np.zeros((2, 3)), [2, 0], "expected one length of at least 1 per list"),
+        (np.zeros((2, 3)), [[2]], "expected one length of at least 1 per list"),
     ],
 )
 def test_what_is_wrong_is_one_line(made, features, lengths, message):

@@ -207,7 +207,7 @@ class SaysOtherwise(OwnModel):
 @pytest.mark.parametrize("format", ["onnx", "torch"])
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(CountsRows, "CountsRows cannot be exported as {}"), (SaysOtherwise, "SaysOtherwise as {} is off by 0.00")],
+    [(CountsRows, "CountsRows cannot be exported as {}"), (SaysOtherwise, "SaysOtherwise as {} differs by 0.00")],
 )
 def test_a_model_that_cannot_be_recorded_leaves_what_was_there(kind, message, format, tmp_path):
     path = tmp_path / f"model{export.SUFFIXES[format]}"
@@ -222,7 +222,7 @@ def test_a_model_that_cannot_be_recorded_leaves_what_was_there(kind, message, fo
 
 def test_a_file_that_is_written_wrongly_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_write", lambda file, content: file.write_bytes(content[: len(content) // 2]))
-    with pytest.raises(ExportError, match="matrix-factorisation was exported as onnx and does not run"):
+    with pytest.raises(ExportError, match="matrix-factorisation was exported as onnx, but cannot be run"):
         export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.onnx")
     assert os.listdir(tmp_path) == []
 
@@ -248,13 +248,13 @@ def test_a_place_that_is_no_folder_is_one_line(tmp_path):
     [
         ("mlp", "lists", SIZES, "m.onnx", {}, "inputs is 'lists'; expected one of ids, histories, documents"),
         ("mlp", "documents", SIZES, "m.onnx", {"format": "tflite"}, "format is 'tflite'; expected one of onnx, torch"),
-        ("mlp", "documents", SIZES, "m.onnx", {"format": "torch"}, "expected a name that ends in .pt2"),
+        ("mlp", "documents", SIZES, "m.onnx", {"format": "torch"}, "expected suffix .pt2 for format torch"),
         ("neumf", "ids", {"num_items": 5}, "m.onnx", {}, "sizes has no num_queries"),
-        ("neumf", "ids", SIZES, "m.onnx", {"mask": False}, "mask is False, and ids have no mask"),
+        ("neumf", "ids", SIZES, "m.onnx", {"mask": False}, "mask is False, but ids have no mask"),
         ("neumf", "ids", {"num_queries": 900}, "m.onnx", {}, "cannot be run with num_queries=900"),
-        ("neumf", "documents", SIZES, "m.onnx", {}, "neumf, read as a model of documents, cannot be run"),
-        ("xml-cnn", "ids", SIZES, "m.onnx", {}, "xml-cnn, read as a model of ids, cannot be run"),
-        ("mlp", "features", SIZES, "m.onnx", {}, "mlp, read as a model of features, cannot be run"),
+        ("neumf", "documents", SIZES, "m.onnx", {}, "neumf with inputs documents cannot be run"),
+        ("xml-cnn", "ids", SIZES, "m.onnx", {}, "xml-cnn with inputs ids cannot be run"),
+        ("mlp", "features", SIZES, "m.onnx", {}, "mlp with inputs features cannot be run"),
         (
             "mlp",
             "documents",
@@ -275,7 +275,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(name, inputs, s
 def test_weights_that_are_no_numbers_are_refused(tmp_path):
     model = make("matrix-factorisation")
     nn.init.constant_(model.bias, torch.nan)
-    with pytest.raises(UserError, match="scores of matrix-factorisation, read as a model of ids, are not finite"):
+    with pytest.raises(UserError, match="scores of matrix-factorisation with inputs ids are NaN or infinite"):
         export_model(model, "ids", SIZES, tmp_path / "model.onnx")
 
 
@@ -288,7 +288,7 @@ def test_weights_beyond_what_onnx_holds_are_refused(tmp_path, monkeypatch):
 def test_missing_packages_are_named_with_the_extra_that_has_them(tmp_path, monkeypatch):
     for package in ("onnx", "onnxscript"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=r"needs onnx, onnxscript; install with `pip install 'songrank\[export\]'`"):
+    with pytest.raises(UserError, match=r"requires onnx, onnxscript; install with `pip install 'songrank\[export\]'`"):
         export_model(make("matrix-factorisation"), "ids", SIZES, tmp_path / "model.onnx")
 
 

@@ -148,6 +148,6 @@ def test_a_model_of_ids_says_that_it_reads_no_histories(log, tmp_path):
     dataset = prepare("interactions", {"user": [1, 1, 1, 2], "item": [1, 2, 3, 1]}, tmp_path / "data")
     write_model(tmp_path / "m", NeuMF(2, 3, dim=4), {"name": "neumf", "dim": 4}, dataset)
     lists = CSR.from_lengths([1], item=[0])
-    with pytest.raises(DataError, match="holds neumf, which knows users by their ids alone; train with model=sequence"):
+    with pytest.raises(DataError, match="contains neumf, which does not read histories; train with model=sequence"):
         recommend_after(open_model(tmp_path / "m"), lists)
     assert not (tmp_path / "m" / "histories.safetensors").exists()

@@ -108,7 +108,7 @@ def test_equal_scores_are_in_order_of_number(of_features):
 
 
 def test_a_text_that_is_none_is_named(of_words):
-    with pytest.raises(DataError, match=r"text 1 \(from 0\) is a int; expected texts"):
+    with pytest.raises(DataError, match=r"text 1 \(from 0\) is of type int; expected strings"):
         list(label(of_words[0], ["cat", 7]))
 
 
@@ -116,8 +116,8 @@ def test_a_text_that_is_none_is_named(of_words):
     ("rows", "message"),
     [
         (np.zeros((2, 8)), r"features have shape \[2, 8\]; expected \[texts, 9\], as in training"),
-        (np.full((1, 9), np.nan), "a feature is no finite number"),
-        (np.full((1, 9), np.inf), "a feature is no finite number"),
+        (np.full((1, 9), np.nan), "a feature is NaN or infinite"),
+        (np.full((1, 9), np.inf), "a feature is NaN or infinite"),
     ],
 )
 def test_features_that_cannot_be_read(of_features, rows, message):

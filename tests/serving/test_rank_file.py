@@ -104,9 +104,9 @@ def test_what_csv_cannot_hold_is_named_and_parquet_holds_it(songrank, named, tmp
     table.write_parquet(tmp_path / "new.parquet")
     done = songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.csv")
     assert done.returncode == 2
-    kind = f"column 'tags' is of type {table['tags'].dtype}, which CSV does not have"
-    fix = "choose a name that ends in .parquet, or remove the column"
-    assert done.stderr == f"error: {tmp_path / 'r.csv'}: cannot be written: {kind}; {fix}\n"
+    kind = f"column 'tags' is of type {table['tags'].dtype}, which CSV does not support"
+    fix = "write a .parquet file, or remove the column"
+    assert done.stderr == f"error: {tmp_path / 'r.csv'}: {kind}; {fix}\n"
     assert not (tmp_path / "r.csv").exists()
     assert songrank("rank", named, tmp_path / "new.parquet", "-o", tmp_path / "r.parquet").returncode == 0
     assert pl.read_parquet(tmp_path / "r.parquet")["tags"].to_list() == values * len(rows)
@@ -137,8 +137,8 @@ def test_equal_scores_are_ranked_in_the_order_of_the_rows(songrank, tmp_path):
     ("text", "words", "message"),
     [
         ("qid,price\n1,2\n", [], "new.csv: has no column 'clicks', 'age'; expected the 3 features of training"),
-        ("price,clicks,age\n1,2,3\n", [], "no column is clearly the query among ; name it: --query-column"),
-        ("a,price,clicks,age\n1,2,3,4\n", [], "no column is clearly the query among 'a'; name it: --query-column"),
+        ("price,clicks,age\n1,2,3\n", [], "cannot find the query column; pass --query-column"),
+        ("a,price,clicks,age\n1,2,3,4\n", [], "cannot find the query column among 'a'; pass --query-column"),
         ("qid,price,clicks,age\n1,2,3,4\n", ["--query-column", "who"], "has no query column 'who'"),
         (
             "qid,price,clicks,age\n1,2,3,4\n1,2,high,4\n",
@@ -146,10 +146,14 @@ def test_equal_scores_are_ranked_in_the_order_of_the_rows(songrank, tmp_path):
             "new.csv, line 3: clicks is 'high'; expected a finite number",
         ),
         ("qid,price,clicks,age\n1,2,3,4\n,2,3,4\n", [], "new.csv, line 3: qid is missing; expected an id"),
-        ("qid,price,clicks,age,rank\n1,2,3,4,5\n", [], "has a column 'rank', as the output has; rename or remove it"),
-        ("qid,price,clicks,age\n", [], "has no rows under its names"),
+        (
+            "qid,price,clicks,age,rank\n1,2,3,4,5\n",
+            [],
+            "has a column 'rank', which the output adds; rename or remove it",
+        ),
+        ("qid,price,clicks,age\n", [], "has no rows"),
         ("", [], "new.csv: is empty"),
-        ("qid,price,clicks,age\n1,2,3,4\n", ["-o", "r.txt"], "r.txt: ends in '.txt'"),
+        ("qid,price,clicks,age\n1,2,3,4\n", ["-o", "r.txt"], "r.txt: unknown suffix '.txt'"),
     ],
 )
 def test_tables_that_are_wrong_are_one_line(songrank, named, tmp_path, monkeypatch, text, words, message):
@@ -165,12 +169,12 @@ def test_tables_that_are_wrong_are_one_line(songrank, named, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("name", "text", "words", "message"),
     [
-        ("new.txt", "0 1:2\n", [], "its lines have no qid:; write 'qid:ID' after each label"),
+        ("new.txt", "0 1:2\n", [], "lines have no qid:; write 'qid:ID' after each label"),
         ("new.txt", "0 qid:1 9:2\n", [], "new.txt, line 1: "),
         ("new.txt", "0 qid:1 1:x\n", [], "new.txt, line 1: "),
         ("new.txt", "# nothing\n", [], "new.txt: has no rows"),
-        ("new.txt", "0 qid:1 1:2\n", ["--query-column", "q"], "is no table; leave out --query-column"),
-        ("new.csv", "qid,a\n1,2\n", [], "is a table, and the model was trained on numbered features"),
+        ("new.txt", "0 qid:1 1:2\n", ["--query-column", "q"], "is not a table; omit --query-column"),
+        ("new.csv", "qid,a\n1,2\n", [], "is a table, but the model was trained on numbered features"),
         ("other.txt", "", [], "new.txt: does not exist"),
     ],
 )
@@ -188,7 +192,7 @@ def test_a_model_for_another_task_names_its_command(songrank, named, tmp_path):
     (tmp_path / "new.txt").write_text("a text\n")
     done = songrank("label", named, tmp_path / "new.txt", "-o", tmp_path / "r.csv")
     assert done.returncode == 2
-    assert "holds a model for search, not for labelling; use `songrank rank`" in done.stderr
+    assert "contains a model for search, not for labelling; use `songrank rank`" in done.stderr
 
 
 @pytest.mark.parametrize("call", ["polars.DataFrame.write_parquet", "songrank.io.arrays.ScratchArray.append"])

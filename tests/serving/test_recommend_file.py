@@ -81,7 +81,7 @@ def test_items_that_may_be_and_may_not_be(songrank, model, tmp_path):
 
 def test_items_are_found_by_the_name_that_the_data_gave_them(songrank, tmp_path):
     rows = [{"who": f"v{v}", "Stock Code": f"s{(v * 3 + n) % 12}", "time": n} for v in range(8) for n in range(5)]
-    named = {"query_column": "who", "item_column": "Stock Code"}
+    named = {"user_column": "who", "item_column": "Stock Code"}
     dataset = prepare("interactions", pl.DataFrame(rows), tmp_path / "data", **named)
     made = models.create("matrix-factorisation", dim=2, **model_sizes(dataset))
     write_model(tmp_path / "model", made, {"name": "matrix-factorisation", "dim": 2}, dataset)
@@ -93,7 +93,7 @@ def test_items_are_found_by_the_name_that_the_data_gave_them(songrank, tmp_path)
     assert set(pl.read_parquet(tmp_path / "best.parquet")["Stock Code"]) == {"s1", "s3"}
     (tmp_path / "deny.csv").write_text("what,price\ns2,1\n")
     done = songrank("recommend", tmp_path / "model", "-o", tmp_path / "other.parquet", *words)
-    assert "the item among 'what', 'price'; expected one column, or one called Stock Code\n" in done.stderr
+    assert "the item column among 'what', 'price'; expected a single column, or a column Stock Code\n" in done.stderr
 
 
 def test_a_list_of_titles_needs_no_name(songrank, model, tmp_path):
@@ -109,7 +109,7 @@ def test_a_table_that_is_there_is_kept_unless_given_up(songrank, model, tmp_path
     before = place.read_bytes()
     done = songrank("recommend", model, "-o", place, "-k", 1)
     assert done.returncode == 2
-    assert done.stderr == f"error: {place}: exists already; choose another name, or say --overwrite\n"
+    assert done.stderr == f"error: {place}: already exists; pass --overwrite to replace it\n"
     assert place.read_bytes() == before
     assert songrank("recommend", model, "-o", place, "-k", 1, "--overwrite").returncode == 0
     assert pl.read_csv(place).height == len(USERS)
@@ -125,7 +125,7 @@ def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        ("user\n1\n", ["-o", "best.xlsx"], "best.xlsx: ends in '.xlsx'; expected a name that ends in .csv or .parquet"),
+        ("user\n1\n", ["-o", "best.xlsx"], "best.xlsx: unknown suffix '.xlsx'; expected .csv or .parquet"),
         ("user\n1\n", ["-o", "folder.csv"], "folder.csv: is a directory"),
         ("user\n1\n", ["-o", "u.csv/best.csv"], "u.csv/best.csv: cannot be written"),
         ("user\n1\n", ["-o", "best.csv", "-k", "0"], "Invalid value for '-k'"),
@@ -134,20 +134,20 @@ def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatc
             ["-o", "best.csv", "--fallback", "luck"],
             "fallback is 'luck'; expected one of popular, none, error",
         ),
-        ("user\nzz\n", ["-o", "best.csv", "--fallback", "error"], "user 'zz' was never seen in training"),
+        ("user\nzz\n", ["-o", "best.csv", "--fallback", "error"], "unknown user 'zz'; expected known users"),
         ("user\n1\n", ["-o", "best.csv", "--device", "tpu"], "device is 'tpu'; expected auto, cpu, cuda"),
-        ("user\n1\n", ["-o", "best.csv", "--user-column", "who"], "has no user column 'who'; it has 'user'"),
-        ("a,b\n1,2\n", ["-o", "best.csv"], "no column is clearly the user among 'a', 'b'; name it: --user-column"),
-        ("user\n", ["-o", "best.csv"], "u.csv: has no rows under its names"),
+        ("user\n1\n", ["-o", "best.csv", "--user-column", "who"], "has no user column 'who'; columns are 'user'"),
+        ("a,b\n1,2\n", ["-o", "best.csv"], "cannot find the user column among 'a', 'b'; pass --user-column"),
+        ("user\n", ["-o", "best.csv"], "u.csv: has no rows"),
         ("", ["-o", "best.csv"], "u.csv: is empty"),
         ("user,age\n1,2\n,3\n", ["-o", "best.csv"], "u.csv, line 3: user is missing; expected an id"),
         ("user,age\n1\n", ["-o", "best.csv"], "u.csv, line 2: has 1 columns"),
         ("user\n1\n", ["-o", "best.csv", "--allow", "nowhere.csv"], "nowhere.csv: does not exist; check the path"),
-        ("user\n1\n", ["-o", "best.csv", "--allow", "u.csv"], "allow names no item that the model knows"),
+        ("user\n1\n", ["-o", "best.csv", "--allow", "u.csv"], "allow has no item known to the model"),
         (
             "user\n1\n",
             ["-o", "best.csv", "--deny", "two.csv"],
-            "no column is clearly the item among 'a', 'b'; expected one",
+            "cannot find the item column among 'a', 'b'; expected a single column",
         ),
         ("user\n1\n", [], "Missing option '-o'"),
     ],
@@ -204,7 +204,7 @@ def test_what_a_killed_process_left_is_cleared_up(songrank, model, tmp_path):
 def test_folders_that_hold_no_model_for_users(songrank, model, tmp_path):
     done = songrank("recommend", tmp_path, "-o", tmp_path / "best.csv")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "model.json: is missing; expected a folder made by `songrank train`" in done.stderr
+    assert "model.json: is missing; expected a run directory written by `songrank train`" in done.stderr
     shutil.copytree(model, tmp_path / "copy")
     told = json.loads((tmp_path / "copy" / "model.json").read_text())
     (tmp_path / "copy" / "model.json").write_text(json.dumps({**told, "version": 99}))
@@ -217,4 +217,4 @@ def test_a_mistyped_item_is_warned_of(songrank, model, tmp_path):
     (tmp_path / "deny.txt").write_text("item\nFilm 3\nFilm 3x\n")
     done = songrank("recommend", model, "-o", tmp_path / "best.csv", "--deny", tmp_path / "deny.txt")
     assert done.returncode == 0
-    assert done.stderr == f"warning: {tmp_path / 'deny.txt'}: 1 of 2 items are not known to the model\n"
+    assert done.stderr == f"warning: {tmp_path / 'deny.txt'}: 1 of 2 items are unknown to the model\n"

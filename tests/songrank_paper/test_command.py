@@ -128,7 +128,7 @@ def test_a_damaged_cell_is_said_and_done_again(songrank, tiny, tmp_path):
     damaged.write_text(damaged.read_text()[:50])
     answer = songrank(*words)
     assert answer.returncode == 0
-    assert answer.stderr.startswith(f"warning: {damaged}: is not JSON")
+    assert answer.stderr.startswith(f"warning: {damaged}: is not valid JSON")
     after = done(tmp_path / "out")
     assert {file for file in after if after[file] != before[file]} == {damaged}
 
@@ -234,7 +234,7 @@ def test_only_one_process_at_a_time_works_in_a_folder(songrank, tiny, tmp_path):
     with alone(tmp_path, "written"):
         answer = songrank("paper", "tiny", "-o", tmp_path)
     assert answer.returncode == 2
-    assert "is being written by another process; wait for it" in answer.stderr
+    assert "is being written by another process; wait until it has finished" in answer.stderr
     assert done(tmp_path) == {}
 
 

@@ -73,7 +73,7 @@ def small(tmp_path_factory):
 def trained(folder, small):
     folder.mkdir(exist_ok=True)
     changes = ["loss=k-song", "loss.k=5", "batch={queries: 10, relevant: 4, irrelevant: 10}", *STAGE]
-    return stop_gradient.train(folder, "", "demo", changes, 2, str(small), "cpu")
+    return stop_gradient.train(folder, "", "quick", changes, 2, str(small), "cpu")
 
 
 def test_terms_are_measured_as_training_goes_and_the_same_after_a_stop(tmp_path, small, monkeypatch):

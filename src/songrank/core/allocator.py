@@ -1,21 +1,21 @@
-"""glibc's memory allocator: keeping freed memory makes training on a CPU up to half as fast again."""
+"""Settings of the glibc allocator: retaining freed memory speeds up CPU training by up to 50 %."""
 
 import ctypes
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 BLOCK, KEPT = 32 * 2**20, 2**30
-"""Bytes: blocks up to ``BLOCK``, glibc's maximum, come from the heap, which keeps up to ``KEPT`` of free memory."""
+"""In bytes: blocks up to ``BLOCK``, glibc's maximum, are heap-allocated; the heap retains up to ``KEPT`` free bytes."""
 
 
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep freed memory; True if it will.
+    """Make glibc retain freed memory; return whether it does.
 
     By default, glibc returns tensors of about 20 MB to the system after each step, and page faults on new memory take
     a third or more of a NeuMF step (docs/performance.md). The setting affects the whole process, so only the
-    ``songrank`` command makes it; your own training process may call it, too.
+    ``songrank`` command applies it; call this function in your own training process.
 
-    >>> keep_freed_memory() in (True, False)                     # False with another C library
+    >>> keep_freed_memory() in (True, False)                     # False with other C libraries
     True
     """
     if not sys.platform.startswith("linux"):

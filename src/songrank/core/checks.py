@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def fail(argument: str, value: object, expected: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise ``error`` in the one style of all messages."""
+    """Raise ``error`` with a message in the common format."""
     raise error(f"{argument} is {value!r}; expected {expected}")
 
 
@@ -57,9 +57,9 @@ def check_tensor(argument: str, value: object, shape: str) -> None:
 
 
 def check_type(argument: str, tensor: Tensor, dtype: torch.dtype) -> None:
-    """Raise unless ``tensor`` has this type."""
+    """Raise unless ``tensor`` has this dtype."""
     if tensor.dtype != dtype:
-        fail(argument, tensor.dtype, f"type {dtype}", TypeError)
+        fail(argument, tensor.dtype, f"dtype {dtype}", TypeError)
 
 
 def check_shape(argument: str, tensor: Tensor, *allowed: tuple[int, ...], meaning: str) -> None:
@@ -73,5 +73,5 @@ def check_shape(argument: str, tensor: Tensor, *allowed: tuple[int, ...], meanin
 def check_same_shape(argument: str, tensor: Tensor, other: str, reference: Tensor) -> None:
     """Raise unless two arguments have the same shape."""
     if tensor.shape != reference.shape:
-        expected = f"that of {other}, {list(reference.shape)}"
+        expected = f"the shape of {other}, {list(reference.shape)}"
         raise ValueError(f"{argument} has shape {list(tensor.shape)}; expected {expected}")

@@ -1,4 +1,4 @@
-"""Columns of ids and labels from tensors, arrays, data frames or lists, checked on entry."""
+"""Validated columns of ids and labels from tensors, arrays, data frames or lists."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ ArrayLike = Tensor | np.ndarray[Any, Any] | Sequence[float] | Sequence[int]
 
 
 def _column(argument: str, values: ArrayLike, kinds: str, expected: str) -> Tensor:
-    """A copy of one column of numbers, so that later changes by the caller have no effect."""
+    """Copy one numeric column, so that later changes by the caller have no effect."""
     if not isinstance(values, Tensor):
         array = np.asarray(values)
         if array.size and array.dtype.kind not in kinds:
@@ -28,7 +28,7 @@ def _column(argument: str, values: ArrayLike, kinds: str, expected: str) -> Tens
 
 
 def read_ids(argument: str, values: ArrayLike) -> Tensor:
-    """Whole numbers of at least 0, as int64; an error names the first that is not."""
+    """Validate ids, integers of at least 0, as int64; the error names the first invalid one."""
     ids = _column(argument, values, "iu", "whole numbers")
     if ids.numel() and int(ids.min()) < 0:
         at = int((ids < 0).nonzero()[0])
@@ -37,7 +37,7 @@ def read_ids(argument: str, values: ArrayLike) -> Tensor:
 
 
 def read_labels(argument: str, values: ArrayLike) -> Tensor:
-    """Finite numbers of at least 0, as float32; an error names the first that is not."""
+    """Validate labels, finite numbers of at least 0, as float32; the error names the first invalid one."""
     labels = _column(argument, values, "iufb", "numbers").to(torch.float32)
     bad = ~(torch.isfinite(labels) & (labels >= 0))
     if bool(bad.any()):
@@ -53,7 +53,7 @@ def check_same_length(argument: str, values: Tensor, other: str, reference: Tens
 
 
 def check_count(argument: str, given: int | None, of: str, ids: list[Tensor]) -> int:
-    """The given count, if all ids are below it, or the largest id + 1."""
+    """The given count, which must exceed all ids; by default the largest id + 1."""
     needed = max((int(part.max()) + 1 for part in ids if part.numel()), default=0)
     if given is None:
         return needed

@@ -1,4 +1,4 @@
-"""The CSR type, rows of different lengths in flat arrays, and a search in many sorted rows at once."""
+"""The CSR type, rows of variable length in flat arrays, and batched binary search over sorted rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from songrank.core.checks import fail
 
 @dataclass(frozen=True, eq=False)
 class CSR:
-    """Row r holds the entries ``offsets[r]`` to ``offsets[r + 1] - 1`` of every column.
+    """Rows of variable length: row r has entries ``offsets[r]`` to ``offsets[r + 1] - 1`` of every column.
 
     Args:
         offsets: int64 [rows + 1], ascending from 0.
@@ -38,17 +38,17 @@ class CSR:
 
     @classmethod
     def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
-        """A table from the number of entries in each row, and the entries of all rows in order."""
+        """A table from row lengths and the concatenated entries of all rows."""
         made = {name: torch.as_tensor(entries) for name, entries in columns.items()}
         table = cls(offsets(torch.as_tensor(lengths, dtype=torch.int64)), made)
         for name, column in made.items():
             if (count := column.shape[0]) != table.num_entries:
-                fail(f"column {name!r}", f"of length {count}", f"{table.num_entries} entries, as the lengths say")
+                fail(f"column {name!r}", f"of length {count}", f"{table.num_entries} entries, the sum of lengths")
         return table
 
     @classmethod
     def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> CSR:
-        """A table from the row of each entry, in ascending order."""
+        """A table from ascending row numbers, one per entry."""
         return cls.from_lengths(torch.bincount(torch.as_tensor(row), minlength=num_rows), **columns)
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class CSR:
         return segment_rows(self.lengths)
 
     def entries(self, rows: Any) -> tuple[Tensor, Tensor]:
-        """For each entry of these rows, its index in ``rows`` and its position in the columns."""
+        """For each entry of these rows, the index in ``rows`` and the position in the columns."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         begin = self.offsets[rows]
         return segment_rows(self.offsets[rows + 1] - begin, begin)
@@ -85,13 +85,13 @@ class CSR:
         return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
 
     def slice(self, first: int, last: int) -> CSR:
-        """The rows from ``first`` to ``last`` − 1, without a copy of the columns."""
+        """The rows ``first`` to ``last`` − 1, as views of the columns."""
         bounds = self.offsets[first : last + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))
         return CSR(bounds - bounds[0], {name: column[entries] for name, column in self.columns.items()})
 
     def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator[CSR]:
-        """These rows in tables of about ``entries`` entries and at most ``most_rows`` rows; at least one row each."""
+        """These rows in chunks of about ``entries`` entries and 1 to ``most_rows`` rows."""
         rows = torch.as_tensor(rows)
         ends = offsets(self.offsets[rows + 1] - self.offsets[rows])
         first = 0
@@ -124,9 +124,9 @@ class CSR:
         return self.span(begin, end - begin, width, column)
 
     def span(self, begin: Tensor, count: Tensor, width: int | None = None, column: str = "item") -> Tensor:
-        """[R, T]: ``count`` entries from position ``begin`` on, padded with −1 at the end.
+        """[R, T]: ``count`` entries from position ``begin``, padded with −1 at the end.
 
-        T is ``width``, or as small as possible; a given width avoids a device synchronisation.
+        T is ``width``, by default the largest count; passing it avoids a device synchronisation.
         """
         if width is None:
             width = int(count.max()) if count.numel() else 0
@@ -143,7 +143,7 @@ class CSR:
 
 
 def offsets(lengths: Tensor) -> Tensor:
-    """The start of each row, and the total at the end."""
+    """Cumulative row starts, with the total at the end."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
 
@@ -157,9 +157,9 @@ def segment_rows(lengths: Tensor) -> Tensor: ...
 @overload
 def segment_rows(lengths: Tensor, start: Tensor) -> tuple[Tensor, Tensor]: ...
 def segment_rows(lengths: Tensor, start: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-    """The row of each entry of rows of these lengths and, with the ``start`` of each row, its position.
+    """The row of each entry, from row lengths; with the ``start`` of each row, also its position.
 
-    Reads the total back from the device.
+    Synchronises with the device.
     """
     row = torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
     if start is None:
@@ -169,7 +169,7 @@ def segment_rows(lengths: Tensor, start: Tensor | None = None) -> Tensor | tuple
 
 
 def search_depth(longest: int) -> int:
-    """Steps of a binary search over rows of at most ``longest`` entries."""
+    """Number of steps of a binary search over rows of at most ``longest`` entries."""
     return max(longest, 0).bit_length()
 
 
@@ -177,7 +177,7 @@ def partition_point(start: Tensor, stop: Tensor, depth: int, holds: Callable[[Te
     """For each element the first index in [start, stop) where ``holds`` is False, ``stop`` if it always holds.
 
     ``holds`` maps indices to booleans, True up to some index of each row and False after it. Every search takes
-    ``depth`` steps, so nothing is read back from the device.
+    ``depth`` steps, without device synchronisation.
     """
     position, final = start - 1, stop - 1
     for bit in range(depth - 1, -1, -1):

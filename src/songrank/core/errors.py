@@ -1,4 +1,4 @@
-"""Errors that users can fix: one line that says what is wrong, where, and what to do."""
+"""Errors that users can fix, each with a one-line message: what is wrong, where, and what to do."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,19 +8,19 @@ _NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_fa
 
 
 class UserError(ValueError):
-    """A mistake in the input, not in the program; the command prints it on one line and exits with ``exit_code``."""
+    """Invalid input; the command prints the message on one line and exits with ``exit_code``."""
 
     exit_code = 2
 
 
 class DataError(UserError):
-    """A file, a table or a prepared data set that cannot be used as it is.
+    """A file, table or prepared data set that cannot be used.
 
     Args:
-        what: what is wrong, with the value found.
-        fix: what to do, or what was expected.
-        file: name of the file, as the user knows it.
-        line: number of the line in that file, from 1.
+        what: the problem, with the value found.
+        fix: the remedy, or the expected value.
+        file: name of the file as given by the user.
+        line: line number, from 1.
 
     >>> raise DataError("rating is 'five'", "expected a number", file="ratings.csv", line=17)
     Traceback (most recent call last):
@@ -34,20 +34,20 @@ class DataError(UserError):
         self.what, self.fix, self.file, self.line = what, fix, file, line
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors are pickled between processes."""
+        """Support pickling between processes."""
         return (partial(DataError, file=self.file, line=self.line), (self.what, self.fix))
 
 
 class NotFiniteError(ValueError):
-    """A score is NaN, so that nothing can be ranked by it."""
+    """A score is NaN, so items cannot be ranked."""
 
 
 def memory_shortage(error: BaseException) -> str | None:
-    """One line if the host or a GPU is out of memory; None for any other error."""
+    """A one-line message if the host or a GPU is out of memory; None for any other error."""
     text = str(error).partition("\n")[0]
     if not isinstance(error, MemoryError) and not any(sign in text.lower() for sign in _NO_MEMORY):
         return None
-    return f"memory is not enough ({text})" if text else "memory is not enough"
+    return f"out of memory ({text})" if text else "out of memory"
 
 
 def first_line(error: BaseException) -> str:
@@ -56,7 +56,7 @@ def first_line(error: BaseException) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value quoted on one line, cut to ``limit`` characters."""
+    """Quote a value on one line, truncated to ``limit`` characters."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
         text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
@@ -68,7 +68,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def expected(complaint: Mapping[str, Any]) -> str:
-    """What pydantic expected, from one entry of ``ValidationError.errors()``."""
+    """Describe the expected value, from one entry of ``ValidationError.errors()``."""
     if complaint["type"] == "missing":
         return "expected a value"
     message = str(complaint["msg"]).removeprefix("Value error, ").replace("Input should be ", "")

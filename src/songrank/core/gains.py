@@ -19,7 +19,7 @@ def gains(labels: Tensor, gain: Gain = "exp2") -> Tensor:
     (tensor([0., 1., 3.]), tensor([0., 1., 2.]))
     """
     if callable(gain):
-        # The gain of irrelevant items is 0 whatever the function returns, or padding would count.
+        # Irrelevant items, including padding, have gain 0 whatever the function returns.
         return torch.where(labels > 0, gain(labels), 0.0)
     return torch.exp2(labels) - 1.0 if check_gain(gain) == "exp2" else labels
 
@@ -29,7 +29,7 @@ def weighted_labels(labels: Tensor, weight: Tensor | float, gain: str = "exp2") 
 
     .. math:: 2^{y'} - 1 = w (2^y - 1) \iff y' = \log_2(1 + w (2^y - 1)), \qquad \text{linear gain: } y' = w y
 
-    A label of 0 stays 0 whatever its weight; a weight of 0 makes it 0.
+    Labels of 0 stay 0; a weight of 0 gives a label of 0.
 
     >>> weighted_labels(torch.tensor([2.0, 0.0, 1.0]), torch.tensor([1.0, 9.0, 3.0]))
     tensor([2., 0., 2.])
@@ -44,7 +44,7 @@ def weighted_labels(labels: Tensor, weight: Tensor | float, gain: str = "exp2") 
 
 
 def check_gain(gain: Gain) -> Gain:
-    """Raise unless ``gain`` is a function or one of the names."""
+    """Raise unless ``gain`` is a function or a known name."""
     return gain if callable(gain) else check_choice("gain", gain, ("exp2", "linear"))
 
 
@@ -60,7 +60,7 @@ def discounts(ranks: Tensor) -> Tensor:
 def dcg(
     labels: Tensor, ranks: Tensor, *, mask: Tensor | None = None, k: int | None = None, gain: Gain = "exp2"
 ) -> Tensor:
-    """Σ_i gain(y_i) / log₂(1 + rank_i) over the last axis; ranks may be smooth, and those above ``k`` do not count.
+    """Σ_i gain(y_i) / log₂(1 + rank_i) over the last axis; ranks may be fractional, ranks above ``k`` are ignored.
 
     >>> dcg(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))                     # 1/log₂2 + 3/log₂4
     tensor(2.5000)
@@ -79,7 +79,7 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
     Args:
         labels: [..., L], non-negative.
         mask: [..., L], False for padding.
-        k: number of positions that count; None for all.
+        k: cutoff; None for the whole list.
         gain: see :func:`gains`.
 
     >>> ideal_dcg(torch.tensor([0.0, 2.0, 1.0]), k=1)
@@ -97,6 +97,6 @@ def ideal_dcg(labels: Tensor, *, mask: Tensor | None = None, k: int | None = Non
 
 
 def safe_divide(total: Tensor, by: Tensor) -> Tensor:
-    """Total / by, and 0 if ``by`` is 0."""
+    """``total / by``, or 0 where ``by`` is 0."""
     some = by > 0
     return torch.where(some, total / torch.where(some, by, 1), 0.0)

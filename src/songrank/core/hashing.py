@@ -16,7 +16,7 @@ def _signed(value: int) -> int:
 
 
 def derive_key(*words: int) -> int:
-    """Fold whole numbers (a seed, an epoch, the purpose) into one 64-bit key, on the host."""
+    """Combine integers (a seed, an epoch, a stream id) into one 64-bit key, on the host."""
     key = 0
     for word in words:
         value = (key + (word + 1) * _GOLDEN) % _WORD
@@ -27,7 +27,7 @@ def derive_key(*words: int) -> int:
 
 
 def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
-    """64 random bits, as int64, for each ``counter`` under ``key`` (which broadcasts); both int64."""
+    """64 random bits, as int64, for each ``counter`` and ``key`` (broadcast); both int64."""
     base = key + _signed(_GOLDEN) if isinstance(key, Tensor) else _signed(key + _GOLDEN)
     value = counter * _signed(_GOLDEN) + base
     value.bitwise_xor_((value >> 30).bitwise_and_((1 << 34) - 1)).mul_(_signed(_FIRST))
@@ -36,5 +36,5 @@ def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
 
 
 def random_uniform(key: Tensor | int, counter: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A number in the open interval (0, 1) for each counter."""
+    """A uniform number in the open interval (0, 1) for each counter."""
     return ((random_bits(key, counter) & 0x7FFFFF).to(dtype) + 0.5) / float(1 << 23)

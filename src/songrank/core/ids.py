@@ -1,4 +1,4 @@
-"""The original ids of users and items, and the numbers from 0 that replace them inside."""
+"""Mapping between original ids of users and items and internal indices from 0."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ from songrank.core.csr import numpy_offsets
 
 
 class Ids:
-    """Original ids by number, and numbers by original id: distinct whole numbers or texts, ascending.
+    """Bidirectional mapping between indices and original ids: distinct integers or strings, sorted.
 
     >>> ids = Ids.of(["b7", "a1", "a1"])
     >>> list(ids), ids[1], ids.find(["b7", "zz"]).tolist()
@@ -26,7 +26,7 @@ class Ids:
 
     @classmethod
     def of(cls, values: Sequence[int] | Sequence[str] | Array) -> "Ids":
-        """The distinct ``values``, sorted; texts by their bytes."""
+        """Ids of the distinct ``values``, sorted; strings by their bytes."""
         column = values if isinstance(values, np.ndarray) else np.asarray(values)
         if column.dtype.kind in "iu":
             return cls(torch.from_numpy(np.unique(column).astype(np.int64)))
@@ -34,7 +34,7 @@ class Ids:
 
     @classmethod
     def ascending(cls, numbers: Array) -> "Ids":
-        """Ids from whole numbers that are distinct and sorted already."""
+        """Ids from distinct, sorted integers."""
         return cls(torch.from_numpy(numbers.astype(np.int64)))
 
     @classmethod
@@ -44,7 +44,7 @@ class Ids:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "Ids":
-        """Ids from texts that are distinct and sorted already."""
+        """Ids from distinct, sorted strings."""
         encoded = [text.encode("utf-8") for text in texts]
         data = np.frombuffer(b"".join(encoded), np.uint8).copy()
         return cls(torch.from_numpy(data), torch.from_numpy(numpy_offsets([len(text) for text in encoded])))
@@ -55,7 +55,7 @@ class Ids:
         return "integer" if self._offsets is None else "text"
 
     def arrays(self, name: str) -> dict[str, Array]:
-        """Arrays to store, for :meth:`from_arrays`."""
+        """The arrays to save; the inverse of :meth:`from_arrays`."""
         parts = {name: self._values.numpy()}
         if self._offsets is not None:
             parts[f"{name}.offsets"] = self._offsets.numpy()
@@ -63,11 +63,11 @@ class Ids:
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, Tensor]) -> "Ids":
-        """Ids from stored arrays, which may be memory-mapped."""
+        """Ids from saved arrays, which may be memory-mapped."""
         return cls(arrays[name], arrays.get(f"{name}.offsets"))
 
     def is_valid(self) -> bool:
-        """Whether stored ids can be looked up: ascending whole numbers, or distinct texts."""
+        """Whether saved ids are valid: ascending integers, or distinct strings."""
         stored = self.arrays("id")
         values, offsets = stored["id"], stored.get("id.offsets")
         if values.ndim != 1:
@@ -78,7 +78,7 @@ class Ids:
         return whole and (values.dtype, offsets.dtype) == (np.uint8, np.int64) and len(set(self)) == len(self)
 
     def keep(self, numbers: Array) -> "Ids":
-        """The ids with these ascending numbers."""
+        """The ids at these ascending indices."""
         if self._offsets is None:
             return Ids(self._values[torch.from_numpy(numbers)])
         return self if len(numbers) == len(self) else Ids.from_texts(self[numbers])
@@ -87,14 +87,14 @@ class Ids:
         return self._values.shape[0] if self._offsets is None else self._offsets.shape[0] - 1
 
     def __getitem__(self, number: Any) -> Any:
-        """The id with this number; a list of ids for a slice, a tensor or a sequence of numbers."""
+        """The id at this index; a list of ids for a slice, a tensor or a sequence of indices."""
         if isinstance(number, slice):
             return [self[at] for at in range(*number.indices(len(self)))]
         if isinstance(number, Sequence) or getattr(number, "ndim", 0) > 0:
             return [self[int(at)] for at in number]
         number = int(number)
         if not -len(self) <= number < len(self):
-            raise IndexError(f"number is {number}; expected one below {len(self)}")
+            raise IndexError(f"index is {number}; expected an index below {len(self)}")
         number %= len(self)
         if self._offsets is None:
             return int(self._values[number])
@@ -109,7 +109,7 @@ class Ids:
             yield from (data[a:b].decode("utf-8") for a, b in pairwise(self._offsets.tolist()))
 
     def find(self, values: Any) -> Tensor:
-        """The number of each id of a sequence, an array, a tensor or a polars column; −1 for unknown ids."""
+        """The index of each id of a sequence, array, tensor or polars column; −1 for unknown ids."""
         if self._offsets is None:
             asked, whole = _whole_numbers(values)
             if not len(self):
@@ -123,16 +123,16 @@ class Ids:
 
 
 def _plain(values: Any) -> Sequence[Any]:
-    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # the latter for polars columns
+    as_list = getattr(values, "tolist", None) or getattr(values, "to_list", None)  # to_list for polars columns
     return list(values) if as_list is None else as_list()
 
 
 def _whole_numbers(values: Any) -> tuple[Tensor, Tensor]:
-    """Ids as int64, and which of them are whole numbers at all; integer columns are converted at once."""
+    """Ids as int64, and a mask of the valid integers."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
     if hasattr(values, "to_numpy") and hasattr(values, "null_count") and values.dtype.is_integer():
-        values = values.to_numpy()  # floats if a value is missing, which are converted one by one below
+        values = values.to_numpy()  # float if a value is missing; converted one by one below
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64:
         return torch.from_numpy(values.astype(np.int64)), torch.ones(values.shape[0], dtype=torch.bool)
     numbers = [_as_int(value) for value in _plain(values)]

@@ -1,7 +1,7 @@
-"""Constraints on constructor arguments, declared in their annotations and checked in one place.
+"""Constraints on constructor arguments, declared as annotations.
 
 A class with options (a model, a loss) annotates its arguments, and ``checked`` enforces the annotations on
-construction. Recipes read the same annotations, so their options are checked without constructing anything.
+construction. Recipes are validated against the same annotations without constructing anything.
 
 >>> class Example:
 ...     @checked
@@ -29,10 +29,10 @@ __all__ = ["Annotated", "Choice", "Count", "Number", "Sizes", "Whole", "WithOpti
 
 @dataclass(frozen=True)
 class Constraint:
-    """What an argument must be; ``None`` is left to the type annotation."""
+    """A constraint on an argument; ``None`` is left to the type annotation."""
 
     check: Callable[[str, Any], Any]
-    """From the argument's name and value to the value as the constructor uses it; raises if it is wrong."""
+    """Maps the argument's name and value to the validated value; raises if it is invalid."""
 
 
 def Whole(minimum: int = 1) -> Constraint:
@@ -46,7 +46,7 @@ def Number(low: float, high: float = float("inf"), *, low_open: bool = False, hi
 
 
 def Choice(choices: tuple[str, ...]) -> Constraint:
-    """One of these words."""
+    """One of these strings."""
     return Constraint(partial(check_choice, choices=choices))
 
 
@@ -66,7 +66,7 @@ Count = Annotated[int, Whole()]
 
 @functools.cache
 def constraints(init: Callable[..., Any]) -> dict[str, Constraint]:
-    """The constraint of each argument that has one."""
+    """The constraints of the annotated arguments."""
     hints = typing.get_type_hints(init, include_extras=True)
     return {name: found for name, hint in hints.items() if (found := _constraint(hint)) is not None}
 
@@ -79,11 +79,11 @@ def _constraint(hint: Any) -> Constraint | None:
 
 
 class WithOptions:
-    """A class whose constructor arguments are options of a recipe."""
+    """Base class of components whose constructor arguments are recipe options."""
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
-        """Raise if options that are valid on their own do not fit together."""
+        """Raise if options are valid individually but incompatible."""
 
     @classmethod
     def build(cls, options: Mapping[str, Any], sizes: Mapping[str, Any]) -> Self:
@@ -93,7 +93,7 @@ class WithOptions:
 
 
 def check_options(components: Mapping[str, tuple[type[WithOptions], Mapping[str, Any]]]) -> None:
-    """Raise for the first option that a constructor would reject; keys of ``components`` prefix the message."""
+    """Raise for the first invalid option; keys of ``components`` prefix the message."""
 
     def named(key: str, check: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -121,7 +121,7 @@ R = TypeVar("R")
 
 
 def checked(init: Callable[P, R]) -> Callable[P, R]:
-    """Check annotated arguments, defaults included, before ``__init__`` runs."""
+    """Validate annotated arguments, including defaults, before ``__init__`` runs."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

@@ -1,4 +1,4 @@
-"""Pairs of a query and an item as integer keys query · num_items + item, and operations on sorted keys."""
+"""Query-item pairs as integer keys query · num_items + item, and operations on sorted keys."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def unpack(keys: Tensor, num_items: int) -> tuple[Tensor, Tensor]:
 
 
 def check_size(num_queries: int, num_items: int) -> None:
-    """Raise if keys would not fit int64, or items int32."""
+    """Raise if keys would overflow int64, or items int32."""
     if num_queries * num_items >= 2**63 or num_items >= 2**31:
-        fail("num_items", num_items, "ids counted from 0 without gaps; map yours to such ids first")
+        fail("num_items", num_items, "consecutive ids from 0; remap ids first")
 
 
 def check_keys(argument: str, keys: Tensor | None, most: int) -> None:
-    """Raise unless these are distinct ascending keys below ``most``."""
+    """Raise unless keys are strictly ascending and below ``most``."""
     if keys is None or keys.numel() == 0:
         return
     if keys.dtype != torch.int64 or not bool((keys[1:] > keys[:-1]).all()):
-        fail(argument, "not ascending", "int64 keys in ascending order, each once")
+        fail(argument, "not ascending", "strictly ascending int64 keys")
     if int(keys[0]) < 0 or int(keys[-1]) >= most:
-        fail(argument, (int(keys[0]), int(keys[-1])), f"keys from 0 to {most - 1}, num_queries · num_items of them")
+        fail(argument, (int(keys[0]), int(keys[-1])), f"keys from 0 to num_queries · num_items − 1 = {most - 1}")
 
 
 def check_distinct(keys: Tensor, num_items: int, problem: str, order: Tensor | None = None) -> None:
-    """Raise if a sorted key occurs twice; ``order`` holds positions before sorting, for the message."""
+    """Raise if a sorted key is repeated; ``order`` holds positions before sorting, for the message."""
     twice = keys[1:] == keys[:-1]
     if bool(twice.any()):
         at = int(twice.nonzero()[0])
@@ -52,27 +52,27 @@ def check_distinct(keys: Tensor, num_items: int, problem: str, order: Tensor | N
 
 
 def sorted_keys(query: Tensor, item: Tensor, num_items: int, what: str) -> tuple[Tensor, Tensor | None]:
-    """Distinct keys in ascending order, and their positions before sorting; None if they were sorted."""
+    """Distinct sorted keys, and their positions before sorting; None if already sorted."""
     keys = pack(query, item, num_items)
     if bool((keys[1:] > keys[:-1]).all()):
         return keys, None
     keys, order = keys.sort()
-    check_distinct(keys, num_items, f"stands twice; each {what} may be given once", order)
+    check_distinct(keys, num_items, f"is repeated; expected each {what} once", order)
     return keys, order
 
 
 def last_of_equal(keys: Tensor) -> Tensor:
-    """Whether each sorted key is the last of its value."""
+    """Mask of the last occurrence of each sorted key."""
     last = torch.ones_like(keys, dtype=torch.bool)
     last[:-1] = keys[1:] != keys[:-1]
     return last
 
 
 def table_keys(pairs: CSR, num_items: int) -> Tensor:
-    """The key of each entry of a table of items by query, in the table's order and with its repetitions."""
+    """The key of each entry of a table of items by query, in table order, including duplicates."""
     item = pairs["item"]
     if item.numel() and not 0 <= int(item.min()) <= int(item.max()) < num_items:
-        fail("item", "outside the catalogue", f"numbers from 0 to {num_items - 1}")
+        fail("item", "out of range", f"numbers from 0 to {num_items - 1}")
     return pack(pairs.row_of_entries(), item, num_items)
 
 
@@ -88,14 +88,14 @@ def key_table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, T
 
 
 def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
-    """The distinct keys in ascending order and their labels; of repeated pairs the last counts."""
+    """The distinct sorted keys and their labels; the last duplicate wins."""
     key, order = table_keys(pairs, num_items).sort(stable=True)
     last = last_of_equal(key)
     return key[last], pairs["label"][order[last]]
 
 
 def merge(few: Tensor, many: Tensor) -> Tensor:
-    """Two sorted tensors as one, by searching the places of the ``few``."""
+    """Merge two sorted tensors by binary search of the ``few``."""
     place = torch.searchsorted(many, few) + torch.arange(few.shape[0], device=few.device)
     rest = torch.ones(few.shape[0] + many.shape[0], dtype=torch.bool, device=few.device)
     both = torch.empty_like(rest, dtype=few.dtype)

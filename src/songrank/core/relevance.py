@@ -1,4 +1,4 @@
-"""The table of relevant pairs that samplers, losses and evaluators share."""
+"""The table of relevant pairs shared by samplers, losses and evaluation."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _Table = tuple[Tensor, Tensor]  # bounds by query, and items
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relevance:
-    """The relevant pairs (q, x) with y > 0, by query and then by item, in a CSR table on any device; immutable.
+    """Immutable CSR table of the relevant pairs (q, x) with y > 0, sorted by query and item, on any device.
 
     Build it with :meth:`from_pairs` (all queries rank the same catalogue) or :meth:`from_lists` (each query has its own
-    documents). The row of a pair in the table identifies it in the memory of losses. Memory is 8 bytes per pair, plus 4
+    documents). The row of a pair identifies it in the memory of losses. Memory is 8 bytes per pair, plus 4
     per pair and exclusion if there are exclusions.
 
     >>> relevance = Relevance.from_pairs(query=[0, 0, 1], item=[2, 0, 1], label=[1.0, 3.0, 2.0], num_items=4)
@@ -36,15 +36,15 @@ class Relevance:
     """
 
     num_queries: int
-    """Queries of the whole task, other shards included."""
+    """Number of queries in all shards."""
     num_items: int
-    """Catalogue task: items. List task: documents of all lists; an item is a row of the feature matrix."""
+    """Catalogue task: number of items. List task: number of documents; an item is a row of the feature matrix."""
     num_pairs: int
-    """Relevant pairs of the whole task, other shards included."""
+    """Number of relevant pairs in all shards."""
     query_range: tuple[int, int]
-    """The queries held here: all or those of a shard. Tensors below have one entry per query held here."""
+    """The range of queries in this shard. Tensors below have one entry per query of the shard."""
     pair_range: tuple[int, int]
-    """The rows of these queries' pairs in the whole task."""
+    """The range of these queries' pairs in the full table."""
     indptr: Tensor
     """[queries + 1]: the start of each query's pairs in ``item`` and ``label``."""
     item: Tensor
@@ -52,10 +52,10 @@ class Relevance:
     list_start: Tensor | None
     """List task: the first document of each query. None for a catalogue."""
     list_span: Tensor
-    """Candidates of each query, before exclusions."""
+    """Number of candidates of each query, before exclusions."""
     taken_indptr: Tensor
     taken_item: Tensor
-    """Relevant and excluded items, sorted; all others are irrelevant."""
+    """Relevant and excluded items, sorted; all other items are irrelevant."""
     max_relevant: int
     max_taken: int
     max_span: int
@@ -76,9 +76,9 @@ class Relevance:
         Args:
             query: query of each pair, from 0.
             item: item of each pair, from 0.
-            label: relevance y ≥ 0 of each pair, 1 if not given; pairs with y = 0 are irrelevant and dropped.
-            num_queries: number of queries; the largest id + 1 if not given.
-            num_items: number of items; the largest id + 1 if not given.
+            label: relevance y ≥ 0 of each pair, 1 by default; pairs with y = 0 are irrelevant and dropped.
+            num_queries: number of queries; by default the largest id + 1.
+            num_items: number of items; by default the largest id + 1.
             exclude: (query, item) of pairs that are not candidates, such as seen items.
         """
         queries = read_ids("query", query)
@@ -116,7 +116,7 @@ class Relevance:
         pairs = taken = key_table(keys, num_queries, num_items)
         if exclude is not None:
             both = merge(keys, exclude)
-            check_distinct(both, num_items, "is both relevant and excluded; keep one of the two")
+            check_distinct(both, num_items, "is both relevant and excluded; remove one of the two")
             taken = key_table(both, num_queries, num_items)
         return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
@@ -173,16 +173,16 @@ class Relevance:
 
     @property
     def num_relevant(self) -> Tensor:
-        """N_q⁺ of each query held here."""
+        """[queries]: N_q⁺, the number of relevant items of each query."""
         return self.indptr.diff()
 
     @property
     def list_size(self) -> Tensor:
-        """N_q of each query held here: its candidates, without exclusions."""
+        """[queries]: N_q, the number of candidates of each query, without exclusions."""
         return self.list_span - (self.taken_indptr.diff() - self.num_relevant)
 
     def ideal_dcg(self, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-        """Z_q, or Z_q^K with ``k``: the DCG of each query's ideal ranking; computed once and cached."""
+        """[queries]: Z_q, or Z_q^K with ``k``, the DCG of the ideal ranking; cached."""
         if k is not None:
             check_int("k", k)
         if (k, gain) not in self._ideal:
@@ -210,17 +210,17 @@ class Relevance:
         if bool(bad.any()):
             query = int(bad.nonzero()[0]) + first + self.query_range[0]
             found = f"as large as {float(label.max()):g}"
-            fail(f"label of query {query}", found, "labels of finite gain, such as gain='linear' has")
+            fail(f"label of query {query}", found, "labels with finite gain; use gain='linear'")
         return ideal
 
     def pair_index(self, query: ArrayLike, item: ArrayLike) -> Tensor:
-        """Row of each pair (query, item) in the whole task's table, −1 if the item is not relevant."""
+        """Row of each pair (query, item) in the full table, −1 for irrelevant pairs."""
         queries = read_ids("query", query).to(self.device) - self.query_range[0]
         items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
         if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
             expected = f"ids from {self.query_range[0]} to {self.query_range[1] - 1}"
-            fail("query", "an id outside what is held here", expected)
+            fail("query", "out of range", expected)
         start, stop = self.indptr[queries], self.indptr[queries + 1]
         if self.item.numel() == 0:
             return torch.full_like(items, -1)
@@ -232,13 +232,13 @@ class Relevance:
         """The same table on another device."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-        distinct = {id(value): value for value in tensors.values()}  # without exclusions, two tables are one
+        distinct = {id(value): value for value in tensors.values()}  # without exclusions, two tables are one object
         moved = {key: value.to(device) for key, value in distinct.items()}
         parts: dict[str, Any] = {name: moved[id(value)] for name, value in tensors.items()}
         return replace(self, **parts, _ideal={key: value.to(device) for key, value in self._ideal.items()})
 
     def shard(self, first: int, last: int) -> Relevance:
-        """The queries ``first`` to ``last`` − 1, for one process; ids and rows are those of the whole task.
+        """The shard of queries ``first`` to ``last`` − 1, for one process; ids and rows keep their global values.
 
         >>> part = Relevance.from_pairs([0, 1, 1, 2], [0, 0, 1, 2]).shard(1, 3)
         >>> part.query_range, part.pair_range, part.num_queries
@@ -246,7 +246,7 @@ class Relevance:
         """
         held_first, held_last = self.query_range
         if not held_first <= first < last <= held_last:
-            fail("shard", (first, last), f"a non-empty range of queries inside {self.query_range}")
+            fail("shard", (first, last), f"a non-empty subrange of {self.query_range}")
         queries = slice(first - held_first, last - held_first)
         pairs = taken = CSR(self.indptr, {"item": self.item, "label": self.label}).slice(queries.start, queries.stop)
         if self.taken_item is not self.item:
@@ -267,7 +267,7 @@ class Relevance:
         )
 
     def __repr__(self) -> str:
-        part = "" if self.query_range == (0, self.num_queries) else f", holding queries {self.query_range}"
+        part = "" if self.query_range == (0, self.num_queries) else f", shard {self.query_range}"
         kind = "catalogue" if self.is_catalogue else "lists"
         return f"Relevance({kind}, {self.num_queries} queries, {self.num_items} items, {self.num_pairs} pairs{part})"
 

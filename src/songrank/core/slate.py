@@ -1,4 +1,4 @@
-"""One mini-batch: the sampled sub-lists of a few queries, and counts of their full lists."""
+"""A mini-batch: sampled sub-lists of several queries, with statistics of their full lists."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from songrank.core.gains import Gain, check_gain, ideal_dcg
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Slate:
-    """B queries and L candidate columns; the one type between sampler, model and loss. Frozen.
+    """An immutable mini-batch of B queries and L candidate columns, from a sampler to a model and a loss.
 
-    Shapes and types are checked on construction, values only by :meth:`check` (it reads them back from the device).
+    Shapes and types are validated on construction, values only by :meth:`check` (it synchronises with the device).
 
     >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([7]))
     >>> slate.num_relevant, slate.list_size
@@ -32,10 +32,10 @@ class Slate:
     mask: Tensor
     """[B, L] or [1, L] bool, False for padding."""
     pair: Tensor | None
-    """[B, P] int64: row of each relevant pair in the losses' memory, −1 for none. None for losses without memory: each
-    relevant item then counts as seen for the first time."""
+    """[B, P] int64: row of each relevant pair in the memory of the loss, −1 for none. None for losses without memory;
+    relevant items are then treated as new."""
     column: Tensor = None  # type: ignore[assignment]
-    """[B, P] int64: the column of each of these relevant items; by default the first P."""
+    """[B, P] int64: the column of each of these relevant items; the first P by default."""
     list_size: Tensor
     """[B]: N_q, of the full list."""
     num_relevant: Tensor
@@ -45,19 +45,19 @@ class Slate:
     k: int | None = None
     """The K of top-K NDCG; None for the whole list."""
     weight: Tensor | None = None
-    """[B, L]: custom sampling weights, summing to 1 over a row's columns; None for those of the strata."""
+    """[B, L]: custom sampling weights, which sum to 1 in each row; None for the stratified weights."""
     row_weight: Tensor | None = None
-    """[B]: weight of each query in the batch mean, 0 for rows that only pad a batch."""
+    """[B]: weight of each query in the batch mean, 0 for padding rows."""
     gain: Gain = "exp2"
-    """The gain of ``ideal_dcg``; losses use the same."""
+    """The gain function of ``ideal_dcg`` and the loss."""
     complete: bool = False
-    """Whether ``column`` names every relevant item of the slate; set it to False if you replace the labels."""
+    """Whether ``column`` holds all relevant items of the slate; set to False when replacing labels."""
     whole: bool = False
-    """Whether every row holds its whole list and nothing is masked: a mean over columns is then the mean over the list,
-    and losses ignore ``mask``, which all rows share; set it to False if you replace items or mask."""
+    """Whether every row holds its whole list without padding: a mean over columns is then the mean over the list, and
+    losses ignore ``mask``, which all rows share; set to False when replacing items or mask."""
 
     def rows(self, first: int, last: int) -> Self:
-        """The slate of the queries from ``first`` to ``last`` − 1; a view.
+        """The slate of the queries ``first`` to ``last`` − 1, as a view.
 
         >>> slate = Slate.from_batch(labels=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), query=torch.tensor([7, 8]))
         >>> slate.rows(1, 2).query
@@ -82,7 +82,7 @@ class Slate:
         check_shape("slate.query", self.query, (rows,), meaning="[B]")
         check_shape("slate.item", self.item, *shared, meaning="[B, L] or [1, L]")
         if self.whole:
-            check_shape("slate.mask", self.mask, (1, columns), meaning="[1, L] where the list is whole")
+            check_shape("slate.mask", self.mask, (1, columns), meaning="[1, L] for whole lists")
         check_shape("slate.mask", self.mask, *shared, meaning="[B, L] or [1, L]")
         for name in ("list_size", "num_relevant", "ideal_dcg"):
             check_shape(f"slate.{name}", getattr(self, name), (rows,), meaning="[B]")
@@ -94,7 +94,7 @@ class Slate:
             check_int("slate.k", self.k)
         check_type("slate.mask", self.mask, torch.bool)
         if not self.label.is_floating_point():
-            fail("slate.label", self.label.dtype, "a floating point type", TypeError)
+            fail("slate.label", self.label.dtype, "a floating-point dtype", TypeError)
         self._check_pairs(rows, columns)
         # Summing is four times as fast as any() on a CPU.
         self.__dict__["present"] = (self.mask.sum(-1) > 0).expand(rows)
@@ -107,12 +107,12 @@ class Slate:
             if not isinstance(self.pair, Tensor) or self.pair.dim() != 2 or self.pair.shape[0] != rows:
                 fail("slate.pair", getattr(self.pair, "shape", self.pair), f"a tensor of shape [B, P] with B={rows}")
             if self.column is None and self.pair.shape[1] > columns:
-                fail("slate.pair", self.pair.shape, f"at most L={columns} pairs a row where no column is given")
+                fail("slate.pair", self.pair.shape, f"at most L={columns} pairs per row without slate.column")
         if self.column is None:
             width = columns if self.pair is None else self.pair.shape[1]
             object.__setattr__(self, "column", torch.arange(width, device=self.label.device).expand(rows, width))
         elif self.pair is not None:
-            check_shape("slate.column", self.column, tuple(self.pair.shape), meaning="[B, P], as slate.pair")
+            check_shape("slate.column", self.column, tuple(self.pair.shape), meaning="[B, P], the shape of slate.pair")
 
     @classmethod
     def from_batch(
@@ -127,18 +127,18 @@ class Slate:
         row_weight: Tensor | None = None,
         validate: bool = True,
     ) -> Slate:
-        """Full lists for your own training loop; counts and ideal DCG come from the labels.
+        """Create a slate of full lists, for custom training loops; counts and ideal DCG are computed from labels.
 
         Args:
             labels: [B, L], y ≥ 0.
             query: [B], the query of each row.
-            pair: [B, P], P ≤ L: a row of the loss's memory for the relevant item in each of the first P columns, −1
-                if the column is not relevant. An item must always have the same row. Only for losses with memory.
+            pair: [B, P], P ≤ L: row in the memory of the loss for the relevant item in each of the first P columns,
+                −1 for irrelevant columns. A pair must always have the same row. Only for losses with memory.
             mask: [B, L], False for padding.
-            k: the K of top-K NDCG, for ``KSONG``.
-            gain: gain of a label.
+            k: cutoff K of top-K NDCG, for ``KSONG``.
+            gain: gain function.
             row_weight: [B], weight of each query.
-            validate: check values too, which reads them back from the device; turn off in a loop on a GPU.
+            validate: also check values, which synchronises with the device; disable it in a GPU loop.
         """
         check_tensor("labels", labels, "[B, L]")
         if labels.dim() != 2:
@@ -168,13 +168,13 @@ class Slate:
 
     @property
     def rows_present(self) -> Tensor:
-        """[B] bool: rows that hold at least one candidate."""
+        """[B] bool: rows with at least one candidate."""
         present: Tensor = self.__dict__["present"]
         return present
 
     @property
     def active(self) -> Tensor:
-        """[B, P] bool: which entries of ``pair`` and ``column`` are relevant items to learn from."""
+        """[B, P] bool: mask of relevant items in ``pair`` and ``column``."""
         if self.pair is not None:
             return self.pair >= 0
         return (self.mask.expand(self.label.shape) & (self.label > 0)).gather(1, self.column)
@@ -189,49 +189,49 @@ class Slate:
         return replace(self, **{name: value.to(device) for name, value in self._tensors().items()})
 
     def check(self, scores: Tensor | None = None) -> None:
-        """Check all values, and the scores if given; an error names the query. Reads values back from the device."""
+        """Check all values, and the scores if given; the error names the query. Synchronises with the device."""
         mask, present = self.mask.expand(self.label.shape), self.rows_present
         labels = torch.where(mask, self.label, 0.0)
-        self._refuse(~(torch.isfinite(labels) & (labels >= 0)).all(-1), "labels that are negative or not finite")
+        self._reject(~(torch.isfinite(labels) & (labels >= 0)).all(-1), "labels that are negative or not finite")
         relevant = (mask & (self.label > 0)).sum(-1)
         irrelevant = mask.sum(-1) - relevant
         size, total = self.list_size, self.num_relevant
         if self.whole:
-            self._refuse(~mask.all(-1) | (size != mask.shape[1]), "columns that are masked or too few to be whole")
-        self._refuse(total > size, "more relevant items (num_relevant) than list_size")
+            self._reject(~mask.all(-1) | (size != mask.shape[1]), "masked or missing columns, but slate.whole is True")
+        self._reject(total > size, "more relevant items (num_relevant) than list_size")
         if self.pair is not None:
             self._check_pair_values(mask)
         if self.weight is None:
-            self._refuse(relevant > total, "more relevant columns than num_relevant")
-            self._refuse(irrelevant > size - total, "more irrelevant columns than list_size − num_relevant")
+            self._reject(relevant > total, "more relevant columns than num_relevant")
+            self._reject(irrelevant > size - total, "more irrelevant columns than list_size − num_relevant")
             used = present & self.active.any(-1)
             few = used & (total > 1) & (relevant < 2)
-            self._refuse(few, "two relevant items or more, of which the slate samples fewer than two")
-            self._refuse(used & (size > total) & (irrelevant < 1), "irrelevant items, of which the slate samples none")
+            self._reject(few, "two or more relevant items, but fewer than two are sampled")
+            self._reject(used & (size > total) & (irrelevant < 1), "irrelevant items, but none are sampled")
         else:
             off = (torch.where(mask, self.weight, 0.0).sum(-1) - 1.0).abs() > 1e-3
-            self._refuse(present & off, "sampling weights that do not sum to 1")
+            self._reject(present & off, "sampling weights that do not sum to 1")
         sound = torch.isfinite(self.ideal_dcg) & (self.ideal_dcg > 0)
-        self._refuse(self.active.any(-1) & ~sound, "relevant items but an ideal_dcg that is not positive and finite")
+        self._reject(self.active.any(-1) & ~sound, "relevant items but an ideal_dcg that is not positive and finite")
         if self.row_weight is not None:
             weighed = torch.isfinite(self.row_weight) & (self.row_weight >= 0)
-            self._refuse(~weighed, "a row_weight that is negative or not finite")
+            self._reject(~weighed, "a row_weight that is negative or not finite")
         if _repeats(self.query[present]):
-            raise ValueError("slate.query names a query twice; expected each query once in a slate")
+            raise ValueError("slate.query has duplicates; expected each query once per slate")
         if scores is not None:
-            self._refuse(~torch.where(mask, scores, 0.0).isfinite().all(-1), "scores that are not finite")
+            self._reject(~torch.where(mask, scores, 0.0).isfinite().all(-1), "scores that are not finite")
 
     def _check_pair_values(self, mask: Tensor) -> None:
         active = self.active
         if bool(((self.column < 0) | (self.column >= self.label.shape[1])).any()):
-            fail("slate.column", "outside the columns", f"columns from 0 to {self.label.shape[1] - 1}")
+            fail("slate.column", "out of range", f"columns from 0 to {self.label.shape[1] - 1}")
         there = (mask & (self.label > 0)).gather(1, self.column)
-        self._refuse((active & ~there).any(-1), "a pair whose column is padding or irrelevant")
+        self._reject((active & ~there).any(-1), "a pair with a padding or irrelevant column")
         assert self.pair is not None
         if _repeats(self.pair[active]):
-            raise ValueError("slate.pair names a row twice; expected each pair once in a slate")
+            raise ValueError("slate.pair has duplicates; expected each pair once per slate")
 
-    def _refuse(self, bad: Tensor, problem: str) -> None:
+    def _reject(self, bad: Tensor, problem: str) -> None:
         if bool(bad.any()):
             row = int(bad.nonzero()[0])
             raise ValueError(f"slate row {row} (query {int(self.query[row])}) has {problem}")

@@ -1,6 +1,8 @@
-"""Options that several kinds of sources share: checked before anything is read."""
+"""Options of data preparation, validated before any data is read."""
 
-from typing import Any, Literal, Self, get_args
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -10,21 +12,33 @@ Scale = Literal["none", "l2", "log-l2"]
 
 
 class Options(BaseModel):
-    """Base of all options: unknown ones are refused by name."""
+    """Base class of all options; unknown names are rejected."""
+
+    renamed: ClassVar[dict[str, str]] = {}
+    """Current names by former names, which are accepted for one release."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @field_validator("*", mode="before")
     @classmethod
     def _none_as_a_word(cls, value: Any, info: ValidationInfo) -> Any:
-        """``none`` for options that may be absent, since a command line has only words."""
+        """Read ``none`` as None for optional values, since command-line values are strings."""
         field = cls.model_fields[str(info.field_name)]
         absent_is_fine = type(None) in get_args(field.annotation)
         return None if value == "none" and absent_is_fine else value
 
     @classmethod
+    def current_names(cls, values: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
+        """Replace former names, with a one-line hint for each."""
+        former = [name for name in cls.renamed if name in values and cls.renamed[name] not in values]
+        for name in former:
+            warn(f"--{name} is now --{cls.renamed[name]}".replace("_", "-"))
+        return {cls.renamed[name] if name in former else name: value for name, value in values.items()}
+
+    @classmethod
     def read(cls, kind: str, values: dict[str, Any]) -> "Options":
-        """Options from keywords, or one line about the first that is wrong."""
+        """Validate keyword options; the error names the first invalid one."""
+        values = cls.current_names(values, lambda hint: warnings.warn(hint, FutureWarning, stacklevel=6))
         try:
             return cls.model_validate(values)
         except ValidationError as errors:
@@ -32,82 +46,84 @@ class Options(BaseModel):
             name = ".".join(str(part) for part in error["loc"])
             if error["type"] == "extra_forbidden":
                 known = ", ".join(sorted(cls.model_fields))
-                raise DataError(f"{kind} has no option {name!r}", f"it has {known}") from None
-            what = f"option {name} is {shown(error['input'])}" if name else f"the options of {kind} do not fit together"
+                raise DataError(f"unknown option {name!r} for {kind}", f"expected one of {known}") from None
+            what = f"option {name} is {shown(error['input'])}" if name else f"the options of {kind} are incompatible"
             raise DataError(what, expected(error)) from None
 
 
 class QuerySplitOptions(Options):
-    """How queries that bring their own rows, texts or lists of documents, are divided."""
+    """Train/validation/test split of queries with their own rows, texts or document lists."""
 
     split: Literal["given", "random"] | None = Field(
-        None, description="as the source divides them, or at random; none: given if it does divide them"
+        None, description="Splits of the source, or a random split; none: given if the source has splits."
     )
     validation: float | None = Field(
-        None, ge=0, lt=1, description="part for validation; none: 0.1 of all if random, 0 of training if given"
+        None, ge=0, lt=1, description="Validation fraction; none: 0.1 of all if random, 0 of training if given."
     )
-    test: float = Field(0.1, ge=0, lt=1, description="random: part for test")
-    seed: int = Field(0, ge=0, lt=2**63, description="of what is random")
+    test: float = Field(0.1, ge=0, lt=1, description="random: test fraction.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed.")
 
     @property
     def random_validation(self) -> float:
-        """Part for validation of a random split."""
+        """Validation fraction of a random split."""
         return 0.1 if self.validation is None else self.validation
 
 
 class FeatureRowOptions(QuerySplitOptions):
-    """How rows are divided, and how their features are scaled."""
+    """Splits and scaling of rows of features."""
 
-    scale: Scale = Field(
-        "none", description="of a row: as it is, of length 1, or of length 1 after the logarithm of 1 + each value"
-    )
+    scale: Scale = Field("none", description="Row scaling: none, L2 normalisation, or log(1 + x) and L2 normalisation.")
 
 
 class RatingOptions(Options):
-    """Interactions to pairs and splits. Defaults are the paper's: every rating is a pair, the last two are held out."""
+    """Filters and splits of interactions. Defaults are those of the paper: all ratings, last two per user held out."""
 
-    min_interactions: int = Field(1, ge=1, description="keep queries with at least so many interactions")
-    min_per_item: int = Field(1, ge=1, description="keep items with at least so many interactions")
+    min_interactions: int = Field(1, ge=1, description="Minimum number of interactions per user.")
+    min_per_item: int = Field(1, ge=1, description="Minimum number of interactions per item.")
     duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
-        "last", description="of interactions of one query with one item, keep this one"
+        "last", description="Which of repeated interactions of a user with an item to keep."
     )
-    labels: Literal["rating", "binary"] = Field("rating", description="label = the rating, or 1")
-    min_rating: float | None = Field(None, allow_inf_nan=False, description="leave out ratings below this")
+    labels: Literal["rating", "binary"] = Field("rating", description="Label of a pair: the rating, or 1.")
+    min_rating: float | None = Field(None, allow_inf_nan=False, description="Drop ratings below this value.")
     drop_last: int = Field(
-        0, ge=0, description="leave-last-out: first leave out so many last pairs of each query, to rehearse on the past"
+        0, ge=0, description="leave-last-out: number of last pairs per user to drop before splitting, for a backtest."
     )
     split: Literal["leave-last-out", "time", "random", "none"] = Field(
-        "leave-last-out", description="hold out each query's last pairs, the latest pairs of all, or random pairs"
+        "leave-last-out", description="Hold out the last pairs per user, the latest pairs, or random pairs."
     )
-    holdout: int = Field(1, ge=1, description="leave-last-out: so many for test, and so many before for validation")
-    validation: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for validation")
-    test: float = Field(0.1, ge=0, lt=1, description="time, random: part of the pairs for test")
-    seed: int = Field(0, ge=0, lt=2**63, description="of the random split")
+    holdout: int = Field(1, ge=1, description="leave-last-out: number of pairs per user for test, and for validation.")
+    validation: float = Field(0.1, ge=0, lt=1, description="time, random: validation fraction.")
+    test: float = Field(0.1, ge=0, lt=1, description="time, random: test fraction.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the split.")
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.drop_last and self.split in ("time", "random"):
-            raise ValueError(f"drop_last 0 with split {self.split}: the test would be another part of the same pairs")
+            raise ValueError(f"drop_last 0 with split {self.split}; drop_last is for leave-last-out")
         if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
-            raise ValueError(f"drop_last 0, or at least holdout, {self.holdout}: else some of the test stays in")
+            raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}, so that no test pair is kept")
         if self.split in ("time", "random") and self.validation + self.test >= 1:
-            raise ValueError(f"validation {self.validation:g} and test {self.test:g} that leave something for training")
+            raise ValueError(f"validation {self.validation:g} + test {self.test:g} below 1")
         return self
 
 
 class ColumnOptions(RatingOptions):
-    """Interactions in a table whose columns have names."""
+    """Options of interaction tables."""
 
-    query_column: str = Field("auto", description="column of users; auto: found by its name")
-    item_column: str = Field("auto", description="column of items; auto: found by its name")
-    label_column: str | None = Field("auto", description="column of ratings; none: every row is a pair of label 1")
-    time_column: str | None = Field("auto", description="column of numbers or dates; none: rows are in order of time")
-    separator: str | None = Field(None, description="of a text file: found in its first line if not given")
-    encoding: str = Field("utf-8", description="of a text file")
+    renamed: ClassVar[dict[str, str]] = {"query_column": "user_column"}
+
+    user_column: str = Field("auto", description="Column of users; auto: detected by name.")
+    item_column: str = Field("auto", description="Column of items; auto: detected by name.")
+    label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
+    time_column: str | None = Field("auto", description="Column of times or dates; none: rows are in time order.")
+    separator: str | None = Field(None, description="Separator of a text file; detected by default.")
+    encoding: str = Field("utf-8", description="Encoding of a text file.")
 
 
 class SequenceOptions(RatingOptions):
-    """One query a line, its items in order of time."""
+    """Options of sequence files: one line per user."""
 
-    duplicates: Literal["last", "first", "max", "keep", "error"] = Field("keep", description="as for ratings")
-    encoding: str = Field("utf-8", description="of the file")
+    duplicates: Literal["last", "first", "max", "keep", "error"] = Field(
+        "keep", description="Which of repeated interactions of a user with an item to keep."
+    )
+    encoding: str = Field("utf-8", description="Encoding of the file.")

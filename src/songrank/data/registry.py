@@ -1,7 +1,7 @@
-"""All kinds of sources by name: what each wants, its reader, presets, and published numbers."""
+"""Registry of data set kinds: source, reader, options, presets, and published statistics."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Download:
-    """Address, checksums and size of a data set."""
+    """URL, checksums and size of a data set."""
 
     url: str
     md5: str | None = None
@@ -28,10 +28,10 @@ class Download:
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of source becomes a prepared data set.
+    """A kind of data set.
 
-    ``reader`` and ``option_class`` are imported when first needed, as ``module:name``; a module that starts with a dot
-    is one of this package. A reader is a function of source, options, job and scratch folder.
+    ``reader`` and ``option_class`` are lazy imports, ``module:name``, where a leading dot is relative to this package.
+    A reader is a function of source, options, job and scratch directory.
     """
 
     name: str
@@ -49,30 +49,38 @@ class Kind:
     reads_tables: bool = False
 
     def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
-        """The preset's values, overridden by the given ones, checked."""
+        """Validated options: values of the preset, overridden by given values."""
         preset = preset or self.default_preset
         if preset not in self.presets:
-            raise DataError(f"preset is {preset!r}", f"{self.name} has " + ", ".join(sorted(self.presets)))
+            raise DataError(
+                f"unknown preset {preset!r} for {self.name}", f"expected {' or '.join(sorted(self.presets))}"
+            )
         checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
         return checked
 
     def run(self, source: Any, options: "Options", job: "Job", scratch: Path) -> "Content":
-        """Read the source; ``scratch`` is a folder for what does not fit in memory."""
+        """Read the source; ``scratch`` is a directory for temporary files."""
         content: Content = _load(self.reader)(source, options, job, scratch)
         return content
 
     def flags(self) -> dict[str, bool]:
-        """Each option by name, and whether it is yes or no."""
+        """Option names, and whether each is boolean."""
         return {name: field.annotation is bool for name, field in _load(self.option_class).model_fields.items()}
 
+    def current_names(self, given: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
+        """Replace former option names, with a one-line hint for each."""
+        renamed: dict[str, Any] = _load(self.option_class).current_names(given, warn)
+        return renamed
+
     def check_names(self, given: Mapping[str, Any]) -> None:
-        """Raise unless these are options of this kind."""
+        """Raise if an option is unknown for this kind."""
         known = self.flags()
         if unknown := [name for name in given if name not in known]:
-            raise DataError(f"{self.name} has no option {unknown[0]!r}", f"it has {', '.join(sorted(known))}")
+            what, fix = f"unknown option {unknown[0]!r} for {self.name}", f"expected one of {', '.join(sorted(known))}"
+            raise DataError(what, fix)
 
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
-        """Name, default and meaning of each option."""
+        """Name, default and description of each option."""
         values = self.options(preset, {}).model_dump(mode="json")
         fields = _load(self.option_class).model_fields
         return [(name, values[name], fields[name].description or "") for name in fields]
@@ -85,11 +93,11 @@ def _load(reference: str) -> Any:
 
 _LOG = {"paper": {}, "raw": {"split": "none", "duplicates": "keep"}}
 _LISTS = {"raw": {}, "paper": {"standardise": True, "log_features": "auto", "missing": "mean", "truncate": 100}}
-_TABLES = "a CSV, TSV or Parquet file, a folder of them, or a DataFrame"
+_TABLES = "a CSV, TSV or Parquet file, a directory of them, or a DataFrame"
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
-_MSLR = "open https://www.microsoft.com/en-us/research/project/mslr/, accept the terms and fetch {} in a browser"
-_YAHOO = "ask for C14B (Learning to Rank Challenge) at https://webscope.sandbox.yahoo.com"
-_NETFLIX = "log in to https://www.kaggle.com/netflix-inc/netflix-prize-data and fetch it there"
+_MSLR = "open https://www.microsoft.com/en-us/research/project/mslr/, accept the terms and download {} in a browser"
+_YAHOO = "request C14B (Learning to Rank Challenge) at https://webscope.sandbox.yahoo.com"
+_NETFLIX = "log in to https://www.kaggle.com/netflix-inc/netflix-prize-data and download it there"
 _MOVIELENS = {
     "100k": ("movielens_tabs", "u.data", "0e33842e24a9c977be4e0107933c0723", 4_924_029),
     "1M": ("movielens_colons", "ratings.dat", "c4d9eecfca2ab87c1945afe126590906", 5_917_549),
@@ -120,8 +128,8 @@ def _log(name: str, title: str, wants: str, reader: str, options: str = "RatingO
 
 def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind:
     name = f"ml-{size.lower()}"
-    title = f"MovieLens {size}: every rating is a pair, each user's last two are held out"
-    wants, published = f"{name}.zip, its folder, or {file}", (_PAPER_20M,) if size == "20M" else ()
+    title = f"MovieLens {size}: all ratings, last two per user held out"
+    wants, published = f"{name}.zip, its directory, or {file}", (_PAPER_20M,) if size == "20M" else ()
     download = Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length)
     kind = f"movielens-{size.lower()}"
     return _log(kind, title, wants, f"movielens:{reader}", published=published, download=download)
@@ -130,7 +138,7 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind
 def _mslr(size: str, **more: Any) -> Kind:
     file = f"MSLR-WEB{size}.zip"
     title, by_hand = f"Microsoft MSLR-WEB{size}, one fold", _MSLR.format(file)
-    return _letor(f"mslr-web{size.lower()}", title, f"{file} or its folder", 100, by_hand=by_hand, **more)
+    return _letor(f"mslr-web{size.lower()}", title, f"{file} or its directory", 100, by_hand=by_hand, **more)
 
 
 def _letor(name: str, title: str, wants: str, list_size: int | None = None, **more: Any) -> Kind:
@@ -145,8 +153,8 @@ KINDS = {
         *(_movielens(size, *details) for size, details in _MOVIELENS.items()),
         _log(
             "netflix",
-            "Netflix Prize: users with at least 100 ratings, each user's last two held out",
-            "a folder or archive with combined_data_*.txt or mv_*.txt",
+            "Netflix Prize: users with at least 100 ratings, last two per user held out",
+            "a directory or archive with combined_data_*.txt or mv_*.txt",
             "netflix:netflix",
             presets={**_LOG, "paper": {"min_interactions": 100}},
             published=(_PAPER_NETFLIX,),
@@ -154,7 +162,7 @@ KINDS = {
         ),
         _log(
             "interactions",
-            "A table of interactions with named columns and ids of any type",
+            "Interaction log: a table with user, item, and optional rating and time columns",
             _TABLES,
             "interactions:interactions",
             "ColumnOptions",
@@ -162,18 +170,18 @@ KINDS = {
         ),
         _log(
             "sequences",
-            "One user a line: the user, then items in order of time",
+            "Interaction sequences: one line per user, the user id followed by items in time order",
             "a text file, or archive.zip/file",
             "sequences:sequences",
             "SequenceOptions",
         ),
-        _letor("letor", "svmlight rows with qid:, or rows and .query files", "a file, folder or archive"),
+        _letor("letor", "LETOR (svmlight) text with qid:, or with .query files", "a file, directory or archive"),
         _mslr("10K"),
         _mslr("30K", published=(_PAPER_MSLR,)),
         _letor(
             "yahoo-ltr",
             "Yahoo! Learning to Rank, set 1 or 2",
-            "its folder or archive",
+            "its directory or archive",
             40,
             published=(_PAPER_YAHOO,),
             by_hand=_YAHOO,
@@ -181,7 +189,7 @@ KINDS = {
         Kind(
             "feature-table",
             "search",
-            "A table of documents with a query column, a label column and features",
+            "Learning to rank: a table with a query column, a label column and features",
             _TABLES,
             ".readers.feature_table:feature_table",
             ".readers.feature_table:FeatureTableOptions",
@@ -191,8 +199,8 @@ KINDS = {
         Kind(
             "xmc",
             "labelling",
-            "Extreme Classification Repository, bag of words",
-            "a folder or archive with a train and a test file, or one file",
+            "Multi-label classification: Extreme Classification Repository, bag of words",
+            "a directory or archive with a train and a test file, or one file",
             ".readers.xmc:xmc",
             ".preparation_options:FeatureRowOptions",
             {"raw": {}, "paper": {}},
@@ -201,8 +209,8 @@ KINDS = {
         Kind(
             "xmc-text",
             "labelling",
-            "Raw texts and their labels, as lines or JSON lines",
-            "a folder or archive with train and test files, or one file of JSON lines",
+            "Multi-label classification: raw texts, as lines or JSON lines",
+            "a directory or archive with train and test files, or one file of JSON lines",
             ".readers.text:xmc_text",
             ".readers.text:TextOptions",
             {"raw": {}, "paper": {}},
@@ -212,7 +220,7 @@ KINDS = {
         Kind(
             "label-table",
             "labelling",
-            "Features and a column of lists of labels, in a table",
+            "Multi-label classification: a table with features and a column of label lists",
             "a Parquet file or a DataFrame",
             ".readers.label_table:label_rows",
             ".readers.label_table:LabelTableOptions",
@@ -221,8 +229,8 @@ KINDS = {
         Kind(
             "arff",
             "labelling",
-            "Multi-label ARFF as Mulan and MEKA write it",
-            "a folder or archive with .arff files and the .xml of labels",
+            "Multi-label classification: ARFF files of Mulan and MEKA",
+            "a directory or archive with .arff files and the .xml file of labels",
             ".readers.arff:arff",
             ".readers.arff:ArffOptions",
         ),
@@ -231,12 +239,12 @@ KINDS = {
 
 
 def all_kinds() -> dict[str, Kind]:
-    """These kinds and those of other packages: each entry point of the group ``songrank.data_kinds`` is a ``Kind``."""
+    """Built-in kinds and those of plug-ins, from entry points ``songrank.data_kinds``."""
     return KINDS | {kind.name: kind for kind in (entry.load() for entry in entry_points(group="songrank.data_kinds"))}
 
 
 def find_kind(name: str) -> Kind:
-    """The kind of this name, or a ``DataError`` with the nearest names."""
+    """Look up a kind; raise a ``DataError`` with close matches if it is unknown."""
     if name in KINDS:
         return KINDS[name]
     kinds = all_kinds()
@@ -244,4 +252,4 @@ def find_kind(name: str) -> Kind:
         return kinds[name]
     near = difflib.get_close_matches(str(name), kinds, n=3)
     fix = f"did you mean {' or '.join(near)}?" if near else "see `songrank data list`"
-    raise DataError(f"{name!r} is no kind of data set", fix)
+    raise DataError(f"unknown data set kind {name!r}", fix)

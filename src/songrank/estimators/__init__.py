@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's interface, on the same training code as the command line."""
+"""scikit-learn compatible estimators."""
 
 from songrank.estimators.base import NotFittedError
 from songrank.estimators.document_ranker import DocumentRanker

@@ -1,22 +1,23 @@
-"""The part of scikit-learn's ``BaseEstimator`` that the estimators need, for environments without it."""
+"""Minimal replacement of scikit-learn's ``BaseEstimator``, for environments without scikit-learn."""
 
 import inspect
 from typing import Any, Self
 
 
 class Parameters:
-    """Parameters are the arguments of the constructor, kept as they were given."""
+    """Parameters are constructor arguments, stored unchanged."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; ``deep`` makes no difference."""
+        """All parameters by name; ``deep`` is ignored."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; fitted attributes stay."""
+        """Set parameters; fitted attributes are kept."""
         known = self.get_params()
         for name, value in parameters.items():
             if name not in known:
-                raise ValueError(f"{name} is no parameter of {type(self).__name__}; expected one of {', '.join(known)}")
+                what = f"unknown parameter {name!r} for {type(self).__name__}"
+                raise ValueError(f"{what}; expected one of {', '.join(known)}")
             setattr(self, name, value)
         return self
 

@@ -1,4 +1,4 @@
-"""The base of the three estimators: parameters as in scikit-learn, and a fit that runs a recipe."""
+"""Base class of estimators: scikit-learn parameters, and a fit that runs a recipe."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ Callback = Callable[[dict[str, Any]], None]
 
 
 class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
-    """The estimator is not fitted yet; also scikit-learn's error of this name, where scikit-learn is installed.
+    """The estimator is not fitted yet; a subclass of scikit-learn's error if scikit-learn is installed.
 
     >>> from songrank import Recommender
     >>> Recommender().recommend(["a"])
@@ -56,25 +56,24 @@ class NotFittedError(UserError, _NotFittedError):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
-    """Fits by preparing a data set and running a recipe in a folder: the same code as ``songrank train``.
+    """Base class; a fit prepares a data set and runs a recipe, with the same code as ``songrank train``.
 
     Args:
         loss: name of a loss.
-        model: name of a model, or a dict with its name and options; None for the recipe's.
-        recipe: a shipped recipe or a YAML file to start from.
-        epochs: of fine-tuning; None for the recipe's.
-        learning_rate: of fine-tuning; None for the recipe's.
-        options: any other key of a recipe.
-        data_options: of ``songrank data prepare``.
-        members: number of models in an ensemble, trained with consecutive seeds; their scores are averaged.
-        random_state: seed of everything random.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-        folder: where the prepared data and the run are kept, for `songrank report`; None: deleted after the fit.
-        callbacks: called with the history entry of each epoch.
-        verbose: 0 for no output, 1 for one line per evaluation on validation.
-
-    After fitting: ``recipe_`` is the recipe of the run, ``history_`` has one entry per epoch, ``best_score_`` is the
-    best validation score, ``evaluation_`` the final evaluation by split, ``folder_`` the model.
+        model: name of a model, or a dict of name and options; None for the model of the recipe.
+        recipe: name of a built-in recipe, or a YAML file.
+        epochs: number of fine-tuning epochs; None for the value of the recipe.
+        learning_rate: learning rate of fine-tuning; None for the value of the recipe.
+        options: other recipe keys and values.
+        data_options: options of ``songrank data prepare``.
+        members: number of models in the ensemble, trained with consecutive seeds; scores are averaged.
+        random_state: random seed.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        folder: directory for the prepared data and the run, e.g. for `songrank report`; None for a temporary one.
+        callbacks: functions called with the history entry of each epoch.
+        verbose: 0 for no output, 1 for one line per validation.
+    Fitted attributes: ``recipe_``, the recipe of the run; ``history_``, one entry per epoch; ``best_score_``, the best
+    validation score; ``evaluation_``, the final evaluation by split; ``folder_``, the model.
     """
 
     task: ClassVar[str]
@@ -98,10 +97,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     evaluation_: dict[str, Evaluation] = field(init=False)
     best_score_: Any = field(init=False)
     _fitted_columns: FittedColumns = field(init=False)
-    _by_data: Sequence[str] = field(init=False, default=())  # recipe changes chosen from the data; parameters win
+    _by_data: Sequence[str] = field(init=False, default=())  # recipe overrides from the data; parameters win
 
     def _changes(self) -> list[str]:
-        """The parameters as changes of a recipe; None leaves the recipe's own value."""
+        """Recipe overrides of the parameters; None keeps the value of the recipe."""
         stage = {"fine_tuning.epochs": self.epochs, "fine_tuning.learning_rate": self.learning_rate}
         words = {key: value for key, value in {"model": self.model, **stage}.items() if value is not None}
         words = {"loss": self.loss, **words, "seed": _seed(self.random_state), "device": self.device}
@@ -109,14 +108,14 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         try:
             return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
         except TypeError as error:
-            raise UserError(f"a parameter is no value of a recipe ({error}); use numbers, texts and lists") from None
+            raise UserError(f"invalid parameter for a recipe ({error}); expected numbers, strings and lists") from None
 
     def _default_recipe(self) -> str:
-        """The shipped recipe for the parameter ``recipe`` None."""
+        """The default recipe."""
         return self.task
 
     def _recipe(self, data: Path, *more: str, warn: Callable[[str], None] | None = None) -> Recipe:
-        """The recipe that a fit runs."""
+        """The recipe of a fit."""
         changes = [f"data={json.dumps(str(data))}", *self._by_data, *self._changes(), *more]
         return load_recipe(self.recipe or self._default_recipe(), changes, warn)
 
@@ -129,11 +128,11 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         past: WarmStart | None = None,
         also: Callable[[Run], Mapping[str, Any]] = lambda run: {},
     ) -> Run:
-        """Prepare, train, and set all fitted attributes or none, ``also(run)`` included; ``past`` is a warm start.
+        """Prepare, train, and set all fitted attributes, including ``also(run)``, on success; ``past`` is a warm start.
 
-        One fit at a time in a process: torch's random numbers belong to the process. They are restored afterwards.
+        Fits in one process are serialised, because they use torch's global random state, which is restored.
         """
-        self._recipe(Path("data"), *more, warn=self._say)  # a mistake in it is found before the data is read
+        self._recipe(Path("data"), *more, warn=self._say)  # validate before reading the data
         members = check_count("members", self.members)
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
@@ -160,7 +159,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         return Run.begin(recipe, path, overwrite=True, observe=self._observe, warn=self._say)
 
     def _ensemble(self, first: Run, members: int, work: Path) -> dict[str, Any]:
-        """Train again with the next seeds; the fitted attributes that the ensemble of all changes."""
+        """Train the other members with consecutive seeds; return the fitted attributes of the ensemble."""
         places = [first.directory.path]
         for number in range(1, members):
             recipe = first.recipe.model_copy(update={"seed": (first.recipe.seed + number) % 2**32})
@@ -174,7 +173,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _place(self) -> Iterator[Path]:
-        """Where data and run are: ``folder``, locked against other fits, or a temporary directory."""
+        """The directory of data and run: ``folder``, locked against other fits, or a temporary one."""
         if self.folder is None:
             with tempfile.TemporaryDirectory(prefix="songrank-") as name:
                 yield Path(name)
@@ -186,22 +185,22 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     def _observe(self, line: dict[str, Any]) -> None:
         for callback in self.callbacks or ():
             callback(copy.deepcopy(line))
-        looks = [f"{name} {value:.4f}" for name, value in line.items() if "@" in name]
-        if looks:
-            self._say(f"{line['stage']}, epoch {line['epoch']}: objective {line['objective']:.4f}, {', '.join(looks)}")
+        found = [f"{name} {value:.4f}" for name, value in line.items() if "@" in name]
+        if found:
+            self._say(f"{line['stage']}, epoch {line['epoch']}: objective {line['objective']:.4f}, {', '.join(found)}")
 
     def _say(self, message: str) -> None:
         if self.verbose and message:
             _log.info("%s", message)
 
     def _fitted(self) -> ModelFolder:
-        """The model; raises before the first fit."""
+        """The fitted model; raises if not fitted."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.folder_
 
     def _metrics(self, metrics: str | Sequence[str] | None) -> list[str]:
-        """Names of metrics, by default the recipe's."""
+        """Names of metrics; by default those of the recipe."""
         self._fitted()
         if metrics is None:
             return list(self.recipe_.evaluation.metrics)
@@ -211,7 +210,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             raise UserError(str(error)) from None
 
     def _take_columns(self, columns: FittedColumns | None) -> None:
-        """Set the fitted columns of X, under scikit-learn's names too; None for texts."""
+        """Set the fitted columns of X, also as scikit-learn attributes; None for texts."""
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         if columns is not None:
@@ -224,7 +223,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         return "folder_" in vars(self)
 
     def save(self, directory: str | Path) -> None:
-        """Write the model folder and the parameters, without pickle; replaces an estimator saved there before.
+        """Save model and parameters to a directory, without pickle; an existing estimator is replaced.
 
         The parameters ``callbacks`` and ``folder`` are not saved.
         """
@@ -232,11 +231,11 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         self._save(directory, {RANKER: json.dumps(self._more()).encode()})
 
     def _more(self) -> dict[str, Any]:
-        """The other fitted attributes of a ranker, which :meth:`_take_more` sets again."""
+        """Further fitted attributes, restored by :meth:`_take_more`."""
         raise NotImplementedError
 
     def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
-        """Save with more files, by name."""
+        """Save with additional files, by name."""
         told = {
             "class": type(self).__name__,
             "parameters": {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_SAVED},
@@ -248,7 +247,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
-        """A saved estimator, ready to predict."""
+        """Load a saved estimator."""
         told, files = read_estimator(path := Path(directory), cls.__name__)
         try:
             made = cls(**{**told["parameters"], "device": device})
@@ -256,17 +255,17 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
             made.folder_ = folder = open_model(path, device)
             if folder.task != cls.task:
-                raise DataError(f"holds a model for {folder.task}", f"expected one for {cls.task}", file=str(path))
+                raise DataError(f"contains a model for {folder.task}", f"expected one for {cls.task}", file=str(path))
             made._take_files(files)
         except UserError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OSError):
-            what = "was changed by hand, or holds files that do not fit"
+            what = "is damaged or was edited"
             raise DataError(what, "save it again", file=str(path)) from None
         return made
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:
-        """Set what :meth:`save` wrote."""
+        """Restore the files of :meth:`save`."""
         try:
             self._take_more(json.loads(files[RANKER]))
         except (KeyError, TypeError, ValueError):
@@ -278,7 +277,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
 
 def _seed(random_state: Any) -> int:
-    """A seed from any kind of random state of scikit-learn and numpy."""
+    """Convert a random state of scikit-learn or numpy to a seed."""
     if random_state is np.random or isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     if isinstance(random_state, np.random.Generator):
@@ -290,7 +289,7 @@ def _seed(random_state: Any) -> int:
 
 
 class _StandardError(logging.StreamHandler[Any]):
-    """Writes to the current standard error, which notebooks and tests replace."""
+    """Handler for the current standard error, which notebooks and tests replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -300,4 +299,4 @@ class _StandardError(logging.StreamHandler[Any]):
 _log = logging.getLogger(__name__)
 _log.addHandler(_StandardError())
 _log.setLevel(logging.INFO)
-_log.propagate = False  # verbose=0 is the way to silence it
+_log.propagate = False  # silenced by verbose=0

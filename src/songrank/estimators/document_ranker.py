@@ -1,4 +1,4 @@
-"""Ranking of documents with features, with LightGBM's call: X, y and group in, scores out."""
+"""Learning to rank documents with features; X, y and group as in LightGBM."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,26 +28,27 @@ from songrank.training.build import policies
 from songrank.training.trainer.loop import validation_name
 
 _PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
-_ROWS = 4096  # documents scored at once by a model that looks at each alone
+_ROWS = 4096  # batch size in documents, for pointwise models
 
 
 class DocumentRanker(RankingEstimator):
-    """Learns to rank the documents of queries by their features, with the keywords of ``LGBMRanker``.
+    """Learning to rank documents by features, with the API of ``LGBMRanker``.
 
     Args:
-        loss: one of 15: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
-        model: ``"mlp"``, ``"context-aware"``, or a dict with options; None for the recipe's, an MLP.
-        recipe: a shipped recipe or a YAML file to start from.
-        options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
-        data_options: of ``songrank data prepare feature-table``: ``{"within_query": "z-rank", "validation": 0.1}``.
+        loss: name of a loss: ``"song"``, ``"k-song"``, ``"lambdarank"``, …
+        model: ``"mlp"``, ``"context-aware"``, or a dict of name and options; None for the model of the recipe, an MLP.
+        recipe: name of a built-in recipe, or a YAML file.
+        options: other recipe keys and values: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
+        data_options: options of ``songrank data prepare feature-table``, e.g. ``{"within_query": "z-rank"}``.
 
-    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
+    Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
-    Features are standardised, heavy-tailed ones after a logarithm; a missing value (NaN) becomes the mean and sets a
-    flag column. ``fit`` learns the transformation and ``predict`` applies it. The MLP scores each document alone; with
-    ``model="context-aware"`` or ``within_query`` a score depends on the list, so ``predict`` needs the lists.
+    Features are standardised, heavy-tailed ones after a log transform; missing values (NaN) are replaced by the mean
+    and flagged in an extra column. ``fit`` learns the transformation, ``predict`` applies it. The MLP scores documents
+    independently; with ``model="context-aware"`` or ``within_query`` a score depends on the list, so ``predict``
+    requires ``group`` or ``qid``.
 
-    After fitting, also: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
+    Further fitted attributes: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
     ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
 
     >>> X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 0, 1])
@@ -76,23 +77,23 @@ class DocumentRanker(RankingEstimator):
         eval_sample_weight: Sequence[Any] | None = None,
         eval_names: Sequence[str] | None = None,
     ) -> Self:
-        """Learn from documents and their relevance to queries.
+        """Fit to documents and their relevance labels.
 
         Args:
-            X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN is a missing value.
-            y: labels [n], at least 0, graded or fractional.
-            sample_weight: [n], multiplies the gain of a relevant document; 1 / propensity corrects position bias. Only
-                for losses made of gains: song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg,
-                pirank. No effect in the warm-up with listwise cross-entropy, except that 0 means irrelevant.
-            group: lengths of the lists, which follow one another in X.
-            qid: instead of ``group``, the query of each row, in any order.
-            group_weight: weight of each query in the mean over a batch, in the order in which queries begin.
-            eval_set: ``[(X, y), …]``. The first one is for validation and early stopping with the recipe's patience;
-                the others are evaluated at the end. Without any, all epochs are trained.
+            X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN for missing values.
+            y: labels [n] of at least 0, possibly fractional.
+            sample_weight: [n], factors of the gain of relevant documents; 1 / propensity corrects position bias. Only
+                for losses with gains: song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg, pirank.
+                The warm-up with listwise cross-entropy ignores it, except that 0 means irrelevant.
+            group: lengths of consecutive lists in X.
+            qid: alternative to ``group``: the query id of each row, in any order.
+            group_weight: weight of each query in the batch mean, in order of first appearance.
+            eval_set: ``[(X, y), …]``. The first set is for validation and early stopping with the patience of the
+                recipe, the others are evaluated after training. By default there is no early stopping.
             eval_group: ``group`` of each evaluation set.
-            eval_qid: instead of ``eval_group``, ``qid`` of each evaluation set.
+            eval_qid: alternative to ``eval_group``: ``qid`` of each evaluation set.
             eval_sample_weight: ``sample_weight`` of each evaluation set.
-            eval_names: names of the evaluation sets; None: ``valid_0``, ``valid_1``, ….
+            eval_names: names of the evaluation sets; by default ``valid_0``, ``valid_1``, ….
         """
         recipe = self._recipe(Path())
         if sample_weight is not None:
@@ -118,7 +119,7 @@ class DocumentRanker(RankingEstimator):
         return self
 
     def _note_validation(self, name: str) -> None:
-        """Set the attributes for validation in the last stage, under the name of its set."""
+        """Set the attributes of validation in the last stage, under the name of the evaluation set."""
         metric = self.recipe_.validation.metric
         key, stage = validation_name(metric, "all"), self.history_[-1]["stage"]
         looks = [(line["epoch"], line[key]) for line in self.history_ if line["stage"] == stage and key in line]
@@ -134,12 +135,12 @@ class DocumentRanker(RankingEstimator):
         self.evals_result_[name] = {metric: [value] for metric, value in found.values.items()}
 
     def predict(self, X: Any, *, group: Any = None, qid: Any = None) -> Array:
-        """A score for each document, float32 [n]; within a list, higher is better.
+        """Score documents, float32 [n]; higher is better.
 
         Args:
-            X: features; named columns are found by the fitted names, further ones are ignored.
-            group: lengths of the lists, for the model ``context-aware`` or the option ``within_query``; None for one.
-            qid: instead of ``group``, the query of each row.
+            X: features; named columns are matched by name, additional columns are ignored.
+            group: lengths of lists, for ``context-aware`` models or ``within_query``; None for a single list.
+            qid: alternative to ``group``: the query id of each row.
         """
         features = self._features(X)
         return self._score(features, read_lists(features.rows, group, qid))
@@ -154,23 +155,24 @@ class DocumentRanker(RankingEstimator):
         qid: Any = None,
         sample_weight: Any = None,
     ) -> Evaluation:
-        """Metrics of these documents in their lists, under the recipe's policies; arguments as in :meth:`fit`.
+        """Compute metrics with the policies of the recipe; arguments as in :meth:`fit`.
 
-        ``metrics`` is e.g. ``["ndcg@5", "mrr"]``, None for the recipe's; all is one list without ``group`` and ``qid``.
+        ``metrics`` is e.g. ``["ndcg@5", "mrr"]``, by default those of the recipe. Without ``group`` or ``qid``, all
+        documents are one list.
         """
         wanted, gain = self._metrics(metrics), str(self.recipe_.gain)
         documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
         return self._measure(documents, wanted)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
-        """The recipe's validation metric, NDCG@10, of :meth:`evaluate`: for model selection with scikit-learn."""
+        """The validation metric of the recipe, NDCG@10 by default, for model selection with scikit-learn."""
         self._fitted()
         metric = str(self.recipe_.validation.metric)
         return float(self.evaluate(X, y, group, metric, qid=qid, sample_weight=sample_weight).values[metric])
 
     @property
     def feature_name_(self) -> list[str]:
-        """Names of the features that the model reads; ``Column_0``, … where they had none."""
+        """Names of the features; ``Column_0``, … for unnamed features."""
         return [str(name) for name in self._fitted().info["features"]["names"]]
 
     def _features(self, X: Any) -> Features:

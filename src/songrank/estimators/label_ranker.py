@@ -1,4 +1,4 @@
-"""Labelling: texts or features in, the most fitting labels out."""
+"""Multi-label classification of texts or features, as ranking of labels."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
@@ -26,24 +26,25 @@ _DIVIDED = {"validation": 0.1, "test": 0.0}
 
 
 class LabelRanker(RankingEstimator):
-    """Learns which labels fit a text or an instance, and ranks all of them for new ones.
+    """Multi-label classification of texts or features by ranking all labels.
 
     Args:
-        loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
-        model: ``"label-mlp"`` for features, ``"xml-cnn"`` or ``"text-transformer"`` for texts, or a dict
-            with options; None for the recipe's.
-        recipe: a shipped recipe or a YAML file to start from; None: ``labelling``, for texts ``labelling-text``.
-        options: any other key of a recipe: ``{"loss.gamma": 0.1, "model.hidden": [256]}``.
-        data_options: of ``songrank data prepare label-table``, for texts ``xmc-text``: ``{"validation": 0.2}``.
+        loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"softmax"``, …
+        model: ``"label-mlp"`` for features, ``"xml-cnn"`` or ``"text-transformer"`` for texts, or a dict of name and
+            options; None for the model of the recipe.
+        recipe: name of a built-in recipe, or a YAML file; by default ``labelling``, for texts ``labelling-text``.
+        options: other recipe keys and values: ``{"loss.gamma": 0.1, "model.hidden": [256]}``.
+        data_options: options of ``songrank data prepare label-table``, for texts ``xmc-text``:
+            ``{"validation": 0.2}``.
 
-    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
+    Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
-    10 % of the rows are held out to choose the epoch; ``data_options={"validation": 0}`` trains on all rows. Dense
-    features are not transformed: standardise them first if their scales differ. Sparse ones without negative values are
-    read as word counts: log(1 + x), then rows of length 1 (``scale="log-l2"``; ``"none"`` leaves them unchanged).
+    10 % of the rows are held out for validation; ``data_options={"validation": 0}`` trains on all rows. Dense features
+    are not transformed; standardise them if their scales differ. Sparse non-negative features are treated as word
+    counts: log(1 + x) and L2 normalisation (``scale="log-l2"``; ``"none"`` to disable).
 
-    After fitting, also: ``classes_``, the labels in the order of ``decision_function``'s columns, and for features
-    ``n_features_in_`` and ``feature_names_in_`` if X had names.
+    Further fitted attributes: ``classes_``, the labels in the column order of ``decision_function``, and for features
+    ``n_features_in_``, and ``feature_names_in_`` if X had names.
 
     >>> texts = ["tax on wine", "wine and beer", "law of the sea", "sea and ship"] * 5
     >>> labels = [["tax", "drink"], ["drink"], ["law", "sea"], ["sea"]] * 5
@@ -57,12 +58,12 @@ class LabelRanker(RankingEstimator):
     _reads_texts = False
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from texts or features, and their labels.
+        """Fit to texts or features, and labels.
 
         Args:
             X: texts, or features [n, F]: numpy, scipy sparse, pandas, polars or Arrow.
-            y: per row a list of labels, whole numbers or texts, or one label; an array [n, 1] is one label per row. Or
-                a matrix [n, labels], dense, sparse or a table whose columns are the labels, graded or fractional.
+            y: for each row, a list of labels (integers or strings) or a single label, also as an array [n, 1]; or a
+                matrix of label values [n, labels]: dense, sparse, or a table with labels as columns.
         """
         given = as_texts(X) or read_matrix(X)
         self._reads_texts = isinstance(given, list)
@@ -81,13 +82,13 @@ class LabelRanker(RankingEstimator):
 
     @property
     def classes_(self) -> Array:
-        """All labels, in their type, in the order of the columns of scores."""
+        """All labels, in column order of the scores."""
         known = self._fitted().item_ids
         assert known is not None
         return np.array(list(known), np.int64 if known.kind == "integer" else object)
 
     def predict(self, X: Any, k: int = 5) -> Array:
-        """The k best labels of each row, best first: [n, k], or [n, labels] if there are fewer."""
+        """The k best labels per row, best first: [n, k], or [n, labels] if there are fewer."""
         found: Array = self.classes_[self._best(X, k).item.numpy()]
         return found
 
@@ -97,16 +98,16 @@ class LabelRanker(RankingEstimator):
         return torch.cat([scores.cpu() for part in parts for scores in score_labels(folder, part)]).numpy()
 
     def rank(self, X: Any, k: int = 5) -> Any:
-        """The k best labels of each row as a table of X's kind, or a dict of arrays: row, label, score, rank."""
+        """The k best labels per row as a table of the type of X, or a dict of arrays: row, label, score, rank."""
         best, labels = self._best(X, k), pl.Series(self.classes_.tolist())
         frame = label_frame(pl.Series("row", np.arange(best.item.shape[0])), best, labels)
         return write_table(frame, kind_of(X))
 
     def evaluate(self, X: Any, y: Any, metrics: str | Sequence[str] | None = None) -> Evaluation:
-        """Metrics of these labels among all, under the recipe's policies; unknown labels are left out.
+        """Compute metrics with the policies of the recipe; unknown labels are ignored.
 
         Arguments are those of :meth:`fit`; columns of a matrix without names are :attr:`classes_`. ``metrics`` is e.g.
-        ``["ndcg@5", "precision@1"]``, None for the recipe's.
+        ``["ndcg@5", "precision@1"]``, by default those of the recipe.
         """
         wanted = self._metrics(metrics)
         folder, given = self._fitted(), self._read(X)
@@ -124,7 +125,7 @@ class LabelRanker(RankingEstimator):
         return evaluate_catalogue(score_all, targets, metrics=wanted, **policies(self.recipe_))
 
     def score(self, X: Any, y: Any) -> float:
-        """The recipe's validation metric, NDCG@5, of :meth:`evaluate`: for model selection with scikit-learn."""
+        """The validation metric of the recipe, NDCG@5 by default, for model selection with scikit-learn."""
         self._fitted()
         metric = str(self.recipe_.validation.metric)
         return float(self.evaluate(X, y, metric).values[metric])
@@ -134,11 +135,11 @@ class LabelRanker(RankingEstimator):
         return Labels(*(torch.cat(column) for column in zip(*found, strict=True)))
 
     def _read(self, X: Any) -> list[str] | Features:
-        """Texts, or features in the fitted order."""
+        """Texts, or features in fitted order."""
         folder, texts = self._fitted(), as_texts(X)
         if (texts is None) == (folder.inputs == "words"):
             given, fitted = ("features", "texts") if texts is None else ("texts", "features")
-            raise DataError(f"X holds {given}", f"expected {fitted}, as in fit")
+            raise DataError(f"X contains {given}", f"expected {fitted}, as in fit")
         if texts is not None:
             return texts
         return self._fitted_columns.find(read_matrix(X), type(self).__name__)
@@ -171,7 +172,7 @@ class LabelRanker(RankingEstimator):
 def _known(dense: Array, first: int) -> Array:
     if np.isnan(dense).any():
         row, column = np.argwhere(np.isnan(dense))[0].tolist()
-        raise DataError(f"X is NaN in row {first + row}, column {column} (from 0)", "fill in what is missing first")
+        raise DataError(f"X is NaN in row {first + row}, column {column} (from 0)", "impute missing values first")
     return dense
 
 

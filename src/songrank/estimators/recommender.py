@@ -1,4 +1,4 @@
-"""Recommendation: interactions in, items for users out."""
+"""Recommendation from interaction logs."""
 
 import io
 import json
@@ -40,41 +40,41 @@ from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
 
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
-_RECIPES = {"sequence": "sequences", "history": "histories"}  # where a model has one of its own
-# A sequence model that takes seconds per epoch on a CPU on 100,000 interactions (docs/estimators.md).
+_RECIPES = {"sequence": "sequences", "history": "histories"}  # models with their own recipe
+# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/estimators.md).
 _ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
 _MANY_ITEMS, _DRAWN = 5_000, "batch.irrelevant=2000"
 
 
 @dataclass(eq=False, repr=False)
 class Recommender(RankingEstimator):
-    """Learns from an interaction log, and recommends items that the user has not seen yet.
+    """Recommendation of unseen items from an interaction log.
 
     Args:
-        loss: one of 15: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
-        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"sequence"`` (the user's next item),
-            ``"history"`` (further items from the whole history), or a dict with options. None for the recipe's;
-            without a recipe: ``"sequence"`` if the data has times, small on a CPU, else ``"neumf"``.
-        recipe: a shipped recipe or a YAML file to start from; None: ``"sequences"`` or ``"histories"`` for these two
+        loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
+        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"sequence"`` (next item),
+            ``"history"`` (item set), or a dict of name and options. None for the model of the recipe; without a recipe
+            ``"sequence"`` if the data has times (smaller on a CPU), else ``"neumf"``.
+        recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"`` or ``"histories"`` for these
             models, else ``"recommendation"``.
-        options: any other key of a recipe: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
-        data_options: of ``songrank data prepare interactions``: ``{"min_rating": 4, "split": "time"}``.
-        user: column of users; ``"auto"``, also for the columns below: found by its name.
+        options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
+        data_options: options of ``songrank data prepare interactions``: ``{"min_rating": 4, "split": "time"}``.
+        user: column of users; ``"auto"`` here and below: detected by name.
         item: column of items.
-        label: column of ratings, graded or fractional; None: all rows count alike.
-        time: column of times; None: rows are in order of time.
+        label: column of ratings, possibly fractional; None: all rows have label 1.
+        time: column of times; None: rows are in time order.
 
-    All other parameters are those of :class:`~songrank.estimators.base.RankingEstimator`.
+    Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
-    The last two items of each user are held out for validation and test; ``evaluation_`` has their metrics among all
-    items. ``data_options={"split": "none"}`` trains on everything instead.
+    The last two items of each user are held out for validation and test; ``evaluation_`` has their metrics, with all
+    items ranked. ``data_options={"split": "none"}`` trains on all data.
 
     >>> clicks = {"user": ["a", "a", "a", "a", "b", "b", "b", "b"], "item": [1, 2, 3, 4, 3, 2, 9, 1]}
     >>> small = {"model.dim": 4, "batch.irrelevant": 2, "warm_up.epochs": 1}
     >>> model = Recommender(loss="song", epochs=2, options=small, verbose=0).fit(clicks)
-    >>> found = model.recommend(["a", "nobody"], k=1)
+    >>> found = model.recommend(["a", "new"], k=1)
     >>> found["user"].tolist(), found["item"].tolist(), found["source"].tolist()
-    (['a', 'nobody'], [9, 2], ['model', 'popular'])
+    (['a', 'new'], [9, 2], ['model', 'popular'])
     """
 
     task = "recommendation"
@@ -85,19 +85,19 @@ class Recommender(RankingEstimator):
     time: str | None = "auto"
     _interactions: InteractionTable = field(init=False)
     _past: WarmStart | None = field(init=False)
-    _timed: bool = field(init=False, default=False)  # of what was fitted last
+    _timed: bool = field(init=False, default=False)  # whether the last fit had times
 
     def _default_recipe(self) -> str:
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
         return _RECIPES.get("sequence" if self._in_order() else str(name), self.task)
 
     def _in_order(self) -> bool:
-        """Whether a sequence model is the default: no model or recipe is named, and the data has times."""
+        """Whether the default is a sequence model: no model or recipe is given, and the data has times."""
         random = (self.data_options or {}).get("split") == "random"
         return self.model is None and self.recipe is None and self._timed and not random
 
     def _sizes(self, items: int, *, fitted: bool) -> Sequence[str]:
-        """Sizes of the default sequence model: for CPUs by the number of items, or those of the last fit."""
+        """Recipe overrides of the default sequence model: on CPUs by number of items, or those of the last fit."""
         if not self._in_order():
             return ()
         if fitted:
@@ -109,32 +109,32 @@ class Recommender(RankingEstimator):
         return (*_ON_A_CPU, _DRAWN) if items > _MANY_ITEMS else _ON_A_CPU
 
     def fit(self, interactions: Any, y: Any = None) -> Self:
-        """Learn from a table of interactions.
+        """Fit to a table of interactions.
 
         Args:
-            interactions: pandas, polars, Arrow, a dict of columns, or an array of user, item, label and time.
-            y: labels of the rows, if they are in no column.
+            interactions: pandas, polars or Arrow table, dict of columns, or array of user, item, label and time.
+            y: labels of the rows, if not a column.
         """
         self._learn(read_interactions(interactions, y, self._columns()))
         return self
 
     def partial_fit(self, interactions: Any, y: Any = None, *, epochs: int = 10) -> Self:
-        """Warm start with more interactions, of known and new users and items; the first call is a :meth:`fit`.
+        """Warm start with additional interactions of known and new users and items; the first call is a :meth:`fit`.
 
-        Weights of known users and items and the loss's memory of known pairs are kept; new ones start fresh. Fine-tunes
-        on all interactions so far, with the head as it is; the last two of each user are held out.
+        Weights of known users and items and the memory of known pairs are kept, new ones are initialised. Fine-tunes on
+        all interactions so far without resetting the head; the last two items of each user are held out.
 
         Args:
             interactions: as in :meth:`fit`, with the fitted columns.
-            y: labels of the rows, if they are in no column.
-            epochs: of fine-tuning.
+            y: labels of the rows, if not a column.
+            epochs: number of fine-tuning epochs.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
         if self.recipe_.members is not None:
-            raise UserError(f"members was {self.recipe_.members} in fit, and partial_fit goes on with one; fit anew")
+            raise UserError(f"members is {self.recipe_.members}; expected 1 for partial_fit, or call fit")
         if self._past is None:
-            raise DataError("the interactions of earlier fits were not saved", "save with data=True, or fit anew")
+            raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
         self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past)
@@ -144,7 +144,7 @@ class Recommender(RankingEstimator):
         self._timed = "time" in interactions.names
         self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
         if self._in_order():
-            self._say("there are times, so a model of sequences is fitted; model='neumf' is one without order")
+            self._say("the data has times, so a sequence model is fitted; pass model='neumf' to ignore the order")
 
         def kept(run: Run) -> dict[str, Any]:
             past = WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None
@@ -153,8 +153,9 @@ class Recommender(RankingEstimator):
         self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
 
     def _columns(self) -> ColumnOptions:
-        columns = {"query": self.user, "item": self.item, "label": self.label, "time": self.time}
-        return ColumnOptions(**{f"{word}_column": name for word, name in columns.items()})
+        return ColumnOptions(
+            user_column=self.user, item_column=self.item, label_column=self.label, time_column=self.time
+        )
 
     def recommend(
         self,
@@ -166,15 +167,15 @@ class Recommender(RankingEstimator):
         deny: Any = (),
         fallback: str = "popular",
     ) -> Any:
-        """The k best items for each user, as a table of the kind that was fitted: user, item, score, rank, source.
+        """The k best items for each user, as a table of the fitted type: user, item, score, rank, source.
 
         Args:
-            users: ids, or a table with a column of them; None for all known users.
-            k: items per user; fewer where fewer are left.
-            exclude_seen: leave out the user's seen items, of held-out splits too.
-            allow: ids of the only items that may be recommended; None for all.
-            deny: ids of items that may not be recommended.
-            fallback: for new users: ``"popular"``, the items with most users, whose ``source`` is ``"popular"`` and not
+            users: ids, or a table with a column of ids; None for all known users.
+            k: items per user; fewer if there are not enough items.
+            exclude_seen: exclude the user's seen items, including held-out splits.
+            allow: ids of items that may be recommended; None for all.
+            deny: ids of items that must not be recommended.
+            fallback: for new users: ``"popular"``, items with most users, with ``source`` ``"popular"`` instead of
                 ``"model"``; ``"none"``, no rows; or ``"error"``.
         """
         folder, table = self._fitted(), self._interactions
@@ -186,18 +187,18 @@ class Recommender(RankingEstimator):
     def recommend_for(
         self, histories: Any, k: int = 10, *, exclude_seen: bool = True, allow: Any = None, deny: Any = ()
     ) -> Any:
-        """The k best items after each of these histories, of known or new users, for models that read histories.
+        """The k best items for each history, of known or new users, for models of histories.
 
-        Recommendations depend on the rows of the table alone and come in order of the users' ids. If the table has the
-        label of :meth:`fit`, only relevant rows count.
+        Recommendations depend only on the rows of the table and are sorted by user id. If the table has the label
+        column of :meth:`fit`, only relevant rows are used.
 
         Args:
-            histories: rows of user, item and perhaps time, called as in :meth:`fit` or by usual names; without times
-                rows are in order. Unknown items are skipped.
-            k: items per user; fewer where fewer are left.
-            exclude_seen: leave out the user's items in the table.
-            allow: ids of the only items that may be recommended; None for all.
-            deny: ids of items that may not be recommended.
+            histories: rows of user, item and optionally time, with column names as in :meth:`fit` or usual names;
+                without times, rows are in time order. Unknown items are ignored.
+            k: items per user; fewer if there are not enough items.
+            exclude_seen: exclude the user's items in the table.
+            allow: ids of items that may be recommended; None for all.
+            deny: ids of items that must not be recommended.
         """
         folder = self._fitted()
         item_ids, frame = history_item_ids(folder), read_table(histories, HISTORY)
@@ -208,7 +209,7 @@ class Recommender(RankingEstimator):
         return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
 
     def _limits(self, allow: Any, deny: Any) -> dict[str, Any]:
-        """``allow`` and ``deny`` as ids of the model."""
+        """``allow`` and ``deny`` as model ids."""
         given = {word: ids for word, ids in (("allow", allow), ("deny", deny)) if ids is not None}
         return {word: id_keys(self._interactions.given(ids, "item")).to_list() for word, ids in given.items()}
 
@@ -220,21 +221,21 @@ class Recommender(RankingEstimator):
         return write_table(recommendation_frame(parts, names, asked, items), kind)
 
     def predict(self, interactions: Any) -> Array:
-        """The model's score of each pair of user and item; NaN where one of them is new."""
+        """The score of each pair of user and item; NaN for new users or items."""
         folder = self._fitted()
         return score_pairs(folder, *self._numbers(self._interactions.pairs(interactions))).numpy()
 
     def evaluate(
         self, interactions: Any, y: Any = None, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")
     ) -> Evaluation:
-        """Metrics of these held-out interactions among all items without the users' other seen items.
+        """Compute metrics of held-out interactions, ranking all items except other seen items of the user.
 
-        New users and items are left out; the policies are the recipe's. Labels count as in :meth:`fit`: those of the
-        fitted column, or 1 without one; 0 and labels below ``min_rating`` are not relevant.
+        New users and items are ignored; policies are those of the recipe. Labels are used as in :meth:`fit`: the fitted
+        column, or 1 without one; 0 and labels below ``min_rating`` are not relevant.
 
         Args:
-            interactions: rows that were not fitted, with the fitted columns.
-            y: labels of the rows, instead of a column.
+            interactions: held-out rows, with the fitted columns.
+            y: labels of the rows, if not a column.
             metrics: names of metrics.
         """
         metrics = self._metrics(metrics)
@@ -245,7 +246,7 @@ class Recommender(RankingEstimator):
         return evaluate_catalogue(lambda query: score_users(folder, users[query]), relevance, **told)
 
     def score(self, interactions: Any, y: Any = None) -> float:
-        """NDCG@10 of :meth:`evaluate`. Folds of scikit-learn must hold out rows, not users: ``KFold(shuffle=True)``."""
+        """NDCG@10 of :meth:`evaluate`. Cross-validation must hold out rows, not users: ``KFold(shuffle=True)``."""
         return float(self.evaluate(interactions, y, ["ndcg@10"]).values["ndcg@10"])
 
     def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:
@@ -253,10 +254,10 @@ class Recommender(RankingEstimator):
         return users.find(id_keys(frame["user"]).to_list()), items.find(id_keys(frame["item"]).to_list())
 
     def save(self, directory: str | Path, *, data: bool = True) -> None:
-        """Write the model folder and the parameters, without pickle; replaces an estimator saved there before.
+        """Save model and parameters to a directory, without pickle; an existing estimator is replaced.
 
-        The parameters ``callbacks`` and ``folder`` are not saved. With ``data``, the interactions and the loss's memory
-        are: :meth:`partial_fit` needs them.
+        The parameters ``callbacks`` and ``folder`` are not saved. With ``data``, the interactions and the memory of the
+        loss are saved, which :meth:`partial_fit` requires.
         """
         self._fitted()
         self._save(directory, _pack(self._interactions, self._past if data else None))
@@ -266,7 +267,7 @@ class Recommender(RankingEstimator):
 
 
 def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, bytes]:
-    """Files to save; without a past, names and types of columns alone."""
+    """Files to save; without a past, only names and types of columns."""
     told = {"names": dict(interactions.names), "kind": interactions.kind, "loss": None if past is None else past.loss}
     table = io.BytesIO()
     (interactions.frame.clear() if past is None else interactions.frame).write_parquet(table)
@@ -277,7 +278,7 @@ def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, b
 
 
 def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, WarmStart | None]:
-    """The inverse of :func:`_pack`, with the model that was saved beside."""
+    """The inverse of :func:`_pack`."""
     told = json.loads(files[_TOLD])
     table = InteractionTable(pl.read_parquet(io.BytesIO(files[_TABLE])), dict(told["names"]), str(told["kind"]))
     if _PAST not in files:

@@ -1,4 +1,4 @@
-"""An estimator on disk: model folder, parameters and other files, written whole or not at all, without pickle."""
+"""Saving and loading of estimators: model folder, parameters and other files, written atomically, without pickle."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from songrank.io.staging import staged_directory
 from songrank.models.model_folder import ModelFolder, save_model
 
 FORMAT, VERSION = "songrank-estimator", 1
-NOT_SAVED = ("callbacks", "folder")  # parameters that belong to one process and one machine
+NOT_SAVED = ("callbacks", "folder")  # parameters specific to a process or machine
 RANKER = "ranker.json"  # fitted attributes of a ranker
 _TOLD = "estimator.json"
 _OWN = ("model.json", "vocabulary.txt", "recommender.json", RANKER, "interactions.parquet")
@@ -25,13 +25,13 @@ _AGAIN = "save the estimator again"
 
 
 def write_estimator(target: Path, folder: ModelFolder, told: Mapping[str, Any], more: Mapping[str, bytes]) -> None:
-    """Write a model, what is told about its estimator, and more files by name; what was saved there is replaced."""
+    """Write a model, a description of the estimator, and additional files; an existing estimator is replaced."""
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in more.items()}
     content = {"format": FORMAT, "version": VERSION, "songrank": __version__, **told, "files": sums}
     try:
         text = json.dumps(plain(content), indent=2, ensure_ascii=False, default=plain_number) + "\n"
     except TypeError as error:
-        raise UserError(f"a parameter cannot be saved as JSON ({error}); use numbers, texts and lists") from None
+        raise UserError(f"a parameter cannot be saved as JSON ({error}); expected numbers, strings and lists") from None
     with staged_directory(target, overwrite=True, marker=_TOLD, own=_OWN) as place:
         save_model(folder, place)
         for name, data in more.items():
@@ -40,25 +40,25 @@ def write_estimator(target: Path, folder: ModelFolder, told: Mapping[str, Any], 
 
 
 def read_estimator(path: Path, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What is told about an estimator of this class, and its files by name, checked."""
-    told = read_json(path / _TOLD, f"expected a folder that {name}.save made")
+    """Read and validate the description and the files of an estimator of this class."""
+    told = read_json(path / _TOLD, f"expected a directory written by {name}.save")
     if told.get("format") != FORMAT or told.get("class") != name:
         found = shown(told.get("class"))
-        raise DataError(f"holds {found}, not a {name}", "load it with its own class", file=str(path))
+        raise DataError(f"contains {found}, not a {name}", "load it with the class it was saved with", file=str(path))
     if told.get("version") != VERSION:
-        what = f"has format version {told.get('version')!r}, and songrank {__version__} reads {VERSION}"
-        raise DataError(what, "load it with the songrank that saved it", file=str(path))
+        what = f"has format version {told.get('version')!r}; songrank {__version__} supports {VERSION}"
+        raise DataError(what, "load it with the songrank version that saved it", file=str(path))
     parameters, files = told.get("parameters"), told.get("files")
     sound = isinstance(parameters, dict) and set(parameters).isdisjoint(NOT_SAVED) and isinstance(files, dict)
     if not sound or any(Path(file).name != file for file in files or ()):
-        raise DataError("was changed by hand or is damaged", _AGAIN, file=str(path / _TOLD))
+        raise DataError("is damaged or was edited", _AGAIN, file=str(path / _TOLD))
     for file, digest in (files or {}).items():
-        check_sha256(path / file, digest, "is damaged: its checksum is another", _AGAIN)
+        check_sha256(path / file, digest, "checksum mismatch", _AGAIN)
     return told, {file: (path / file).read_bytes() for file in files or ()}
 
 
 def plain_number(value: Any) -> Any:
-    """A number of numpy's as one of Python's, for JSON.
+    """Convert a numpy number to a Python number, for JSON.
 
     >>> plain_number(np.int64(3))
     3

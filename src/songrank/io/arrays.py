@@ -1,6 +1,6 @@
-"""Arrays in `safetensors <https://huggingface.co/docs/safetensors>`_ files, written in pieces and read by memory map.
+"""Arrays in `safetensors <https://huggingface.co/docs/safetensors>`_ files, written in chunks and memory-mapped.
 
-The library itself writes only arrays that fit in memory.
+The safetensors library writes only arrays that fit in memory.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _PIECE_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Pieces:
-    """An array in pieces along its first axis; it may exceed memory."""
+    """An array in chunks along its first axis, which may exceed memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -35,7 +35,7 @@ class Pieces:
 
 
 class ScratchArray:
-    """Rows appended to a file before their number is known, then memory-mapped.
+    """Rows appended to a file, then memory-mapped.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,19 +56,19 @@ class ScratchArray:
         self.rows += rows.shape[0]
 
     def mapped(self) -> Array:
-        """All rows; nothing can be appended afterwards."""
+        """All rows, memory-mapped; rows cannot be appended afterwards."""
         self._file.close()
         shape = (self.rows, *self.tail)
         if 0 in shape:
             return np.zeros(shape, self.dtype)
-        return np.memmap(self.path, self.dtype, mode="c", shape=shape)  # writable, which torch wants, but not the file
+        return np.memmap(self.path, self.dtype, mode="c", shape=shape)  # copy-on-write: torch needs writable arrays
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:
-    """Write a safetensors file piece by piece, and return its SHA-256."""
+    """Write a safetensors file in chunks, and return its SHA-256."""
     header: dict[str, dict[str, object]] = {}
     position = 0
-    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # wide types first: all are aligned
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # wide types first, for alignment
     for name in names:
         array = arrays[name]
         size = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
@@ -98,7 +98,7 @@ def _data(name: str, array: Array | Pieces) -> Iterator[bytes | memoryview]:
         raise RuntimeError(f"{name} has {rows} rows; expected {array.shape[0]}")
 
 
-def read_arrays(path: Path, fix: str = "write it again") -> dict[str, Tensor]:
+def read_arrays(path: Path, fix: str = "regenerate the file") -> dict[str, Tensor]:
     """All arrays of a safetensors file, memory-mapped."""
     from safetensors import SafetensorError, safe_open
 
@@ -112,7 +112,7 @@ def read_arrays(path: Path, fix: str = "write it again") -> dict[str, Tensor]:
 
 
 def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
-    """Write tensors with the permissions of any new file, and return the SHA-256."""
+    """Write tensors with default file permissions, and return the SHA-256."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -122,5 +122,5 @@ def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
         save_file(tensors, file)
     except SafetensorError as error:
         raise not_written(file, error) from None
-    file.chmod(mode)  # safetensors makes it for the owner alone
+    file.chmod(mode)  # safetensors creates files for the owner only
     return file_digests(file, "sha256")[0]

@@ -9,13 +9,13 @@ from typing import Any
 
 from songrank.core.errors import DataError, first_line
 
-WINDOWS = os.name == "nt"  # which neither removes nor replaces what is open, and does not open directories
+WINDOWS = os.name == "nt"  # open files cannot be removed or replaced
 NEW = ".songrank-new-"  # prefix of a file's name while it is being written
 _BLOCK_BYTES = 1 << 22
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Replace a file atomically; a failed or interrupted write leaves nothing behind unless the process is killed."""
+    """Replace a file atomically; a failed or interrupted write leaves no temporary file unless killed."""
     data = content.encode() if isinstance(content, str) else content
     new = file.parent / f"{NEW}{file.name}"
     try:
@@ -40,7 +40,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn an ``OSError`` into the error of :func:`not_written`."""
+    """Convert an ``OSError`` to the error of :func:`not_written`."""
     try:
         yield
     except OSError as error:
@@ -49,7 +49,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def new_parents(target: Path) -> Iterator[None]:
-    """Remove the parent directories that were created meanwhile if ``target`` does not exist at the end."""
+    """Remove newly created parent directories if ``target`` does not exist at the end."""
     made = [parent for parent in target.parents if not parent.exists()]
     try:
         yield
@@ -64,11 +64,11 @@ def not_written(file: Path, error: Exception) -> DataError:
     """The error for a file that could not be written."""
     reason = error.strerror if isinstance(error, OSError) else None
     what = f"cannot be written ({reason or first_line(error)})"
-    return DataError(what, "free space or choose another place with -o", file=str(file))
+    return DataError(what, "free disk space or choose another path with -o", file=str(file))
 
 
 def sha256(content: str | bytes) -> str:
-    """Hexadecimal SHA-256 of bytes, or of a text in UTF-8.
+    """Hexadecimal SHA-256 of bytes, or of a string in UTF-8.
 
     >>> sha256("song")[:12]
     '63f75c890b05'
@@ -91,7 +91,7 @@ def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] |
 
 
 def check_sha256(file: Path, expected: Any, damaged: str, fix: str) -> None:
-    """Raise a ``DataError`` that says ``damaged`` unless the file has this SHA-256."""
+    """Raise a ``DataError`` with message ``damaged`` unless the file has this SHA-256."""
     try:
         (found,) = file_digests(file, "sha256")
     except OSError as error:

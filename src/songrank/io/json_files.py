@@ -1,4 +1,4 @@
-"""JSON files that a person can read."""
+"""Human-readable JSON files."""
 
 import json
 import math
@@ -11,8 +11,8 @@ from songrank.core.errors import DataError, first_line
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write an indented object and flush it to disk."""
-    # File names may hold any bytes; the bytes written are the same on every system.
+    """Write an indented JSON object and flush it to disk."""
+    # File names may contain any bytes; the output is identical on every system.
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         json.dump(content, file, indent=2, ensure_ascii=False)
         file.write("\n")
@@ -20,18 +20,18 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
         os.fsync(file.fileno())
 
 
-def read_json(path: Path, fix: str = "write it again", missing: str | None = None) -> dict[str, Any]:
-    """Read an object, or raise a ``DataError`` with this ``fix``, or ``missing`` if there is no such file."""
+def read_json(path: Path, fix: str = "regenerate the file", missing: str | None = None) -> dict[str, Any]:
+    """Read a JSON object; raise a ``DataError`` with the remedy ``fix``, or ``missing`` if the file does not exist."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError("is missing", missing or fix, file=str(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({first_line(error)})", fix, file=str(path)) from None
+        raise DataError(f"is not valid JSON ({first_line(error)})", fix, file=str(path)) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(path)) from None
     if not isinstance(content, dict):
-        raise DataError("holds no JSON object", fix, file=str(path))
+        raise DataError("is not a JSON object", fix, file=str(path))
     return content
 
 

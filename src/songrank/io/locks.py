@@ -1,4 +1,4 @@
-"""Locks between processes: ``fcntl`` where it exists, ``msvcrt`` on Windows, and none where a system has no locks."""
+"""Inter-process file locks: ``fcntl``, ``msvcrt`` on Windows, or none if the file system has no locks."""
 
 import errno
 import importlib
@@ -10,10 +10,10 @@ from typing import Any
 
 from songrank.core.errors import DataError
 
-LOCK = ".songrank-lock"  # the file that is locked
+LOCK = ".songrank-lock"  # name of the lock file
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _TAKEN = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
-_FAR = 2**32 - 2  # Windows blocks reads of the locked byte, so it lies where files seldom have one
+_FAR = 2**32 - 2  # Windows blocks reads of the locked byte, so it lies beyond the end of most files
 
 
 _fcntl: Any = None
@@ -25,7 +25,7 @@ with suppress(ImportError):
 
 
 def lock(handle: int) -> bool:
-    """Lock an open file until it is closed; False if another process has locked it, True if there are no locks."""
+    """Lock an open file until it is closed; False if locked by another process, True if locks are unsupported."""
     try:
         if _fcntl is not None:
             _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
@@ -43,15 +43,15 @@ def lock(handle: int) -> bool:
 
 @contextmanager
 def alone(folder: Path, doing: str) -> Iterator[None]:
-    """Lock a directory while this process is ``doing`` something with it; the lock file stays."""
+    """Lock a directory; ``doing`` describes the use in the error of other processes. The lock file is kept."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)  # network file systems lock no read-only files
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)  # some file systems lock no read-only files
     except OSError as error:
         what = f"cannot be written to ({error.strerror})"
         raise DataError(what, "check path and permissions", file=str(folder)) from None
     try:
         if not lock(handle):
-            raise DataError(f"is being {doing} by another process", "wait for it", file=str(folder))
+            raise DataError(f"is being {doing} by another process", "wait until it has finished", file=str(folder))
         yield
     finally:
         os.close(handle)

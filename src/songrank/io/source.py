@@ -1,7 +1,7 @@
-"""Bytes of files, compressed files and members of zip archives, read ahead in blocks of whole lines.
+"""Files, compressed files and members of zip archives, prefetched in blocks of whole lines.
 
-:meth:`Source.blocks` is the one home of line ends, byte order marks, encodings, damaged archives, permissions, progress
-and checksums.
+:meth:`Source.blocks` handles line endings, byte order marks, encodings, damaged archives, permissions, progress and
+checksums.
 """
 
 import bz2
@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass
 class Job:
-    """One preparation: its progress callback, the sources that were read, and counts of what was left out."""
+    """State of a preparation: progress callback, sources read, and counts of dropped rows."""
 
     progress: Progress | None = None
     sources: list[dict[str, str | int]] = field(default_factory=list)
@@ -46,14 +46,14 @@ class Job:
             self.progress(what, done, total)
 
     def count(self, what: str, number: int) -> None:
-        """Count ``number`` more of ``what`` for ``dataset.json``: rows that were left out or changed."""
+        """Add ``number`` to the count of ``what`` in ``dataset.json``: dropped or changed rows."""
         if number:
             self.counts[what] = self.counts.get(what, 0) + int(number)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file: ``data`` ends in a newline, ``line`` is the number of its first line."""
+    """Whole lines of a file: ``data`` ends with a newline, ``line`` is the number of the first line."""
 
     data: bytes
     line: int
@@ -64,7 +64,7 @@ class Block:
         return enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.line)
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """Number and text of each line; raises unless all are UTF-8."""
+        """Number and text of each line; raises unless the block is UTF-8."""
         check_utf8(self)
         return enumerate(self.data.decode("utf-8").removesuffix("\n").split("\n"), self.line)
 
@@ -75,7 +75,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Source:
-    """The bytes of one file, plain, compressed or inside a zip archive."""
+    """One file, plain, compressed or in a zip archive."""
 
     path: Path
     member: str | None = None
@@ -88,7 +88,7 @@ class Source:
 
     @property
     def short_name(self) -> str:
-        """Name in ``dataset.json``, without directories of this machine."""
+        """Name in ``dataset.json``, without parent directories."""
         return self.path.name if self.member is None else f"{self.path.name}/{self.member}"
 
     @property
@@ -103,7 +103,7 @@ class Source:
         return suffix if suffix in _COMPRESSED else ""
 
     def size(self) -> int | None:
-        """Unpacked size in bytes, if known beforehand."""
+        """Uncompressed size in bytes; None if unknown."""
         with reading(self.name):
             if self._compression:
                 return None
@@ -113,7 +113,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The unpacked bytes as a stream; errors while reading become a ``DataError``."""
+        """The uncompressed bytes as a stream; read errors are raised as ``DataError``."""
         with reading(self.name):
             unpack = _COMPRESSED.get(self._compression, nullcontext)
             packed = self.path.open("rb") if self.member is None else _archive(self.path).open(self.member)
@@ -121,7 +121,7 @@ class Source:
                 yield stream
 
     def whole(self, job: Job) -> Path | io.BytesIO:
-        """The file, or its unpacked bytes, for formats that are not read from front to back."""
+        """The file, or its uncompressed bytes, for formats with random access."""
         job.report(f"reading {self.file_name}", 0, None)
         with self.open() as stream:
             if self.member is None and not self._compression:
@@ -135,7 +135,7 @@ class Source:
         return data
 
     def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
-        """Blocks of whole lines, read one ahead; with ``quotes``, newlines between double quotes do not end a line."""
+        """Blocks of whole lines, prefetched; with ``quotes``, newlines in double quotes do not end a line."""
         raw = self._raw_blocks(job, block_bytes, quotes)
         ahead = ThreadPoolExecutor(1)
         try:
@@ -144,7 +144,7 @@ class Source:
                 upcoming = ahead.submit(next, raw, None)
                 yield block
         finally:
-            # Not waiting: the garbage collector may close this generator in a thread that holds the lock to wait for.
+            # Do not wait: the garbage collector may close this generator in a thread that holds the required lock.
             ahead.shutdown(wait=False, cancel_futures=True)
 
     def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
@@ -153,7 +153,7 @@ class Source:
             while piece := stream.read(block_bytes):
                 digest.update(piece)
                 if not done and piece.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise DataError("is UTF-16 text", "save it as UTF-8", file=self.name, line=1)
+                    raise DataError("is encoded in UTF-16", "convert it to UTF-8", file=self.name, line=1)
                 text = piece if done else piece.removeprefix(b"\xef\xbb\xbf")
                 done += len(piece)
                 data, rest = _cut(rest + text, quotes and len(rest) < block_bytes)
@@ -163,20 +163,20 @@ class Source:
                     line += block.data.count(b"\n")
                 elif len(rest) > MAX_LINE_BYTES:
                     what = f"has a line of more than {MAX_LINE_BYTES >> 20} MiB"
-                    fix = "expected a text file with one record a line" + (" and quotes that close" if quotes else "")
+                    fix = "expected a text file with one record per line" + (" and balanced quotes" if quotes else "")
                     raise DataError(what, fix, file=self.name, line=line)
                 job.report(f"reading {self.file_name}", done, total)
         if rest:
             yield self._clean(rest.removesuffix(b"\n") + b"\n", line)
         elif line == 1:
-            raise DataError("is empty", "expected at least one line of data", file=self.name)
+            raise DataError("is empty", "expected at least one line", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
 
     def _clean(self, data: bytes, line: int) -> Block:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
             data = self._recode(data, line)
         if b"\0" in data:
-            what, at = "holds a NUL byte, so it is a binary file or UTF-16 text", data.index(b"\0")
+            what, at = "contains a NUL byte; is it a binary or UTF-16 file?", data.index(b"\0")
             Block(data, line, self.name).fail(what, "expected UTF-8 text", line + data.count(b"\n", 0, at))
         return Block(data.replace(b"\r\n", b"\n"), line, self.name)
 
@@ -184,11 +184,11 @@ class Source:
         try:
             return data.decode(self.encoding).encode("utf-8")
         except UnicodeDecodeError as error:
-            what, at = f"cannot be read as {self.encoding}", line + data.count(b"\n", 0, error.start)
-            raise DataError(what, "name the file's true encoding", file=self.name, line=at) from None
-        except (LookupError, ValueError):  # the encoding is unknown, or not one of text
+            what, at = f"is not valid {self.encoding}", line + data.count(b"\n", 0, error.start)
+            raise DataError(what, "pass the correct encoding", file=self.name, line=at) from None
+        except (LookupError, ValueError):  # unknown encoding, or not a text encoding
             what = f"encoding is {self.encoding!r}"
-            raise DataError(what, "expected a name that Python knows, e.g. latin-1") from None
+            raise DataError(what, "expected a Python encoding such as latin-1") from None
 
 
 def check_utf8(block: Block) -> None:
@@ -198,7 +198,7 @@ def check_utf8(block: Block) -> None:
     except UnicodeDecodeError as error:
         line = block.line + block.data.count(b"\n", 0, error.start)
         found = f"byte 0x{block.data[error.start]:02x} is not UTF-8"
-        block.fail(found, "save the file as UTF-8 or say --encoding latin-1", line)
+        block.fail(found, "convert the file to UTF-8 or pass --encoding, e.g. latin-1", line)
 
 
 def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:
@@ -215,19 +215,19 @@ def _cut(data: bytes, quotes: bool) -> tuple[bytes, bytes]:
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Turn the errors of opening and unpacking a file into a ``DataError`` with a remedy."""
+    """Convert errors of opening and decompressing a file to a ``DataError`` with a remedy."""
     try:
         yield
     except FileNotFoundError:
         raise DataError("does not exist", "check the path", file=file) from None
     except IsADirectoryError:
-        raise DataError("is a directory", "name the file itself", file=file) from None
+        raise DataError("is a directory", "expected a file", file=file) from None
     except PermissionError:
-        raise DataError("may not be read", "change its permissions, or copy it", file=file) from None
+        raise DataError("is not readable", "change its permissions", file=file) from None
     except _DAMAGED as error:
-        raise DataError(f"is truncated or damaged ({_reason(error)})", "fetch or copy it again", file=file) from None
+        raise DataError(f"is truncated or damaged ({_reason(error)})", "download or copy it again", file=file) from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile, for encrypted members and unknown methods
-        what, fix = f"cannot be unpacked ({_reason(error)})", "unpack it yourself and name the file"
+        what, fix = f"cannot be decompressed ({_reason(error)})", "extract it and pass the extracted file"
         raise DataError(what, fix, file=file) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", "check file and disk", file=file) from None
@@ -238,7 +238,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    """An open archive, cached because each opening reads its directory anew."""
+    """An open archive, cached because opening it reads its directory."""
     status = path.stat()
     return _open_archive(path, status.st_mtime_ns, status.st_size)
 
@@ -249,10 +249,10 @@ def _open_archive(path: Path, *version: int) -> zipfile.ZipFile:
 
 
 def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Source]:
-    """Files behind ``path``: itself, or those in a directory or zip archive whose name matches one of ``patterns``.
+    """Find the file ``path``, or the files in a directory or zip archive that match one of ``patterns``.
 
-    ``path`` may also be ``archive.zip/member``. Patterns are compared with the end of the path inside the directory or
-    archive, ignoring case; ``expected`` is what messages say that a reader wants.
+    ``path`` may also be ``archive.zip/member``. Patterns are matched case-insensitively with the end of the path within
+    the directory or archive; ``expected`` describes the files in messages.
     """
     archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), None)
     if archive is not None:
@@ -272,17 +272,17 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
             with path.open("rb"):
                 return [Source(path)]
     if not found:
-        raise DataError(f"holds no {expected}", _what_is_there(names), file=str(path))
+        raise DataError(f"contains no {expected}", _contents(names), file=str(path))
     return found
 
 
 def _find_member(archive: Path, wanted: str) -> Source:
-    """The member of this name, or the only one that ends in it."""
+    """The member of this name, or the only one whose path ends with it."""
     with reading(str(archive)):
         names = _members(archive)
     found = [wanted] if wanted in names else [name for name in names if name.endswith("/" + wanted)]
     if not found:
-        raise DataError(f"holds no {wanted}", _what_is_there(names), file=str(archive))
+        raise DataError(f"contains no {wanted}", _contents(names), file=str(archive))
     return only_source([Source(archive, name) for name in found], archive, f"files {wanted}")
 
 
@@ -291,17 +291,17 @@ def _members(archive: Path) -> list[str]:
 
 
 def only_source(found: Sequence[Source], path: Path, files: str) -> Source:
-    """The only one of these sources, or an error that calls them ``files``."""
+    """Return the only source; ``files`` describes the sources in the error."""
     if len(found) > 1:
-        raise DataError(f"holds {len(found)} {files}", f"name one, e.g. {found[0].name}", file=str(path))
+        raise DataError(f"contains {len(found)} {files}", f"pass one of them, e.g. {found[0].name}", file=str(path))
     return found[0]
 
 
 def check_one_kind(found: Sequence[Source], path: Path) -> None:
-    """Raise unless the names of these sources have the same suffix."""
+    """Raise unless all sources have the same file suffix."""
     kinds = sorted({Path(source.file_name).suffix.lower() for source in found})
     if len(kinds) > 1:
-        raise DataError(f"holds {', '.join(kinds)} files", f"name one, e.g. {found[0].name}", file=str(path))
+        raise DataError(f"contains {', '.join(kinds)} files", f"pass one of them, e.g. {found[0].name}", file=str(path))
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -312,8 +312,8 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch(bare, pattern) or fnmatch(bare, "*/" + pattern) for pattern in map(str.lower, patterns))
 
 
-def _what_is_there(names: Sequence[str]) -> str:
+def _contents(names: Sequence[str]) -> str:
     if not names:
-        return "it is empty: name the folder, archive or file that holds the data"
+        return "it is empty; pass the directory, archive or file with the data"
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    return "found " + ", ".join(names[:3]) + more + ": name the right folder, archive or file"
+    return "found " + ", ".join(names[:3]) + more + "; pass the correct directory, archive or file"

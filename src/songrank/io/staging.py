@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all."""
+"""Atomic creation of directories."""
 
 import ctypes
 import glob
@@ -20,15 +20,15 @@ _MARK = ".songrank-unfinished-"
 def staged_directory(
     target: Path, *, marker: str, own: tuple[str, ...] = (), overwrite: bool = False
 ) -> Iterator[Path]:
-    """A directory to write into, renamed to ``target`` on success and removed on failure.
+    """Create a temporary directory, which is renamed to ``target`` on success and removed on failure.
 
-    It lies beside ``target`` under a hidden name. What a killed process left there is removed by the next writer of
-    ``target`` (not on Windows, which does not say whether a process still runs).
+    It has a hidden name beside ``target``. Leftovers of killed processes are removed by the next writer of ``target``
+    (not on Windows, where running processes cannot be detected).
 
     Args:
         target: the final path.
         marker: the file that marks a directory as written by songrank.
-        own: other files that such a directory may hold, besides arrays; nothing else is ever replaced.
+        own: other files that the directory may hold, besides arrays; a directory with further files is not replaced.
         overwrite: replace an existing directory that holds ``marker``.
     """
     target = Path(os.path.realpath(target))
@@ -43,14 +43,14 @@ def staged_directory(
             _check_free(target, overwrite, marker, own)
             _swap(staging, target)
         except OSError as error:
-            fix = "nothing was kept: free space or choose another place"
+            fix = "nothing was written; free disk space or choose another directory"
             raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(target)) from None
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
 
 def _clear_up(target: Path, marker: str) -> None:
-    """Remove what killed processes left; a complete directory is renamed if ``target`` does not exist."""
+    """Remove leftovers of killed processes; rename a complete directory if ``target`` does not exist."""
     for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
         if _alive(left):
             continue
@@ -68,24 +68,24 @@ def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]
             return
         ours = (target / marker).exists()
     except OSError as error:
-        raise DataError(f"cannot be opened ({error.strerror})", "choose another place", file=str(target)) from None
+        raise DataError(f"cannot be opened ({error.strerror})", "choose another directory", file=str(target)) from None
     if not ours:
-        raise DataError(f"exists and holds no {marker}", "choose a place that does not exist yet", file=str(target))
+        raise DataError(f"already exists and has no {marker}", "choose a new directory", file=str(target))
     if not overwrite:
-        raise DataError("exists already", "choose another place, or say --overwrite", file=str(target))
+        raise DataError("already exists", "pass --overwrite to replace it", file=str(target))
     known, files = (marker, *own), target.iterdir()
     foreign = sorted(f.name for f in files if f.is_dir() or (f.name not in known and f.suffix != ".safetensors"))
     if foreign:
-        raise DataError(f"holds {foreign[0]}, which is not ours", "move it, or choose another place", file=str(target))
+        raise DataError(f"contains other files ({foreign[0]})", "choose another directory", file=str(target))
 
 
 def _swap(staging: Path, target: Path) -> None:
     _sync(staging)
     if not (target.is_dir() and any(target.iterdir())):
-        if WINDOWS and target.is_dir():  # where renaming replaces no directory
+        if WINDOWS and target.is_dir():  # renaming does not replace directories
             target.rmdir()
         os.rename(staging, target)
-    elif not _exchange(staging, target):  # two steps, between which neither is there
+    elif not _exchange(staging, target):  # two steps; neither directory exists in between
         old = _unfinished(target)
         try:
             os.rename(target, old)
@@ -99,7 +99,7 @@ def _swap(staging: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush a directory's entries to disk where directories can be opened."""
+    """Flush a directory's entries to disk, if directories can be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:  # on Windows
@@ -111,7 +111,7 @@ def _sync(folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories atomically; False where the system cannot, as on macOS and Windows."""
+    """Exchange two directories atomically; False if unsupported, as on macOS and Windows."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -121,14 +121,14 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _unfinished(target: Path) -> Path:
-    """A name that no other process takes."""
+    """A unique temporary name."""
     return target.parent / f".{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _alive(staging: Path) -> bool:
-    """Whether the process that made this folder still runs, or may run: on another machine, or on Windows."""
+    """Whether the process that created the directory may still run; True on Windows and for other hosts."""
     host, _, owner = staging.name.rpartition(_MARK)[2].rpartition("-")[0].rpartition("-")
-    if WINDOWS or host != socket.gethostname() or not owner.isdigit():  # there os.kill would end the process
+    if WINDOWS or host != socket.gethostname() or not owner.isdigit():  # on Windows os.kill would terminate the process
         return True
     try:
         os.kill(int(owner), 0)

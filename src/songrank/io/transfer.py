@@ -1,4 +1,4 @@
-"""A file over HTTP whose transfer may break off at any byte and be resumed, in this process or the next."""
+"""Resumable HTTP downloads."""
 
 import contextlib
 import errno
@@ -22,18 +22,18 @@ from songrank.io.source import Progress
 
 _READ_BYTES = 1 << 20
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
-_BY_HAND = "fetch it in a browser and name the file"
+_BY_HAND = "download it in a browser and pass the file"
 
 
 @dataclass(frozen=True)
 class PartFile:
-    """The bytes of ``target`` that have arrived, beside it."""
+    """The partial download of ``target``, in the same directory."""
 
     target: Path
 
     @property
     def path(self) -> Path:
-        """File of the bytes."""
+        """Path of the partial file."""
         return self.target.with_name(f"{self.target.name}.part")
 
     @property
@@ -42,7 +42,7 @@ class PartFile:
 
     @property
     def version(self) -> str | None:
-        """The server's name of the version of these bytes, if known."""
+        """ETag or modification date of the partial file, if known."""
         try:
             version = json.loads(self._notes.read_text(encoding="utf-8"))["version"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -50,16 +50,16 @@ class PartFile:
         return version if isinstance(version, str) else None
 
     def begin(self, version: str | None) -> None:
-        """Record the version of the bytes to come."""
+        """Record the version of the download."""
         self._notes.write_text(json.dumps({"version": version}), encoding="utf-8")
 
     def free_bytes(self) -> int:
-        """Free disk space."""
+        """Free disk space in bytes."""
         return shutil.disk_usage(self.target.parent).free
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The file, for reading and writing by this process alone."""
+        """Open the partial file with an exclusive lock."""
         with writing(self.target):
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -67,7 +67,7 @@ class PartFile:
             try:
                 with self.path.open("r+b") as file:
                     if not lock(file.fileno()):
-                        what, fix = "is being fetched by another process", "wait until that is done"
+                        what, fix = "is being downloaded by another process", "wait until it has finished"
                         raise DataError(what, fix, file=str(self.target))
                     try:
                         yield file
@@ -75,16 +75,16 @@ class PartFile:
                         arrived = file.seek(0, os.SEEK_END)
             finally:
                 if not arrived:
-                    self.forget()  # only now: Windows removes no open file
+                    self.forget()  # after closing: Windows cannot remove open files
 
     def finish(self) -> None:
-        """Rename the part to ``target``."""
+        """Rename the partial file to ``target``."""
         with writing(self.target):
             os.replace(self.path, self.target)
             self._notes.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove what has arrived."""
+        """Remove the partial file."""
         with writing(self.target):
             self.path.unlink(missing_ok=True)
             self._notes.unlink(missing_ok=True)
@@ -92,23 +92,23 @@ class PartFile:
 
 @contextlib.contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Turn an ``OSError`` into a ``DataError`` with a remedy."""
+    """Convert an ``OSError`` to a ``DataError`` with a remedy."""
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "does not fit on the disk" if full else f"cannot be written ({error.strerror or error})"
-        fix = "free space, then try again: what has arrived is kept" if full else "choose another folder"
+        what = "disk is full" if full else f"cannot be written ({error.strerror or error})"
+        fix = "free disk space, then run the command again to resume" if full else "choose another directory"
         raise DataError(what, fix, file=str(target)) from None
 
 
-class _BrokenOff(Exception):  # noqa: N818 (not an error yet: the next attempt may succeed)
-    """The connection or the server failed in a way that may pass."""
+class _BrokenOff(Exception):  # noqa: N818 (not an error: the next attempt may succeed)
+    """A transient failure of the connection or the server."""
 
 
 @dataclass
 class Transfer:
-    """A transfer from ``url`` to ``part``; the rest as for :func:`songrank.data.download.download`."""
+    """A download from ``url`` to ``part``; for other arguments see :func:`songrank.data.download.download`."""
 
     url: str
     part: PartFile
@@ -120,7 +120,7 @@ class Transfer:
     _answered: bool = field(default=False, init=False)
 
     def run(self, file: IO[bytes]) -> None:
-        """Fetch what is missing in ``file``, the open part."""
+        """Download the missing bytes of ``file``, the open partial file."""
         failed, furthest = 0, 0
         while True:
             try:
@@ -129,7 +129,7 @@ class Transfer:
                 arrived = file.tell()
                 failed, furthest = (1, arrived) if arrived > furthest else (failed + 1, furthest)
                 if failed >= self.attempts:
-                    self._fail(f"broke off after {arrived:,} bytes ({reason})", "try again: what has arrived is kept")
+                    self._fail(f"interrupted after {arrived:,} bytes ({reason})", "run the command again to resume")
             self.wait(min(2.0 ** (failed - 1), 30.0))
 
     def _attempt(self, file: IO[bytes]) -> None:
@@ -144,14 +144,14 @@ class Transfer:
             start, total = _extent(response)
             if start and (start != have or _is_other(version, response)):
                 file.truncate(file.seek(0))
-                raise _BrokenOff("the server sent another part than was asked for")
+                raise _BrokenOff("the server sent the wrong byte range")
             if None not in (total, self.size) and total != self.size:
-                fix = f"it is another file, or a page about it: {_BY_HAND}"
-                self._fail(f"has {total:,} bytes and not {self.size:,}", fix)
+                fix = f"it is another file or a web page; {_BY_HAND}"
+                self._fail(f"has {total:,} bytes, expected {self.size:,}", fix)
             file.truncate(file.seek(start))
             missing, free = (total or 0) - start, self.part.free_bytes()
             if missing > free:
-                self._fail(f"needs {missing:,} bytes and {free:,} are free", "free space, then try again")
+                self._fail(f"needs {missing:,} bytes, but {free:,} are free", "free disk space and try again")
             if not start:
                 self.part.begin(_version(response))
             self._copy(response, file, total)
@@ -166,15 +166,15 @@ class Transfer:
                 break
             file.write(block)
             if self.progress is not None:
-                self.progress(f"fetching {self.part.target.name}", file.tell(), total)
+                self.progress(f"downloading {self.part.target.name}", file.tell(), total)
         file.flush()
         if total is not None and file.tell() < total:
-            raise _BrokenOff(f"{total:,} were promised")
+            raise _BrokenOff(f"expected {total:,}")
         os.fsync(file.fileno())
 
     @contextlib.contextmanager
     def _open(self, request: urllib.request.Request, file: IO[bytes]) -> Iterator[http.client.HTTPResponse | None]:
-        """The response to a request, or None if it says that nothing is missing."""
+        """The response to a request, or None if the file is complete."""
         try:
             response = urllib.request.urlopen(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
@@ -183,11 +183,11 @@ class Transfer:
             yield None
             return
         except (http.client.InvalidURL, UnicodeError):
-            self._fail("is not a well-formed address", "check it")
+            self._fail("is not a valid URL", "check the address")
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
-                self._fail(f"has no valid certificate ({reason.verify_message})", _BY_HAND)
+                self._fail(f"has an invalid certificate ({reason.verify_message})", _BY_HAND)
             if isinstance(reason, socket.gaierror) and not self._answered:
                 self._fail("has an unknown host", "check the address and the network")
             raise _BrokenOff(_words(reason)) from None
@@ -196,7 +196,7 @@ class Transfer:
             yield response
 
     def _explain(self, error: urllib.error.HTTPError, file: IO[bytes]) -> None:
-        """Raise for a refused request, unless it says that the file is complete."""
+        """Raise for an HTTP error, unless the file is complete."""
         found = f"{error.code} {error.reason}".strip()
         if error.code == 416:
             whole = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
@@ -205,19 +205,19 @@ class Transfer:
             file.truncate(file.seek(0))
             raise _BrokenOff(found)
         if error.code in _BUSY:
-            raise _BrokenOff(f"the server answered {found}")
+            raise _BrokenOff(f"HTTP {found}")
         if error.code in (401, 403):
-            self._fail(f"may not be fetched ({found})", f"it may want a login or its terms accepted: {_BY_HAND}")
+            self._fail(f"access denied ({found})", f"it may need a login or accepted terms; {_BY_HAND}")
         if error.code in (404, 410):
-            self._fail(f"is not there ({found})", "it may have moved: look for it and name the file")
-        self._fail(f"cannot be fetched ({found})", _BY_HAND)
+            self._fail(f"not found ({found})", f"it may have moved; {_BY_HAND}")
+        self._fail(f"download failed ({found})", _BY_HAND)
 
     def _fail(self, what: str, fix: str) -> NoReturn:
         raise DataError(what, fix, file=self.url) from None
 
 
 def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
-    """Where the response begins in the file (−1 if unknown), and how long the whole file is."""
+    """Offset of the response in the file (−1 if unknown), and the total size."""
     if response.status != 206:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdigit() else None
@@ -226,20 +226,20 @@ def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
 
 
 def _version(response: http.client.HTTPResponse) -> str | None:
-    """The server's name of this version of the file; a weak ETag does not name its bytes."""
+    """Version of the file: strong ETag or modification date."""
     tag: str | None = response.headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
 
 
 def _is_other(version: str | None, response: http.client.HTTPResponse) -> bool:
-    """Whether the response is of another version than the part, from a server that does not know If-Range."""
+    """Whether the version differs from the partial file, for servers without If-Range."""
     tag = response.headers.get("ETag")
     return tag is not None and str(version).startswith('"') and tag != version
 
 
 def _words(error: object) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.partition("\n")[0]
     return first_line(error) if isinstance(error, BaseException) else str(error).partition("\n")[0]

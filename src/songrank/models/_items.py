@@ -1,4 +1,4 @@
-"""Scores of requested items, computed the cheapest way that gives the same numbers; shapes alone decide which."""
+"""Scores of requested items, with the fastest of several equivalent algorithms, chosen by shape."""
 
 import torch
 import torch.nn.functional as F
@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from songrank.models._inputs import check_item
 
 WHOLE_TABLE = 64
-"""Up to this many table rows per requested column, a product with the whole table is faster than gathering rows of it.
-Forward and backward, one core breaks even at 60 to 130, an H200 at 64 to 256; wider rows break even sooner."""
+"""Maximum ratio of table rows to requested columns for a product with the whole table instead of a gather of rows.
+Break-even of forward and backward: 60 to 130 on one core, 64 to 256 on an H200, less for wider rows."""
 
 
 def table_scores(query: Tensor, table: Tensor, item: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def row_scores(query: Tensor, rows: Tensor) -> Tensor:
 def table_rows(table: Tensor, item: Tensor) -> Tensor:
     """Rows of a table, in the shape of ``item``.
 
-    Its backward pass is two to three times as fast as that of ``F.embedding``. On a GPU it is only deterministic with
+    Its backward pass is two to three times as fast as that of ``F.embedding``, but deterministic on a GPU only with
     ``torch.use_deterministic_algorithms(True)``.
     """
     return table.index_select(0, item.reshape(-1)).view(*item.shape, *table.shape[1:])

@@ -1,4 +1,4 @@
-"""Layers of several models: hidden layers, dropout, sparse features, word vectors and self-attention."""
+"""Shared layers: hidden layers, dropout, sparse features, word vectors and self-attention."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -17,18 +17,18 @@ Features = Tensor | tuple[Tensor, Tensor, Tensor]
 """B rows of features: dense [B, F], sparse CSR [B, F], or its parts (indices, offsets [B + 1], values)."""
 
 Dropped = Annotated[float, Number(0.0, 1.0, high_open=True)]
-"""The share of cells dropped in training."""
+"""Dropout probability."""
 Activation = Annotated[str, Choice(tuple(ACTIVATIONS))]
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout`` that on a CPU draws four random numbers at a time, in a quarter of the time.
+    """``nn.Dropout`` that draws four random numbers at a time on a CPU, four times as fast.
 
-    The keep probability is rounded to a multiple of 2⁻¹⁶, and kept cells are divided by it.
+    The keep probability is rounded to a multiple of 2⁻¹⁶, and kept values are divided by it.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Drop cells in training mode."""
+        """Apply dropout in training mode."""
         kept = round((1.0 - self.p) * 2**16)
         if not self.training or self.inplace or input.device.type != "cpu" or not 0 < kept < 2**16:
             return super().forward(input)
@@ -40,7 +40,7 @@ class Dropout(nn.Dropout):
 
 
 def bend(dropout: float, activation: str = "relu", *, inplace: bool = False) -> nn.Sequential:
-    """The activation and dropout after a linear layer."""
+    """Activation and dropout after a linear layer."""
     return nn.Sequential(nn.ReLU(inplace) if inplace else ACTIVATIONS[activation](), Dropout(dropout))
 
 
@@ -51,9 +51,9 @@ def hidden_layers(width: int, sizes: Sequence[int], dropout: float, activation: 
 
 
 class FeatureLinear(nn.Module):
-    """x W + b, for dense or sparse rows x; sparse rows are never made dense.
+    """x W + b, for dense or sparse rows x, without densifying sparse rows.
 
-    The weight is [F, width], transposed compared to ``nn.Linear``, so that a sparse row is a weighted sum of its rows.
+    The weight is [F, width], the transpose of ``nn.Linear``, so a sparse row gives a weighted sum of its rows.
     """
 
     def __init__(self, num_features: int, width: int) -> None:
@@ -106,9 +106,9 @@ class FeatureLinear(nn.Module):
 def word_table(
     vocabulary: int, dim: int, draw: Callable[[Tensor], object], embeddings: Tensor | None, *, freeze: bool
 ) -> nn.Embedding:
-    """Word vectors, given or drawn; row 0, the padding, is 0."""
+    """Word vectors, given or random; row 0, the padding, is 0."""
     if freeze and embeddings is None:
-        fail("freeze", freeze, "embeddings to keep, or freeze=False")
+        fail("freeze", freeze, "embeddings, or freeze=False")
     table = nn.Embedding(vocabulary, dim, padding_idx=0)
     with torch.no_grad():
         if embeddings is None:
@@ -135,7 +135,7 @@ class AttentionBlock(nn.Module):
         self.project, self.join = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.widen, self.narrow = nn.Linear(dim, feed_forward), nn.Linear(feed_forward, dim)
         self.dropout = Dropout(dropout)
-        # Queries, keys and values are three layers in one: each is initialised like a square layer.
+        # Queries, keys and values are fused: each is initialised like a square layer.
         for weight in (*self.project.weight.chunk(3), self.join.weight, self.widen.weight, self.narrow.weight):
             nn.init.xavier_uniform_(weight)
 

@@ -1,4 +1,4 @@
-"""Base classes: declared capabilities, and scores that are products of query and item vectors."""
+"""Base classes of models."""
 
 from abc import abstractmethod
 from typing import Any
@@ -12,20 +12,20 @@ from songrank.models.capabilities import Capabilities
 
 
 class RankingModel(nn.Module, WithOptions):
-    """A model that declares its capabilities; a subclass implements ``CatalogueModel`` or ``ListModel``."""
+    """Base class of models; a subclass implements ``CatalogueModel`` or ``ListModel`` and declares its capabilities."""
 
     capabilities: Capabilities
     history_length: int | None = None
-    """Maximum number of items read per history; None if queries are not histories."""
+    """Maximum number of items per history; None if queries are not histories."""
     query_bytes: int = 0
-    """Approximate memory to score one query without gradients, scores excluded."""
+    """Approximate memory in bytes to score one query without gradients, excluding scores."""
 
     @abstractmethod
     def reset_head(self) -> None:
-        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
+        """Reinitialise the last layer only, as in the paper before fine-tuning."""
 
     def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
-        """Embeddings of which a step over ``pairs`` pairs reads few rows, by whose rows they are: "query" or "item".
+        """Embeddings with few rows used per step of ``pairs`` pairs, by "query" or "item".
 
         Query tables are always included, item tables if there are more items than pairs.
         """
@@ -41,7 +41,7 @@ class RankingModel(nn.Module, WithOptions):
 
 
 class DotProductModel(RankingModel):
-    """score = v(query) · w_item + b_item: a subclass provides the query vectors and the item layer."""
+    """score = v(query) · w_item + b_item; a subclass provides query vectors and the item layer."""
 
     @abstractmethod
     def query_vectors(self, query: Any) -> Tensor:
@@ -85,10 +85,10 @@ class LabelModel(DotProductModel):
         return self.head.bias  # type: ignore[no-any-return]
 
     def reset_head(self) -> None:
-        """Initialise w and b of all labels again; the layers below stay."""
+        """Reinitialise w and b of all labels; other layers are kept."""
         self.head.reset_parameters()
 
 
 def capabilities_of(model: nn.Module | None) -> Capabilities:
-    """The capabilities a model declares; other modules read ids and declare no tables."""
+    """The declared capabilities of a model; by default the model reads ids and has no tables."""
     return model.capabilities if isinstance(model, RankingModel) else Capabilities("ids")

@@ -1,4 +1,4 @@
-"""What a model declares about itself; training, evaluation, serving and warm start rely on nothing else."""
+"""Declared capabilities of models, for training, evaluation, serving and warm start."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,18 +10,18 @@ _ON_DISK: dict[Query, str] = {"history": "histories", "sequence": "histories", "
 
 @dataclass(frozen=True)
 class Capabilities:
-    """One value per model class.
+    """The capabilities of a model class.
 
     Args:
-        query: what describes a query to the model: its id, a set of items (``"history"``) or an ordered list of items
-            (``"sequence"``), its documents, the features of a text, or the tokens of a text.
-        query_tables: names of the parameters with one row per query id; warm start moves their rows with the ids.
+        query: the model input for a query: an id, a set of items (``"history"``) or an ordered list of items
+            (``"sequence"``), documents, features of a text, or tokens of a text.
+        query_tables: names of parameters with one row per query id; a warm start maps their rows by id.
         item_tables: likewise with one row per item id.
-        sparse_rows: whether a step reads only the rows of the slate's queries and items in these tables, by calling
-            their embeddings; then an optimiser may update those rows alone.
+        sparse_rows: whether a step reads only the rows of queries and items of the slate in these tables, through
+            their embeddings; an optimiser may then update only those rows.
         dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias.
-        tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. An exported graph has
-            a fixed number of operations, so an export records the call with all items instead.
+        tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. As an exported graph
+            has a fixed number of operations, an export traces the call with all items instead.
         pointwise: whether the score of a document does not depend on the other documents of its list.
 
     >>> Capabilities("sequence").inputs
@@ -38,5 +38,5 @@ class Capabilities:
 
     @property
     def inputs(self) -> str:
-        """The name of this kind of query in model folders."""
+        """The name of this input in model folders."""
         return _ON_DISK.get(self.query, self.query)

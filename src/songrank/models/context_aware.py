@@ -1,4 +1,4 @@
-"""The Context-Aware Ranker, the paper's model for search: the score of a document depends on its whole list."""
+"""The Context-Aware Ranker, the paper's search model, whose scores depend on the whole list."""
 
 from torch import Tensor, nn
 
@@ -12,20 +12,20 @@ from songrank.models.capabilities import Capabilities
 class ContextAwareRanker(RankingModel):
     """Self-attention over the documents of a list (Pobrotyn et al., *Context-Aware Learning to Rank*, 2020).
 
-    With x the documents after one linear layer, each block computes, as in the authors' allRank library,
+    With x the documents after a linear layer, each block computes, as in the authors' allRank library,
 
         x ← x + attention(norm(x)),    x ← x + W₂ ReLU(W₁ norm(x))
 
-    and score = w · norm(x) + b. There are no positions: permuting the documents permutes the scores. Documents attend
-    only to documents of their own list, so padding changes nothing; its own score is 0.
+    and score = w · norm(x) + b. There is no positional encoding: permuting the documents permutes the scores.
+    Documents attend only to documents of their own list, so padding has no effect; its score is 0.
 
     Args:
         num_features: number of features of a document.
         dim: width of x.
         blocks: number of blocks.
         heads: attention heads, a divisor of ``dim``.
-        feed_forward: width between W₁ and W₂.
-        dropout: dropout in training: of attention weights, between W₁ and W₂, and before each sum.
+        feed_forward: width of the feed-forward layer, between W₁ and W₂.
+        dropout: dropout probability, for attention weights, between W₁ and W₂, and before each sum.
 
     >>> import torch
     >>> from songrank.models import ContextAwareRanker
@@ -58,14 +58,14 @@ class ContextAwareRanker(RankingModel):
         nn.init.xavier_uniform_(self.head.weight)
 
     def reset_head(self) -> None:
-        """Initialise w and b again; the blocks stay."""
+        """Reinitialise w and b; the blocks are kept."""
         self.head.reset_parameters()
         nn.init.xavier_uniform_(self.head.weight)
 
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
         """Scores [B, L] of documents [B, L, F], 0 where the mask [B, L] or [1, L] is False."""
         features, mask = read_lists(features, mask, self.input.in_features, self.input.weight.dtype)
-        # Some kernels give NaN for a softmax over nothing, so in an empty list all positions attend to all.
+        # Some kernels give NaN for an empty softmax, so in an empty list all positions attend to all.
         attend = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
         x = self.input(features)
         for block in self.blocks:

@@ -1,4 +1,4 @@
-"""Scores of document lists of different lengths, in bounded memory."""
+"""Scores of document lists of variable length, in bounded memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,12 +8,12 @@ from torch import Tensor
 
 from songrank.core.csr import offsets
 
-_VALUES = 2**24  # feature values of padded lists per batch
-_PAIRS = 2**24  # pairs of documents of a list per batch, for attention
+_VALUES = 2**24  # maximum number of padded feature values per batch
+_PAIRS = 2**24  # maximum number of document pairs per batch, for attention
 
 
 def list_groups(lengths: list[int], num_features: int) -> Iterator[tuple[int, int]]:
-    """Batches [first, last) of neighbouring lists that fit into memory when padded to the longest."""
+    """Batches [first, last) of consecutive lists, padded to the longest, in bounded memory."""
     first, longest = 0, 1
     for at, length in enumerate(lengths):
         rows, longest = at + 1 - first, max(longest, length)

@@ -1,4 +1,4 @@
-"""An ensemble: the mean of the scores of several models of one kind."""
+"""An ensemble: the mean score of several models of the same kind."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from songrank.models.capabilities import Capabilities
 
 
 class Ensemble(RankingModel):
-    """score = (1 / M) Σ_m s_m, the mean of its members' scores, with the calls of its members; for inference only.
+    """score = (1 / M) Σ_m s_m, the mean score of its members, for inference only.
 
-    Members must score on one scale: the same model, trained alike, from different seeds.
+    Members must have the same score scale: the same model, trained with different seeds.
 
     Args:
-        members: models that read the same input.
+        members: models with the same input.
 
     >>> import torch
     >>> from songrank.models import Ensemble, MatrixFactorisation
@@ -34,17 +34,17 @@ class Ensemble(RankingModel):
         declared = capabilities_of(first)
         self.capabilities = Capabilities(declared.query, tiled=declared.tiled, pointwise=declared.pointwise)
         if isinstance(first, RankingModel):
-            # Members score one after the other, so a query needs the memory of one member.
+            # Members are scored sequentially, so a query needs the memory of one member.
             self.history_length, self.query_bytes = first.history_length, first.query_bytes
 
     @property
     def num_items(self) -> int:
-        """N, if members have a catalogue."""
+        """N, for members with a catalogue."""
         return int(self.members[0].num_items)  # type: ignore[arg-type]
 
     def reset_head(self) -> None:
-        """An ensemble is not trained."""
-        raise NotImplementedError("an ensemble has no head of its own: train its members")
+        """Not supported: an ensemble cannot be trained."""
+        raise NotImplementedError("an ensemble cannot be trained; train its members")
 
     def forward(self, *inputs: Any) -> Tensor:
         """The mean of ``member(*inputs)``."""

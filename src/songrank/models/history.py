@@ -1,4 +1,4 @@
-"""A model of the set of items that a user has interacted with."""
+"""A model of the set of items in a user's interaction history."""
 
 import torch
 import torch.nn.functional as F
@@ -14,22 +14,22 @@ _STD = 0.05
 
 
 class HistoryModel(DotProductModel):
-    """An autoencoder of sets of items, in the form of two towers (Liang et al., *Mult-DAE*, WWW 2018).
+    """A denoising autoencoder of item sets, as a two-tower model (Liang et al., *Mult-DAE*, WWW 2018).
 
     With a_j the input vector and v_i the output vector of an item,
 
         z = tanh(b + Σ_{j ∈ H} a_j / √|H|),      score of item i = z · v_i + c_i
 
-    Training drops a share of H, so that the model does not learn to copy its input. There is no table of users: any
-    history is a query. An empty one is scored by tanh(b) and c, the popular items. Repeated items count repeatedly.
+    Training drops items of H, so that the model does not learn to copy its input. There are no user embeddings, so any
+    history is a query; an empty history is scored by tanh(b) and c, the popularity. Repeated items are summed.
 
-    Histories are rows [B, T] of items in any order, padded with −1 at the end; at most the last ``length`` are read.
+    Histories are rows [B, T] of items in any order, padded with −1 at the end, truncated to the last ``length``.
 
     Args:
         num_items: N.
         dim: width of all vectors.
-        length: maximum number of items read.
-        dropout: share of the items of a history that is dropped in training.
+        length: maximum number of items per history.
+        dropout: probability of dropping an item of a history in training.
 
     >>> from songrank.models import HistoryModel
     >>> model = HistoryModel(num_items=20, dim=8).eval()
@@ -55,7 +55,7 @@ class HistoryModel(DotProductModel):
             nn.init.normal_(table.weight, std=_STD)
 
     def reset_head(self) -> None:
-        """Set c to 0: items are scored by their vectors, which stay."""
+        """Set c to 0; item vectors are kept."""
         nn.init.zeros_(self.bias)
 
     @property

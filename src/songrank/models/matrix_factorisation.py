@@ -1,4 +1,4 @@
-"""Matrix factorisation: the simplest model of a catalogue, and often a strong baseline."""
+"""Matrix factorisation, a simple and often strong baseline for recommendation."""
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,13 @@ _STD = 0.1
 class MatrixFactorisation(DotProductModel):
     """score = p_query · q_item + b_item (Koren et al., *Matrix Factorization Techniques*, Computer 2009).
 
-    Queries have no bias: it would not change any ranking.
+    Queries have no bias, because it would not affect the ranking.
 
     Args:
         num_queries: number of queries (users).
-        num_items: number of items of the catalogue.
+        num_items: number of items.
         dim: number of factors.
-        bias: learn b, the popularity of an item.
+        bias: whether to learn item biases b.
 
     >>> from songrank.models import MatrixFactorisation
     >>> model = MatrixFactorisation(num_queries=4, num_items=9, dim=8)
@@ -54,11 +54,11 @@ class MatrixFactorisation(DotProductModel):
 
     @property
     def item_bias(self) -> Tensor | None:
-        """The popularity of each item, if learned."""
+        """Item biases, if learned."""
         return self.bias
 
     def reset_head(self) -> None:
-        """Set the biases to 0: a product has no other weights of its own, and the embeddings stay."""
+        """Set the biases to 0; the embeddings are kept."""
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 

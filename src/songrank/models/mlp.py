@@ -1,4 +1,4 @@
-"""Multilayer perceptrons: one scores documents independently, one scores all labels of a text."""
+"""Multilayer perceptrons for documents and for multi-label classification."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from songrank.models.capabilities import Capabilities
 
 
 class MLPScorer(RankingModel):
-    """An MLP over the features of one document at a time: the usual baseline of neural learning to rank.
+    """An MLP that scores each document independently, the usual baseline of neural learning to rank.
 
         score = w · φ_n(W_n … φ_1(W_1 x + b_1) … + b_n) + b
 
@@ -22,7 +22,7 @@ class MLPScorer(RankingModel):
     Args:
         num_features: number of features of a document.
         hidden: widths of the hidden layers; ``()`` for a linear model.
-        dropout: share of hidden cells that are dropped in training.
+        dropout: dropout probability of hidden layers.
         activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
 
     >>> import torch
@@ -49,7 +49,7 @@ class MLPScorer(RankingModel):
         self.head = nn.Linear((num_features, *hidden)[-1], 1)
 
     def reset_head(self) -> None:
-        """Initialise w and b again; the hidden layers stay."""
+        """Reinitialise w and b; the hidden layers are kept."""
         self.head.reset_parameters()
 
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
@@ -64,14 +64,14 @@ class LabelMLP(LabelModel):
 
         score_label = w_label · φ_n(… φ_1(W_1 x + b_1) …) + b_label
 
-    A bag of words is a sparse CSR tensor or its parts (indices, offsets [B + 1], values), and is never made dense. If
+    A bag of words is a sparse CSR tensor or its parts (indices, offsets [B + 1], values), and is not densified. If
     few of many labels are requested, only their rows w_label are read.
 
     Args:
         num_features: number of features of a text.
-        num_labels: number of labels, the items of this task.
+        num_labels: number of labels.
         hidden: widths of the hidden layers; ``()`` for a linear model.
-        dropout: share of hidden cells that are dropped in training.
+        dropout: dropout probability of hidden layers.
         activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
 
     >>> import torch
@@ -118,7 +118,7 @@ class LabelMLP(LabelModel):
 
     def forward(self, query: Features, item: Tensor) -> Tensor:
         """Scores [B, L] of the labels [B, L] or [1, L] for B texts."""
-        # In a linear model, a sparse row reads the weights of its words, each a row with all labels.
+        # In a linear model, a sparse row reads the weight rows of its words, each with all labels.
         return column_scores(self.head(query), item) if self.body is None else super().forward(query, item)
 
     def score_all(self, query: Features) -> Tensor:

@@ -2,10 +2,10 @@
 
 =========================  =============================================================================================
 ``model.safetensors``      the weights
-``model.json``             model, sizes, how new input is read, checksums of the other files; written last
+``model.json``             model, sizes, input description, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
-``seen.safetensors``       recommendation: seen items of each user in any split
-``histories.safetensors``  models of histories: the last items of each user in any split, oldest first
+``seen.safetensors``       recommendation: seen items of each user in all splits
+``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first
 ``vocabulary.txt``         texts: the words, one per line
 =========================  =============================================================================================
 """
@@ -39,7 +39,7 @@ VERSION = 2
 WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
 HISTORIES = "histories.safetensors"
 MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
-# The task of each kind of input, and the files of its folder.
+# The task and the files of each kind of input.
 KINDS = {
     "ids": ("recommendation", {WEIGHTS, IDS, SEEN}),
     "histories": ("recommendation", {WEIGHTS, IDS, SEEN, HISTORIES}),
@@ -47,13 +47,13 @@ KINDS = {
     "features": ("labelling", {WEIGHTS, IDS}),
     "words": ("labelling", {WEIGHTS, IDS, WORDS}),
 }
-READS = ("features", "transform", "vocabulary", "called")  # sections of dataset.json on how input is read
-_AGAIN = "copy the folder again, or train again"
+READS = ("features", "transform", "vocabulary", "called")  # sections of dataset.json about input
+_AGAIN = "copy the directory again, or train again"
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The checked contents of a folder: the model in evaluation mode and its tables.
+    """The validated contents of a model folder: the model in evaluation mode and its tables.
 
     Args:
         path: the folder.
@@ -63,7 +63,7 @@ class ModelFolder:
         query_ids: recommendation: original ids of users.
         seen: recommendation: the seen items of each user, ascending.
         item_counts: recommendation: the number of training users of each item [N].
-        words: texts: the number of each word.
+        words: texts: the token of each word.
         histories: models of histories: the last items of each user, oldest first.
     """
 
@@ -84,18 +84,18 @@ class ModelFolder:
 
     @property
     def inputs(self) -> str:
-        """What the model reads: ``"ids"``, ``"histories"``, ``"documents"``, ``"features"`` or ``"words"``."""
+        """The model input: ``"ids"``, ``"histories"``, ``"documents"``, ``"features"`` or ``"words"``."""
         return str(self.info["inputs"])
 
     def need(self, task: str) -> None:
         """Raise unless the model is for this task."""
         if self.task != task:
             command = {"recommendation": "recommend", "search": "rank", "labelling": "label"}[self.task]
-            found = f"holds a model for {self.task}, not for {task}"
+            found = f"contains a model for {self.task}, not for {task}"
             raise DataError(found, f"use `songrank {command}`", file=str(self.path))
 
     def queries(self, user: Tensor) -> Tensor:
-        """The model's input for these known users: their numbers, or their last items."""
+        """The model input for known users: their indices, or their last items."""
         if self.histories is None:
             return user.to(self.device)
         return self.history_input(self.histories, user.cpu())
@@ -114,23 +114,23 @@ class ModelFolder:
 
 
 def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
-    """An ensemble of models of one kind that were trained on the same data."""
+    """Combine models of the same kind, trained on the same data, into an ensemble."""
     first = folders[0]
 
     def told(folder: ModelFolder) -> dict[str, Any]:
-        """The description and the checksums of all files but the weights."""
+        """The description and the checksums of all files except weights."""
         return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None}, "songrank": None}
 
     for other in folders[1:]:
         if told(other) != told(first):
-            fix = "expected runs of one recipe on the same data"
-            raise DataError(f"holds another kind of model, or other ids, than {first.path}", fix, file=str(other.path))
+            fix = "expected runs of the same recipe on the same data"
+            raise DataError(f"model or ids differ from {first.path}", fix, file=str(other.path))
     info = {**first.info, "members": len(folders)}
     return replace(first, info=info, model=Ensemble([folder.model for folder in folders]))
 
 
 def save_model(model: ModelFolder, folder: Path) -> None:
-    """Write a model folder; ``model.json``, with the checksums of the other files, comes last."""
+    """Write a model folder; ``model.json``, with the checksums of the other files, is written last."""
     from safetensors.torch import save
 
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.model.state_dict().items()}
@@ -159,7 +159,7 @@ def save_model(model: ModelFolder, folder: Path) -> None:
 
 
 def read_words(file: Path) -> dict[str, int]:
-    """The number of each word of a vocabulary, one per line; 0 is padding and 1 an unknown word."""
+    """The token of each word of a vocabulary, one per line; 0 is padding and 1 an unknown word."""
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
 
 
@@ -169,21 +169,21 @@ def read_model(
     task: str | None = None,
     readable: Callable[[ModelFolder], bool] = lambda folder: True,
 ) -> ModelFolder:
-    """Read a model folder; everything is checked before any part of it is used.
+    """Read and validate a model folder.
 
-    Nothing is unpickled, no path in a file is followed, and memory is allocated only for weights that exist.
+    Files contain no pickles and no paths, and memory is allocated only for existing weights.
 
     Args:
-        path: a model folder, or the directory of a finished run.
-        device: the device of the weights, or its name in recipes such as ``"auto"``.
+        path: a model folder, or the run directory of a finished run.
+        device: the device of the weights; ``"auto"`` selects a GPU if available.
         task: raise unless the model is for this task.
-        readable: the caller's check whether new input can be read as the folder describes it.
+        readable: callback that checks whether the described input is supported.
     """
     path = Path(path)
     try:
         info = _description(path)
         for name, digest in info["files"].items():
-            damaged = "is damaged, or of another model: its checksum is not that of model.json"
+            damaged = "checksum mismatch with model.json"
             check_sha256(path / name, digest, damaged, _AGAIN)
         arrays = {name: read_arrays(path / name, _AGAIN) for name in info["files"] if name != WORDS}
         tables = _tables(path, info, arrays)
@@ -197,12 +197,12 @@ def read_model(
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError):
         sound = False
     if not sound:
-        raise DataError("its tables do not fit its model.json", _AGAIN, file=str(path))
+        raise DataError("tables are inconsistent with model.json", _AGAIN, file=str(path))
     return folder
 
 
 def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
-    """All but the weights, by the names of the fields; ``ValueError`` if they do not fit one another."""
+    """All fields except weights, by name; ``ValueError`` if they are inconsistent."""
     ids = {word: Ids.from_arrays(word, arrays[IDS]) for word in ("item", "query") if word in arrays.get(IDS, {})}
     if not all(known.is_valid() for known in ids.values()):
         raise ValueError("ids")
@@ -223,11 +223,11 @@ def _description(path: Path) -> dict[str, Any]:
     file = path / "model.json"
     if (path / "config.yaml").exists() and not file.exists():
         raise DataError("has no model yet", f"finish it with `songrank train --resume {path}`", file=str(path))
-    info = read_json(file, "expected a folder made by `songrank train`")
+    info = read_json(file, "expected a run directory written by `songrank train`")
     if info.get("format") != FORMAT:
-        raise DataError("describes no model of ours", "expected a folder made by `songrank train`", file=str(file))
+        raise DataError("is not a songrank model", "expected a run of `songrank train`", file=str(file))
     if info.get("version") != VERSION:
-        other = f"has format version {info.get('version')!r}, and songrank {__version__} reads {VERSION}"
+        other = f"has format version {info.get('version')!r}; songrank {__version__} supports {VERSION}"
         raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
     inputs = str(info.get("inputs"))
     sound = (
@@ -237,7 +237,7 @@ def _description(path: Path) -> dict[str, Any]:
         and info["model"].get("name") in INPUTS[inputs]
     )
     if not sound:
-        raise DataError("was changed by hand or is damaged", _AGAIN, file=str(file))
+        raise DataError("is damaged or was edited", _AGAIN, file=str(file))
     return info
 
 
@@ -246,7 +246,7 @@ _DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
 
 
 class _WithoutDraws(TorchFunctionMode):
-    """Modules without initialisation: drawing without memory would import torch's compiler, which takes a second."""
+    """Skip initialisation of modules: on the meta device it would import torch's compiler, which takes a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _DRAWS:
@@ -255,11 +255,11 @@ class _WithoutDraws(TorchFunctionMode):
 
 
 def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> RankingModel:
-    """The model with its weights; built without memory first, so that sizes that do not fit the file cost nothing."""
+    """The model with its weights; it is first built on the meta device to validate sizes."""
     options = {key: value for key, value in info["model"].items() if key != "name"}
     try:
         layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
-        if max(layers) > len(weights):  # before so many are built
+        if max(layers) > len(weights):  # before building them
             raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
         kind, members = MODELS[info["model"]["name"]], info.get("members", 1)
         if not isinstance(members, int) or not 0 < members <= len(weights):
@@ -268,12 +268,12 @@ def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
             models = [kind(**info["sizes"], **options) for _ in range(members)]
         model: RankingModel = models[0] if members == 1 else Ensemble(models)
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
-    except Exception as error:  # models raise any error for wrong options
-        wrong = f"describes no model that can be built ({first_line(error)})"
+    except Exception as error:  # models may raise any error for invalid options
+        wrong = f"describes an invalid model ({first_line(error)})"
         raise DataError(wrong, _AGAIN, file=str(path / "model.json")) from None
     if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != expected:
-        raise DataError("holds other weights than model.json describes", _AGAIN, file=str(path / WEIGHTS))
+        raise DataError("weights differ from model.json", _AGAIN, file=str(path / WEIGHTS))
     if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):
-        raise DataError("holds weights that are no numbers", _AGAIN, file=str(path / WEIGHTS))
+        raise DataError("has weights that are NaN or infinite", _AGAIN, file=str(path / WEIGHTS))
     model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
     return model

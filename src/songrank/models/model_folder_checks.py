@@ -1,4 +1,4 @@
-"""Whether the tables of a model folder fit its model; nothing read from a file is used before this check."""
+"""Validation of the tables of a model folder, before they are used."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def tables_fit(folder: "ModelFolder") -> bool:
-    """Whether ids, seen items, histories and vocabulary fit the model's sizes."""
+    """Whether ids, seen items, histories and vocabulary match the sizes of the model."""
     sizes, info, item_ids, query_ids = folder.info["sizes"], folder.info, folder.item_ids, folder.query_ids
     items = sizes.get("num_items", sizes.get("num_labels"))
     users = sizes.get("num_queries", None if query_ids is None else len(query_ids))

@@ -1,4 +1,4 @@
-"""NeuMF, the paper's model for recommendation: a product of factors plus a small network."""
+"""NeuMF, the paper's recommendation model: matrix factorisation and an MLP."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ from songrank.models.base import RankingModel
 from songrank.models.capabilities import Capabilities
 
 CPU_TILE, GPU_TILE = 2**20, 2**28
-"""Bytes of hidden cells per tile of ``score_all``: a core is three times as fast with tiles that fit its cache, a GPU
+"""Bytes of hidden activations per tile of ``score_all``: tiles in cache are three times as fast on a CPU core; a GPU
 needs few large tiles."""
 
-_TILE_ROWS = 16  # queries per tile; with fewer, the items' halves are read too often
+_TILE_ROWS = 16  # queries per tile; with fewer, the item halves are read too often
 _STD = 0.01
 
 
@@ -30,17 +30,17 @@ class NeuMF(RankingModel):
 
         score = w · [p ∘ q, φ(W_query u + W_item v + b)]
 
-    where φ is ReLU and dropout, and any further hidden layers. All parameters start as N(0, 0.01²).
+    where φ is ReLU, dropout, and further hidden layers. All parameters are initialised from N(0, 0.01²).
 
     The first layer is the sum of a query half and an item half. Each half is computed once per query and, if there are
     more pairs than items, once per item.
 
     Args:
         num_queries: number of queries (users).
-        num_items: number of items of the catalogue.
+        num_items: number of items.
         dim: width of each of the four embeddings.
         hidden: widths of the hidden layers, at least one.
-        dropout: share of hidden cells that are dropped in training.
+        dropout: dropout probability of hidden layers.
 
     >>> from songrank.models import NeuMF
     >>> model = NeuMF(num_queries=4, num_items=9).eval()
@@ -74,14 +74,14 @@ class NeuMF(RankingModel):
         self.query_hidden = nn.Embedding(num_queries, dim)
         self.item_hidden = nn.Embedding(num_items, dim)
         self.first = nn.Linear(2 * dim, self.widths[0])
-        # In place, because the sum of the two halves is the largest tensor and is not used again.
+        # In place: the sum of the two halves is the largest tensor and not reused.
         self.rest = nn.Sequential(bend(dropout, inplace=True), hidden_layers(self.widths[0], self.widths[1:], dropout))
         self.head = nn.Linear(dim + self.widths[-1], 1, bias=False)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=_STD)
 
     def reset_head(self) -> None:
-        """Initialise w again; the embeddings and hidden layers stay."""
+        """Reinitialise w; embeddings and hidden layers are kept."""
         nn.init.normal_(self.head.weight, std=_STD)
 
     def forward(self, query: Tensor, item: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class NeuMF(RankingModel):
         return item_scores(factors, self.item_product, item) + self._top(by_query.unsqueeze(1) + by_item, head)
 
     def score_all(self, query: Tensor) -> Tensor:
-        """Scores [B, num_items] for the queries [B], in tiles of at most ``GPU_TILE`` bytes of hidden cells."""
+        """Scores [B, num_items] for the queries [B], in tiles of at most ``GPU_TILE`` bytes of hidden activations."""
         check_ids(query)
         factors, by_query, item_layer, head = self._begin(query)
         by_item = F.linear(self.item_hidden.weight, item_layer)
@@ -121,7 +121,7 @@ class NeuMF(RankingModel):
         )
 
     def _has_kernel(self, factors: Tensor) -> bool:
-        """Whether a kernel can compute these scores; its order of summation is not deterministic."""
+        """Whether a kernel can compute these scores; its summation order is not deterministic."""
         simple = factors.is_cuda and len(self.widths) == 1 and factors.dtype == torch.float32
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
         return simple and not ordered and not torch.is_autocast_enabled("cuda") and kernels.usable(factors)
@@ -137,9 +137,9 @@ class NeuMF(RankingModel):
         return pair_scores(factors, by_query, table, F.linear(hidden, item_layer), head, place, dropout)
 
     def _begin(self, query: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """P times its part of w, the query half with its bias, W_item, and the rest of w.
+        """P times its part of w, the query half with bias, W_item, and the rest of w.
 
-        Each weight is split once, so that its gradient is assembled once.
+        Each weight is split once, so its gradient is assembled once.
         """
         query_layer, item_layer = torch.split(self.first.weight, self.dim, 1)
         product, hidden = torch.split(self.head.weight.view(-1), [self.dim, self.widths[-1]])
@@ -157,5 +157,5 @@ class NeuMF(RankingModel):
 
 
 def _slices(total: int, step: int) -> Iterator[slice]:
-    # An empty batch still has one slice, so that there is a tensor to concatenate.
+    # An empty batch has one slice, because torch.cat needs a tensor.
     return (slice(start, start + step) for start in range(0, max(1, total), step))

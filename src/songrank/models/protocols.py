@@ -1,4 +1,4 @@
-"""The two kinds of models, by how they are called. Any module with the same calls works as well."""
+"""Protocols of the two kinds of models; any module with these methods can be used."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 @runtime_checkable
 class CatalogueModel(Protocol):
-    """All queries rank the same items: recommendation and labelling.
+    """All queries rank the same items: recommendation and multi-label classification.
 
-    ``query`` is whatever describes B queries to this model: ids [B], features [B, F] or sparse rows, tokens [B, T].
+    ``query`` is the input for B queries: ids [B], features [B, F] or sparse rows, or tokens [B, T].
 
     >>> from songrank.models import MatrixFactorisation
     >>> isinstance(MatrixFactorisation(num_queries=3, num_items=5), CatalogueModel)
@@ -21,17 +21,17 @@ class CatalogueModel(Protocol):
         ...
 
     def score_all(self, query: Any, /) -> Tensor:
-        """Scores [B, num_items]: those of the call with all items, at lower cost."""
+        """Scores [B, num_items]; equals a call with all items, but is faster."""
         ...
 
     def reset_head(self) -> None:
-        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
+        """Reinitialise the last layer only, as in the paper before fine-tuning."""
         ...
 
 
 @runtime_checkable
 class ListModel(Protocol):
-    """Each query has its own documents, described by features: search.
+    """Each query has its own documents with features: search.
 
     >>> from songrank.models import MLPScorer
     >>> isinstance(MLPScorer(num_features=4), ListModel)
@@ -39,9 +39,9 @@ class ListModel(Protocol):
     """
 
     def __call__(self, features: Tensor, mask: Tensor, /) -> Tensor:
-        """Scores [B, L] of documents [B, L, F]; 0 where the mask [B, L] is False, whatever the features are."""
+        """Scores [B, L] of documents [B, L, F]; 0 where the mask [B, L] is False."""
         ...
 
     def reset_head(self) -> None:
-        """Initialise the last layer again and leave all others alone, as the paper does before fine-tuning."""
+        """Reinitialise the last layer only, as in the paper before fine-tuning."""
         ...

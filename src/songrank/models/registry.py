@@ -1,4 +1,4 @@
-"""Models by name, for recipes and commands."""
+"""Registry of models by name."""
 
 import inspect
 from typing import Any
@@ -28,13 +28,13 @@ MODELS: dict[str, type[RankingModel]] = {
     "text-transformer": TextTransformer,
 }
 INPUTS: dict[str, tuple[str, ...]] = {}
-"""Names of models by their kind of query, as named in model folders."""
+"""Names of models by input, as in model folders."""
 for _name, _kind in MODELS.items():
     INPUTS[_kind.capabilities.inputs] = (*INPUTS.get(_kind.capabilities.inputs, ()), _name)
 
 
 def create(name: str, **sizes: Any) -> RankingModel:
-    """The model of this name, a key of ``MODELS`` such as neumf, sequence, context-aware or label-mlp.
+    """Create a model by name, a key of ``MODELS`` such as neumf, sequence, context-aware or label-mlp.
 
     >>> from songrank import models
     >>> model = models.create("neumf", num_queries=100, num_items=50, dim=16)
@@ -42,14 +42,14 @@ def create(name: str, **sizes: Any) -> RankingModel:
     'NeuMF'
     >>> models.create("mlp", features=5)
     Traceback (most recent call last):
-    TypeError: features is no argument of mlp; expected num_features, and perhaps hidden, dropout, activation
+    TypeError: unknown argument 'features' for model 'mlp'; expected num_features, optional hidden, dropout, activation
     """
     kind = MODELS[check_choice("name", name, tuple(MODELS))]
     known = inspect.signature(kind).parameters
     needed = [word for word, parameter in known.items() if parameter.default is parameter.empty]
-    wrong = [f"{word} is no argument of {name}" for word in sizes if word not in known]
-    wrong += [f"{word} of {name} is not given" for word in needed if word not in sizes]
+    wrong = [f"unknown argument {word!r} for model {name!r}" for word in sizes if word not in known]
+    wrong += [f"missing argument {word!r} for model {name!r}" for word in needed if word not in sizes]
     if wrong:
         optional = ", ".join(word for word in known if word not in needed)
-        raise TypeError(f"{wrong[0]}; expected {', and perhaps '.join(filter(None, [', '.join(needed), optional]))}")
+        raise TypeError(f"{wrong[0]}; expected {', optional '.join(filter(None, [', '.join(needed), optional]))}")
     return kind(**sizes)

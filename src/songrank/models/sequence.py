@@ -1,4 +1,4 @@
-"""A model of the next item of a user, from the order of the previous ones."""
+"""A model of the next item of a user, from the sequence of previous items."""
 
 import torch
 from torch import Tensor, nn
@@ -17,24 +17,24 @@ _STD = 0.02
 class SequenceModel(DotProductModel):
     """A causal transformer over a user's last items (Kang & McAuley, *Self-Attentive Sequential Recommendation*, 2018).
 
-    With e_i the vector of item i, p_t that of position t, s that of a start, and rows x = (s, e_1 + p_1, …, e_n + p_n),
+    With e_i the vector of item i, p_t of position t, s a start vector, and rows x = (s, e_1 + p_1, …, e_n + p_n),
 
         z = norm(blocks(x)),      score of item j after t items = z_t · e_j
 
-    A position attends to itself and those before it, so one pass gives the state after each item, and each state is a
-    query with a known next item. State 0 serves users without a history. There is no table of users: any history is a
-    query.
+    A position attends to itself and previous positions, so one pass gives the state after each item, and each state is
+    a query with a known next item. State 0 is for users without history. There are no user embeddings, so any history
+    is a query.
 
-    Histories are rows [B, T] of items, oldest first, padded with −1 at the end; at most the last ``length`` are read.
+    Histories are rows [B, T] of items, oldest first, padded with −1 at the end, truncated to the last ``length``.
 
     Args:
         num_items: N.
         dim: width of all vectors.
         blocks: number of attention blocks, see :class:`songrank.models.ContextAwareRanker`.
         heads: attention heads, a divisor of ``dim``.
-        length: maximum number of items read.
-        feed_forward: width within a block; 4 · ``dim`` if not given.
-        dropout: dropout in training, within blocks and of x.
+        length: maximum number of items per history.
+        feed_forward: width of feed-forward layers; 4 · ``dim`` by default.
+        dropout: dropout probability, within blocks and of x.
 
     >>> from songrank.models import SequenceModel
     >>> model = SequenceModel(num_items=20, dim=8, length=4).eval()
@@ -72,18 +72,18 @@ class SequenceModel(DotProductModel):
             nn.init.normal_(weight, std=_STD)
 
     def reset_head(self) -> None:
-        """Reset the gain and shift of the last norm to 1 and 0: items are scored by their vectors, which stay."""
+        """Reset gain and shift of the last norm to 1 and 0; item vectors are kept."""
         self.norm.reset_parameters()
 
     def states(self, history: Tensor) -> Tensor:
-        """Z [B, T + 1, dim]: the state before the first item, after it, and so on; T is at most ``length``.
+        """Z [B, T + 1, dim]: the states before the first and after each item; T is at most ``length``.
 
-        States after padding are undefined.
+        States of padding are undefined.
         """
         check_history(history)
         length = history.shape[1]
         if length > self.history_length:
-            expected = f"at most length={self.history_length} items; forward and score_all cut it"
+            expected = f"at most length={self.history_length} items; forward and score_all truncate it"
             fail("history", list(history.shape), expected)
         rows = self.item(history.clamp_min(0)) + self.place[:length]
         x = self.dropout(torch.cat([self.start.expand(history.shape[0], 1, -1), rows], dim=1))

@@ -1,4 +1,4 @@
-"""A transformer for labelling raw text: self-attention over words, then their mean."""
+"""A transformer for multi-label classification of texts: self-attention over words and mean pooling."""
 
 from functools import partial
 
@@ -17,27 +17,26 @@ _draw = partial(nn.init.normal_, std=0.02)
 class TextTransformer(LabelModel):
     """Self-attention over the words of a text (Vaswani et al., *Attention Is All You Need*, 2017).
 
-    With e_w the vector of word w, p_t that of position t, and x the rows dropout(e_w + p_t) of a text of n words,
+    With e_w the vector of word w, p_t of position t, and x the rows dropout(e_w + p_t) of a text of n words,
 
         z = dropout(1/n Σ_t norm(blocks(x))_t),    score_label = w_label · z + b_label
 
-    A word attends to those before and after it but not to padding, which changes nothing. A text without words has
-    z = 0.
+    A word attends to all words of the text, but not to padding. A text without words has z = 0.
 
-    To use your own encoder, any module from word numbers [B, T] to vectors [B, D], pass it as the ``query_encoder`` of
-    :class:`songrank.models.TwoTower`; examples/text_encoder.py does so with a Hugging Face model.
+    To use your own encoder, a module from tokens [B, T] to vectors [B, D], pass it as ``query_encoder`` of
+    :class:`songrank.models.TwoTower`; see examples/text_encoder.py for a Hugging Face model.
 
     Args:
-        vocabulary: number of word numbers, including 0, the padding at the end of a text.
-        num_labels: number of labels, the items of this task.
+        vocabulary: number of tokens, including 0, the padding.
+        num_labels: number of labels.
         dim: width of all vectors.
         blocks: number of attention blocks, see :class:`songrank.models.ContextAwareRanker`.
         heads: attention heads, a divisor of ``dim``.
-        length: maximum number of words read; longer texts are truncated.
-        feed_forward: width within a block; 4 · ``dim`` if not given.
-        dropout: share of cells of x and of z that is dropped in training.
-        embeddings: [vocabulary, dim] initial word vectors; by default normal, deviation 0.02. Row 0 becomes 0.
-        freeze: do not train the given embeddings.
+        length: maximum number of words per text; longer texts are truncated.
+        feed_forward: width of feed-forward layers; 4 · ``dim`` by default.
+        dropout: dropout probability of x and z.
+        embeddings: [vocabulary, dim] initial word vectors; by default N(0, 0.02²). Row 0 is set to 0.
+        freeze: whether to keep the given embeddings fixed.
 
     >>> from songrank.models import TextTransformer
     >>> model = TextTransformer(vocabulary=50, num_labels=9, dim=8).eval()
@@ -67,7 +66,7 @@ class TextTransformer(LabelModel):
         self.num_items, self.length = num_labels, length
         self.embedding = word_table(vocabulary, dim, _draw, embeddings, freeze=freeze)
         self.place = nn.Parameter(torch.empty(length, dim))
-        # No dropout within blocks: on a CPU it would keep all attention weights and take three times as long.
+        # No dropout within blocks: on a CPU it would store all attention weights and take three times as long.
         wide = feed_forward or 4 * dim
         self.blocks = nn.ModuleList(AttentionBlock(dim, heads, wide, dropout=0.0) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
@@ -78,11 +77,11 @@ class TextTransformer(LabelModel):
     def query_vectors(self, query: Tensor) -> Tensor:
         """Z, [B, dim]."""
         check_words(query)
-        # Words beyond length are cut off or, in a graph with dynamic T, which cannot branch on it, masked.
+        # Words beyond length are truncated or, in a graph with dynamic T, masked.
         tokens = query.long() if torch.compiler.is_compiling() else query[:, : self.length].long()
         place = torch.arange(tokens.shape[1], device=tokens.device)
         mask = (tokens != 0) & (place < self.length)
-        # Some kernels give NaN for a softmax over nothing, so in an empty text all positions attend to all.
+        # Some kernels give NaN for an empty softmax, so in an empty text all positions attend to all.
         attend = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]
         x = self.dropout(self.embedding(tokens) + self.place[place.clamp(max=self.length - 1)])
         for block in self.blocks:

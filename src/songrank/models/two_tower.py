@@ -1,4 +1,4 @@
-"""Two towers: a vector for each query and one for each item, from ids or features, and their product."""
+"""Two-tower model: the product of a query vector and an item vector, from ids or features."""
 
 import math
 from dataclasses import replace
@@ -21,16 +21,16 @@ _STD = 0.1
 class TwoTower(RankingModel):
     """score = s(f(query), g(item)) / τ, with s the dot product or the cosine and τ learned.
 
-    The model of retrieval at scale (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): items can be encoded
-    ahead of time. Each side is an embedding of ids or your own module over features, such as an ``nn.Sequential``.
+    The standard retrieval model (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): item vectors can be
+    precomputed. Each tower is an embedding of ids or a custom module over features, such as an ``nn.Sequential``.
 
     Args:
-        num_queries: number of query ids to embed; or give ``query_encoder``.
-        num_items: number of item ids to embed; or give ``item_encoder`` and ``item_features``.
-        query_encoder: a module from the input of B queries to vectors [B, D].
-        item_encoder: a module from rows of ``item_features`` [..., F] to vectors [..., D].
-        item_features: [num_items, F], kept with the model.
-        dim: width of the embeddings; an encoder must return vectors of the other side's width.
+        num_queries: number of query ids; alternative to ``query_encoder``.
+        num_items: number of item ids; alternative to ``item_encoder`` and ``item_features``.
+        query_encoder: module from the input of B queries to vectors [B, D].
+        item_encoder: module from rows of ``item_features`` [..., F] to vectors [..., D].
+        item_features: [num_items, F], saved with the model.
+        dim: width of the embeddings; both towers must have the same width.
         similarity: ``"dot"`` or ``"cosine"``.
         temperature: initial τ.
 
@@ -39,7 +39,7 @@ class TwoTower(RankingModel):
     >>> model(torch.tensor([2, 0]), item=torch.tensor([[8, 1, 3]])).shape
     torch.Size([2, 3])
 
-    Texts and labels described by features, with your own encoders:
+    Texts and labels with features, and custom encoders:
 
     >>> encoder, features = torch.nn.Linear(5, 8), torch.randn(9, 5)
     >>> model = TwoTower(query_encoder=torch.nn.Linear(20, 8), item_encoder=encoder, item_features=features)
@@ -73,7 +73,7 @@ class TwoTower(RankingModel):
         self.query_encoder = _tower("num_queries", num_queries, "query_encoder", query_encoder, dim)
         self.item_encoder = _tower("num_items", num_items, "item_encoder", item_encoder, dim)
         if (item_features is None) != (item_encoder is None):
-            fail("item_features", "given" if item_features is not None else None, "it beside item_encoder, or neither")
+            fail("item_features", "given" if item_features is not None else None, "it with item_encoder, or neither")
         if item_features is not None and (not isinstance(item_features, Tensor) or item_features.dim() != 2):
             fail("item_features", getattr(item_features, "shape", item_features), "a tensor of shape [num_items, F]")
         self.register_buffer("item_features", item_features)
@@ -89,14 +89,14 @@ class TwoTower(RankingModel):
         self.log_temperature = nn.Parameter(torch.tensor(self._start))
 
     def reset_head(self) -> None:
-        """Reset τ: a product has no other weights of its own, and the towers stay."""
+        """Reset τ; the towers are kept."""
         nn.init.constant_(self.log_temperature, self._start)
 
     def forward(self, query: Any, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
         vectors = self._query_vectors(query)
         check_item(item, vectors.shape[0])
-        # As in NeuMF: with more pairs than items, item vectors are computed once per item.
+        # As in NeuMF: with more pairs than items, compute item vectors once per item.
         if item.numel() < self.num_items:
             return row_scores(vectors, self._item_vectors(item))
         return table_scores(vectors, self._item_vectors(), item)
@@ -106,7 +106,7 @@ class TwoTower(RankingModel):
         return F.linear(self._query_vectors(query), self._item_vectors())
 
     def _query_vectors(self, query: Any) -> Tensor:
-        """[B, D], divided by τ here, where it costs least."""
+        """[B, D], divided by τ, which is cheapest here."""
         if self.embeds_queries:
             check_ids(query)
         vectors: Tensor = self.query_encoder(query)
@@ -126,7 +126,7 @@ class TwoTower(RankingModel):
 
 def _tower(count_name: str, count: int | None, name: str, encoder: nn.Module | None, dim: int) -> nn.Module:
     if (count is None) == (encoder is None):
-        fail(f"{count_name} and {name}", (count, encoder), "one of them: a number of ids to embed, or a module")
+        fail(f"{count_name} and {name}", (count, encoder), "one of them: a number of ids, or a module")
     if encoder is not None:
         if not isinstance(encoder, nn.Module):
             fail(name, type(encoder).__name__, "a torch.nn.Module", TypeError)

@@ -1,4 +1,4 @@
-"""XML-CNN, the paper's model for labelling raw text: convolutions, dynamic max pooling and a bottleneck."""
+"""XML-CNN, the paper's text model for multi-label classification: convolutions, dynamic max pooling, a bottleneck."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,20 +13,20 @@ from songrank.models._layers import Dropout, Dropped, word_table
 from songrank.models.base import LabelModel
 from songrank.models.capabilities import Capabilities
 
-_draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # about the size of entries of pretrained word vectors
+_draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # the scale of pretrained word vectors
 
 
 def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
-    """The maximum of each of ``pools`` pieces of a row's first ``length`` columns: [B, C, T] → [B, C, pools].
+    """Maxima of ``pools`` segments of the first ``length`` columns of each row: [B, C, T] → [B, C, pools].
 
-    Piece j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but with n the length of
-    the row instead of the padded width; −∞ if n is 0.
+    Segment j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but n is the length of
+    the row, not the padded width; −∞ if n is 0.
 
     >>> values = torch.tensor([[[3.0, 1.0, 2.0, 5.0, 9.0]], [[4.0, 2.0, 9.0, 9.0, 9.0]]])
     >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2).tolist()
     [[[3.0, 5.0]], [[4.0, 2.0]]]
     """
-    # One flat axis and no negative division: a graph with dynamic T cannot join two axes, and ONNX rounds towards 0.
+    # One flat axis, no negative division: a graph with dynamic T cannot merge axes, and ONNX rounds towards 0.
     columns = values.shape[2]
     widest = (columns + pools - 1) // pools + 1
     place = torch.arange(pools * widest, device=values.device)
@@ -43,25 +43,24 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
 class XMLCNN(LabelModel):
     """Convolutions over the words of a text (Liu et al., *Extreme Multi-label Text Classification*, SIGIR 2017).
 
-    For each window size h, filters over h neighbouring words; the maximum output of each filter in each of p pieces of
-    the text; then
+    For each window size h, convolutions over h words, max-pooled in p segments of the text, then
 
         z = dropout(ReLU(W [all pooled ReLU(outputs)] + b)),    score_label = w_label · z + b_label
 
-    The text is padded with h − 1 positions at both ends, so that texts shorter than a window are read too. Pieces
-    divide the text, not the padded batch, as in the authors' formula: padding changes nothing.
+    The text is padded with h − 1 positions at both ends, so texts may be shorter than a window. Segments divide the
+    text, not the padded batch, as in the authors' formula, so padding has no effect.
 
     Args:
-        vocabulary: number of word numbers, including 0, the padding at the end of a text.
-        num_labels: number of labels, the items of this task.
+        vocabulary: number of tokens, including 0, the padding.
+        num_labels: number of labels.
         dim: width of the word vectors.
         filters: number of filters per window size.
         windows: window sizes, in words.
-        pools: p, the number of pieces of a text.
+        pools: p, the number of segments of a text.
         bottleneck: width of z.
-        dropout: share of z that is dropped in training.
-        embeddings: [vocabulary, dim] initial word vectors; by default uniform within ±0.25. Row 0 becomes 0.
-        freeze: do not train the given embeddings.
+        dropout: dropout probability of z.
+        embeddings: [vocabulary, dim] initial word vectors; by default uniform within ±0.25. Row 0 is set to 0.
+        freeze: whether to keep the given embeddings fixed.
 
     >>> from songrank.models import XMLCNN
     >>> model = XMLCNN(vocabulary=50, num_labels=9, dim=8, filters=4, bottleneck=16).eval()
@@ -105,7 +104,7 @@ class XMLCNN(LabelModel):
             dynamic_max_pool(convolution(words), length + size - 1, self.pools)
             for size, convolution in zip(self.windows, self.convolutions, strict=True)
         ]
-        # ReLU after pooling gives the same numbers at lower cost.
+        # ReLU after pooling gives the same result at lower cost.
         found = F.relu(torch.cat(pooled, 1).flatten(1))
         z: Tensor = self.dropout(F.relu(self.bottleneck(found)))
         return z

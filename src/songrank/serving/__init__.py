@@ -1,4 +1,4 @@
-"""Trained models in use: opened from a folder without their data, asked for items, scores or labels, exported."""
+"""Inference with trained models: recommendations, document scores, labels, and export; no training data is needed."""
 
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.documents import score_documents

@@ -1,4 +1,4 @@
-"""Answers of a model as tables: one row per item or label, with score and rank."""
+"""Predictions as tables: one row per item or label, with score and rank."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from songrank.serving.recommendations import Recommendations
 
 
 class Written(NamedTuple):
-    """How much was written to a file: queries, rows, and the new users among the queries."""
+    """Counts of a written file: queries, rows, and new users."""
 
     queries: int
     rows: int
@@ -24,7 +24,7 @@ class Written(NamedTuple):
 def recommendation_frame(
     batches: Sequence[Recommendations], names: tuple[str, str], users: pl.Series, items: pl.Series
 ) -> pl.DataFrame:
-    """User, item, score, rank and source, ``model`` or ``popular``; ``names`` are the columns of user and item."""
+    """Table of user, item, score, rank and source (``model`` or ``popular``); ``names`` are the first two columns."""
 
     def column(parts: list[Tensor], dtype: torch.dtype = torch.int64) -> Array:
         return np.asarray(torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy())
@@ -42,7 +42,7 @@ def recommendation_frame(
 
 
 def label_frame(first: pl.Series, found: Labels, labels: pl.Series) -> pl.DataFrame:
-    """Label, score and rank beside ``first``, which names each text; ``labels`` are the ids of all labels."""
+    """Table of text, label, score and rank; ``first`` identifies each text, ``labels`` are the ids of all labels."""
     count, wide = found.item.shape
     return pl.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Scores for new documents: features are transformed as in training, whole lists at a time."""
+"""Scores of new documents, with the feature transformation of training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,12 @@ from songrank.models.model_folder import ModelFolder
 
 
 def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> Array:
-    """A score for each document, float32 [documents].
+    """Score documents; returns float32 [documents].
 
     Args:
-        folder: of a search task.
-        features: [documents, F] as in the training file, NaN where a value is missing; list after list.
-        lengths: number of documents of each list; None for one list.
+        folder: model folder of a search task.
+        features: [documents, F] as in the training file, NaN for missing values; lists are consecutive.
+        lengths: number of documents per list; None for a single list.
     """
     folder.need("search")
     raw = np.asarray(features)
@@ -32,11 +32,11 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
     try:
         raw = raw.astype(np.float32, copy=False)
     except (TypeError, ValueError):
-        raise DataError(f"features are of type {raw.dtype}", "expected numbers, NaN where one is missing") from None
+        raise DataError(f"features have dtype {raw.dtype}", "expected numbers, NaN for missing values") from None
     lengths = np.asarray([raw.shape[0]] if lengths is None else lengths, np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != raw.shape[0]:
-        what = f"lists have {int(lengths.sum()):,} documents in all, and there are {raw.shape[0]:,}"
-        raise DataError(what, "expected one length a list, each at least 1, that sum to the documents")
+        what = f"lengths sum to {int(lengths.sum()):,}, but there are {raw.shape[0]:,} documents"
+        raise DataError(what, "expected one length of at least 1 per list, with this sum")
     scores, starts = np.empty(raw.shape[0], np.float32), numpy_offsets(lengths)
     for first, last in list_groups(lengths.tolist(), transform.num_features):
         begin, end = int(starts[first]), int(starts[last])
@@ -53,9 +53,9 @@ def score_in_parts(
     most: int,
     report: Callable[[int], None] = lambda done: None,
 ) -> Array:
-    """:func:`score_documents` for features that ``dense(first, last)`` reads: whole lists, about ``most`` documents.
+    """:func:`score_documents` in batches of whole lists, about ``most`` documents, read by ``dense(first, last)``.
 
-    ``report`` receives the number of scored documents.
+    ``report`` is called with the number of scored documents.
     """
     starts, at = numpy_offsets(lengths), 0
     scores = np.empty(int(starts[-1]), np.float32)
@@ -69,13 +69,13 @@ def score_in_parts(
 
 
 def num_raw_features(folder: ModelFolder) -> int:
-    """The number of features of a document in a file, before ``within_query`` doubles them or flags are added."""
+    """The number of features in a file, before ``within_query`` features and missing flags are added."""
     both = folder.info["features"].get("within_query") == "z-rank"
     return feature_transform(folder).num_given // (2 if both else 1)
 
 
 def feature_transform(folder: ModelFolder) -> FeatureTransform:
-    """The transformation learned in training; synthetic documents have none."""
+    """The feature transformation of training; synthetic data has none."""
     if "transform" in folder.info:
         return FeatureTransform.from_json(folder.info["transform"])
     return FeatureTransform.fit([], int(folder.info["features"]["count"]))

@@ -1,4 +1,4 @@
-"""A trained model as one ONNX or torch.export file, renamed into place once it was loaded back and gave the scores."""
+"""Export of trained models to ONNX or torch.export; files are verified before they are renamed into place."""
 
 import copy
 import importlib
@@ -24,15 +24,15 @@ from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
-TOLERANCE = 1e-5  # allowed difference of scores, times the largest score or 1, whichever is larger
-ONNX_BYTES = 2**31 - 2**24  # weights that one ONNX file can hold: protobuf ends at 2 GB, and the graph needs some of it
-_SHAPES = ((3, 4), (1, 1), (1, 7), (4, 1), (5, 23))  # rows and columns; the first is recorded, all are compared
+TOLERANCE = 1e-5  # tolerance of scores, relative to the largest score or 1
+ONNX_BYTES = 2**31 - 2**24  # maximum weight bytes: protobuf is limited to 2 GB, including the graph
+_SHAPES = ((3, 4), (1, 1), (1, 7), (4, 1), (5, 23))  # rows and columns; the first is traced, all are compared
 
-Example = tuple[tuple[Tensor, ...], Tensor]  # inputs, and the model's scores for them
+Example = tuple[tuple[Tensor, ...], Tensor]  # inputs and expected scores
 
 
 class ExportError(UserError):
-    """A model that cannot be recorded, or a file that does not give its scores; no file is left behind."""
+    """A model that cannot be traced, or a file with different scores; no file is kept."""
 
     exit_code = 1
 
@@ -46,10 +46,10 @@ def export_model(
     *,
     mask: bool = True,
 ) -> Path:
-    """Write a model to one file, weights inside, and check it. The number of rows B and lengths L and T stay open.
+    """Export a model to a single file and verify it. The number of rows B and the lengths L and T are dynamic.
 
     ========= ================================================= ======================
-    inputs    the file takes                                    and gives
+    inputs    input of the file                                 output
     ========= ================================================= ======================
     ids       query int64 [B]                                   scores [B, num_items]
     histories history int64 [B, T], −1 after the last item      scores [B, num_items]
@@ -59,13 +59,13 @@ def export_model(
     ========= ================================================= ======================
 
     Args:
-        model: a model of ``songrank.models``, or one with the same calls, on any device; it is not changed.
-        inputs: what the model reads, from the table above.
-        sizes: what the model was built with: ``num_queries``, ``num_items`` (histories), ``num_features`` or
-            ``vocabulary`` is needed.
-        path: a name that ends in ``.onnx`` or ``.pt2``; an existing file is replaced.
+        model: a model of ``songrank.models``, or one with the same methods, on any device; it is not modified.
+        inputs: input of the model, see the table above.
+        sizes: sizes of the model: ``num_queries``, ``num_items`` (histories), ``num_features`` or ``vocabulary`` is
+            required.
+        path: a file with suffix ``.onnx`` or ``.pt2``; an existing file is replaced.
         format: ``"onnx"`` or ``"torch"``.
-        mask: ``False`` for documents without padding: the file then takes features alone.
+        mask: ``False`` for documents without padding; the input is then features only.
 
     >>> import tempfile
     >>> from songrank.models import MLPScorer
@@ -82,13 +82,13 @@ def export_model(
     recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
     size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
     if format == "onnx" and size > ONNX_BYTES:
-        raise UserError(f"weights of {name} take {size / 2**30:.1f} GB, and an ONNX file ends at 2; use format torch")
-    examples = _examples(recorded, kind, sizes, f"{name}, read as a model of {inputs},")
+        raise UserError(f"weights of {name} take {size / 2**30:.1f} GB, but ONNX is limited to 2 GB; use format torch")
+    examples = _examples(recorded, kind, sizes, f"{name} with inputs {inputs}")
     with _quiet():
         try:
             about = {"songrank": __version__, "task": KINDS[inputs][0], "model": name}
             content = _content(recorded, kind.axes, examples[0][0], format, about)
-        except Exception as error:  # exporters raise whatever they like
+        except Exception as error:  # exporters may raise any error
             raise ExportError(f"{name} cannot be exported as {format} ({first_line(error)})") from error
         new = path.with_name(NEW + path.name)
         try:
@@ -98,16 +98,16 @@ def export_model(
         except OSError as error:
             raise not_written(path, error) from None
         finally:
-            with suppress(OSError):  # most often there is no such file any more
+            with suppress(OSError):  # usually already renamed
                 new.unlink()
     return path
 
 
 class _Kind(NamedTuple):
-    """What a file takes and gives."""
+    """Inputs and outputs of a file."""
 
-    size: str  # the one that bounds or shapes the inputs
-    axes: dict[str, str]  # the open axes of each input, its first ones, by their letters
+    size: str  # the size that determines the inputs
+    axes: dict[str, str]  # dynamic leading axes of each input
     takes: str
     gives: str
 
@@ -123,7 +123,7 @@ _KINDS = {
 
 
 def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
-    """Names, types and shapes of what an exported file takes, and the shape of the scores that it gives.
+    """Names, types and shapes of the inputs of an exported file, and the shape of its scores.
 
     >>> export_shapes("ids", {"num_queries": 3, "num_items": 9})
     ('query int64 [B]', '[B, 9]')
@@ -132,7 +132,7 @@ def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
 
 
 class _Catalogue(nn.Module):
-    """``forward`` is recorded; ``scores`` is what the model itself says."""
+    """``forward`` is traced; ``scores`` gives the reference scores of the model."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _Catalogue(nn.Module):
 
 class _Histories(_Catalogue):
     def forward(self, history: Tensor) -> Tensor:
-        # Always as long as the model reads: score_all cuts what is longer, and a recorded graph has one way to go.
+        # Pad or truncate to the length of the model, because a traced graph cannot branch.
         length: int = self.model.history_length
         count = (history >= 0).sum(1, keepdim=True)
         filled = nn.functional.pad(history, (0, length), value=-1)
@@ -171,22 +171,22 @@ def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
     if inputs not in _KINDS:
         raise UserError(f"inputs is {inputs!r}; expected one of {', '.join(_KINDS)}")
     if not mask and inputs != "documents":
-        raise UserError(f"mask is False, and {inputs} have no mask; leave it out")
+        raise UserError(f"mask is False, but {inputs} have no mask; omit it")
     if format not in SUFFIXES:
         raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")
     if path.suffix != SUFFIXES[format]:
-        raise UserError(f"path is {str(path)!r}; expected a name that ends in {SUFFIXES[format]}, for format {format}")
+        raise UserError(f"path is {str(path)!r}; expected suffix {SUFFIXES[format]} for format {format}")
     needed = ("onnx", "onnxscript", "onnxruntime") if format == "onnx" else ()
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
-        raise UserError(f"format onnx needs {', '.join(missing)}; install with `pip install 'songrank[export]'`")
+        raise UserError(f"format onnx requires {', '.join(missing)}; install with `pip install 'songrank[export]'`")
     return _KINDS[inputs] if mask else _KINDS[inputs]._replace(axes={"features": "BL"})
 
 
 def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
-    """Inputs of all shapes with the model's scores, or a ``UserError`` where it has none for them."""
+    """Inputs of all shapes with reference scores; raises a ``UserError`` if the model fails."""
     if kind.size not in sizes:
-        raise UserError(f"sizes has no {kind.size}; expected it for {title}")
+        raise UserError(f"sizes has no {kind.size}; required for {title}")
     size, random = sizes[kind.size], torch.Generator().manual_seed(0)
     try:
         drawn = [tuple(_draw(n, s[: len(w)], size, random) for n, w in kind.axes.items()) for s in _SHAPES]
@@ -194,12 +194,12 @@ def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f"{title} cannot be run with {kind.size}={size} ({first_line(error)})") from error
     if not all(scores.isfinite().all() for _, scores in examples):
-        raise UserError(f"scores of {title} are not finite; export a model whose training went well")
+        raise UserError(f"scores of {title} are NaN or infinite; retrain the model")
     return examples
 
 
 def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator) -> Tensor:
-    """One input such as the model may meet; of texts and lists, the first is full and the third is empty."""
+    """A random valid input; of texts and lists, the first is full and the third is empty."""
     if name == "query":
         return torch.randint(0, size, shape, generator=random)
     if name == "features":
@@ -215,7 +215,7 @@ def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator)
 def _content(
     recorded: nn.Module, axes: Mapping[str, str], given: tuple[Tensor, ...], format: str, about: dict[str, str]
 ) -> bytes:
-    """The file, in memory: so that whatever goes wrong on a disk is an ``OSError``."""
+    """The file contents, in memory, so that disk errors are ``OSError``."""
     letters = {letter: torch.export.Dim(letter, min=1) for word in axes.values() for letter in word}
     shapes = tuple({axis: letters[letter] for axis, letter in enumerate(word)} for word in axes.values())
     program = torch.export.export(recorded, given, dynamic_shapes=shapes, strict=False)
@@ -238,16 +238,16 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _check_scores(file: Path, format: str, examples: Sequence[Example], name: str) -> None:
-    """Raise unless the file gives the model's scores."""
+    """Raise unless the file reproduces the scores of the model."""
     try:
         answers = (_onnx_answers if format == "onnx" else _torch_answers)(file, examples)
-    except Exception as error:  # so do those who run what they wrote
-        raise ExportError(f"{name} was exported as {format} and does not run ({first_line(error)})") from error
+    except Exception as error:  # runtimes may raise any error, too
+        raise ExportError(f"{name} was exported as {format}, but cannot be run ({first_line(error)})") from error
     for (_, scores), answer in zip(examples, answers, strict=True):
         off = (answer - scores).abs().max().item() if answer.shape == scores.shape else float("inf")
         allowed = TOLERANCE * max(1.0, scores.abs().max().item())
         if not off <= allowed:
-            raise ExportError(f"{name} as {format} is off by {off:.2g}, and {allowed:.2g} is allowed; no file is kept")
+            raise ExportError(f"{name} as {format} differs by {off:.2g}, more than {allowed:.2g}; no file is kept")
 
 
 def _onnx_answers(file: Path, examples: Sequence[Example]) -> list[Tensor]:
@@ -267,7 +267,7 @@ def _torch_answers(file: Path, examples: Sequence[Example]) -> list[Tensor]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporters' chatter, which is about their own insides."""
+    """Suppress log output of exporters."""
     level = logging.root.manager.disable
     logging.disable(max(level, logging.ERROR))
     try:

@@ -1,4 +1,4 @@
-"""The best labels for the texts of a file, written to a table."""
+"""Batch prediction of labels for a file of texts."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ from songrank.serving.labels import label, texts_at_once
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".parquet")
-_Rows = tuple[Any, Sequence[str | int] | None]  # some rows of the input: what the model reads, and their ids, if any
+_Rows = tuple[Any, Sequence[str | int] | None]  # a block of rows: model input and ids, if any
 
 
 def label_file(
@@ -35,10 +35,10 @@ def label_file(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Written:
-    """Write a table of id (or row, from 0), label, score and rank; the options are those of ``songrank label``.
+    """Write a table of id (or row, from 0), label, score and rank; see ``songrank label`` for the options.
 
-    ``texts`` is, for a model of words, JSON lines, a CSV, TSV or Parquet table, or text with one text per line; for a
-    model of features, text in the Extreme Classification format.
+    For a model of texts, ``texts`` is JSON lines, a CSV, TSV or Parquet table, or a file with one text per line; for a
+    model of features, a file in the Extreme Classification format.
     """
     assert folder.item_ids is not None
     names, done = id_column(folder.item_ids), 0
@@ -53,16 +53,16 @@ def label_file(
 
 
 def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:
-    """Rows of a file of the kind that the model can read."""
+    """Read the rows of a file as model input."""
     source = Source(path)
     ending = Path(source.file_name).suffix.lower()
     table = ending in _TABLES and folder.inputs == "words"
     if text_column is not None and not table:
-        raise DataError("is no table of texts", "leave out --text-column", file=str(path))
+        raise DataError("is not a table of texts", "omit --text-column", file=str(path))
     if folder.inputs == "features":
         if ending != ".txt":
-            fix = "expected text in the Extreme Classification format (.txt), as the model reads features"
-            raise DataError(f"ends in {ending!r}", fix, file=str(path))
+            fix = "expected a .txt file in the Extreme Classification format, for a model of features"
+            raise DataError(f"unknown suffix {ending!r}", fix, file=str(path))
         return _bags(folder, source, job)
     if table:
         return _table(path, text_column, job)
@@ -70,8 +70,8 @@ def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) ->
         return _json(source, job)
     if ending == ".txt":
         return _lines(source, job)
-    fix = f"expected texts in a file that ends in {', '.join((*_JSON, *_TABLES))} or .txt"
-    raise DataError(f"ends in {ending!r}", fix, file=str(path))
+    fix = f"expected texts in a file with suffix {', '.join((*_JSON, *_TABLES))} or .txt"
+    raise DataError(f"unknown suffix {ending!r}", fix, file=str(path))
 
 
 def _json(source: Source, job: Job) -> Iterator[_Rows]:
@@ -81,7 +81,7 @@ def _json(source: Source, job: Job) -> Iterator[_Rows]:
         for line, name in zip(lines, names, strict=True):
             kind = kind or type(name)
             if type(name) is not kind:
-                line.fail(f"its id is {shown(name)}", "give every row an id, or none: all numbers, or all texts")
+                line.fail(f"id is {shown(name)}", "expected ids in all rows or none, all numbers or all strings")
         if lines:
             ids = [name for name in names if name is not None]
             yield ([line.text() for line in lines], ids or None)
@@ -101,28 +101,28 @@ def _table(path: Path, text_column: str | None, job: Job) -> Iterator[_Rows]:
     others = [column for column in table.columns if column != name]
     called = find_column("auto", ("id", "uid"), others, "id", table.name)
     kind: Any = None
-    if called is not None:  # first all ids, block by block: one that is a text makes all of them texts
+    if called is not None:  # read all ids first: a single string makes all of them strings
         again = InputTable(path, Job())
         whole = all(are_whole(block.read(read_ids, called, ID_EXPECTED)) for block in again.blocks([called]))
         kind = pl.Int64 if whole else pl.String
     for block in table.blocks([name] if called is None else [name, called]):
         ids = None if called is None else block.read(read_ids, called, ID_EXPECTED).cast(kind).to_list()
-        yield (block.read(_read_texts, name, "expected a text"), ids)
+        yield (block.read(_read_texts, name, "expected a string"), ids)
 
 
 def _read_texts(column: pl.Series) -> list[str] | None:
-    """Texts as they are, or None if one is missing or is none."""
+    """Texts, or None if one is missing or not a string."""
     if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return None
     return column.cast(pl.String).to_list()
 
 
 def _bags(folder: ModelFolder, source: Source, job: Job) -> Iterator[_Rows]:
-    """Bags of words as dense rows, as many at a time as the model scores at once."""
+    """Bags of words as dense rows, one batch of the model at a time."""
     width, done, step = int(folder.info["features"]["count"]), 0, texts_at_once(folder)
     said, blocks = read_bags(source, job, any_labels=True)
     if said.features != width:
-        what = f"the first line says {said.features:,} features"
+        what = f"the header gives {said.features:,} features"
         raise DataError(what, f"expected {width:,}, as in training", file=source.name, line=1)
     for bags in blocks:
         table = CSR.from_lengths(bags.feature_counts, index=bags.index, value=bags.value)

@@ -1,4 +1,4 @@
-"""Labels for new texts: words or features as they come, treated as those of training were."""
+"""Labels for new texts or features, preprocessed as in training."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,19 +15,19 @@ from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.recommendations import check_count, top
 
-_TEXT_VALUES = 2**24  # scores, features or token vectors of texts that are held at once
+_TEXT_VALUES = 2**24  # maximum number of scores, features or token vector entries per batch
 _TOKEN_VALUES = 1024
 
 
 class Labels(NamedTuple):
-    """The k best labels of texts: numbers and scores [texts, k], best first."""
+    """The k best labels per text: indices and scores [texts, k], best first."""
 
     item: Tensor
     score: Tensor
 
 
 def texts_at_once(folder: ModelFolder) -> int:
-    """How many texts are scored at once, in bounded memory."""
+    """Batch size in texts, for bounded memory."""
     sizes, width = folder.info["sizes"], folder.info.get("vocabulary", {}).get("width", 0)
     return int(max(1, _TEXT_VALUES // max(sizes["num_labels"], sizes.get("num_features", 0), width * _TOKEN_VALUES)))
 
@@ -39,7 +39,7 @@ def _words(folder: ModelFolder, texts: Sequence[str]) -> Array:
     tokens = np.full((len(texts), width), PADDING, np.int64)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"text {row} (from 0) is a {type(text).__name__}", "expected texts")
+            raise DataError(f"text {row} (from 0) is of type {type(text).__name__}", "expected strings")
         words = tokenise(text, lowercase=bool(told["lowercase"]), most=width)
         tokens[row, : len(words)] = [known.get(word, UNKNOWN) for word in words]
     return tokens
@@ -51,13 +51,13 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
         fix = f"expected [texts, {told['count']}], as in training"
         raise DataError(f"features have shape {list(dense.shape)}", fix)
     if not np.isfinite(dense).all():
-        raise DataError("a feature is no finite number", "expected numbers: mend or leave out such rows")
+        raise DataError("a feature is NaN or infinite", "correct or remove such rows")
     lengths = np.full(dense.shape[0], dense.shape[1])
     return scale_rows(lengths, dense.reshape(-1), told.get("scale", "none")).reshape(dense.shape)
 
 
 def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
-    """Scores [B, labels] of all labels, a batch of texts at a time."""
+    """Scores [B, labels] of all labels, in batches of texts."""
     folder.need("labelling")
     step, read = texts_at_once(folder), _words if folder.inputs == "words" else _features
     for first in range(0, num_rows(queries), step):
@@ -67,12 +67,12 @@ def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
 
 
 def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:
-    """The k best labels of each text, a batch of texts at a time.
+    """The k best labels per text, in batches of texts.
 
     Args:
-        folder: of a labelling task.
+        folder: model folder of a multi-label classification task.
         queries: texts, or features [texts, F], dense or a scipy sparse matrix, as in the training file.
-        k: labels per text, at most all of them; equal scores are ordered by the number of the label.
+        k: labels per text, at most all; ties are broken by label index.
     """
     k = check_count("k", k)
     return (

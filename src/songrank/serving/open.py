@@ -1,4 +1,4 @@
-"""Opening a model folder for use."""
+"""Loading of model folders."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from songrank.serving.documents import feature_transform, num_raw_features
 
 
 def open_model(path: str | Path, device: torch.device | str = "cpu", task: str | None = None) -> ModelFolder:
-    """Open a model folder, or a finished run that holds one; everything is checked before any part of it is used.
+    """Load and validate a model folder or a finished run.
 
-    Nothing is unpickled, no name in a file is followed, and memory is allocated only for weights that exist.
+    Files contain no pickles and no paths, and memory is allocated only for existing weights.
 
     >>> open_model("nowhere")
     Traceback (most recent call last):
-    songrank.core.errors.DataError: nowhere/model.json: is missing; expected a folder made by `songrank train`
+    songrank.core.errors.DataError: nowhere/model.json: is missing; expected a run directory written by `songrank train`
     """
     return read_model(path, device, task, _readable)
 
 
 def _readable(folder: ModelFolder) -> bool:
-    """Whether new input can be read as that of training was."""
+    """Whether the input description of the model is supported."""
     if folder.inputs != "documents":
         return folder.histories is None or folder.info["duplicates"] in KEPT
     told = folder.info["features"]

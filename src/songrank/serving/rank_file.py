@@ -1,4 +1,4 @@
-"""Scores and ranks for the documents of a file, written to a table."""
+"""Batch ranking of the documents of a file."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -36,14 +36,14 @@ def rank_file(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Written:
-    """Write the documents of each query with score and rank, 1 is best; the options are those of ``songrank rank``.
+    """Write the documents of each query with score and rank, 1 is best; see ``songrank rank`` for the options.
 
-    ``documents`` is a CSV, TSV or Parquet table with the features of training, or LETOR text. Rows keep its order, or
-    are sorted by query and rank. Features and the other columns of a table wait on disk.
+    ``documents`` is a CSV, TSV or Parquet table with the features of training, or LETOR text. Rows keep their order, or
+    are sorted by query and rank. Features and other columns are stored on disk temporarily.
     """
     job = Job(progress)
     with table_writer(output, overwrite=overwrite) as writer:
-        with writing(output):  # what is read goes to the same disk
+        with writing(output):  # temporary files are on the same disk
             rows = _Documents(folder, writer, documents, query_column, job)
         rows.score(job)
         for frame in rows.frames(by_rank):
@@ -52,7 +52,7 @@ def rank_file(
 
 
 class _Documents:
-    """Documents of a file: features and other columns in the writer's folder; queries, scores and ranks in memory."""
+    """Documents of a file: features and other columns on disk; queries, scores and ranks in memory."""
 
     def __init__(
         self, folder: ModelFolder, writer: TableWriter, path: Path, query_column: str | None, job: Job
@@ -66,10 +66,10 @@ class _Documents:
             self._read_table(path, names, query_column, job)
             return
         if Source(path).file_name.lower().endswith(_TABLES):
-            fix = "expected LETOR text, rows such as 0 qid:7 1:0.5 3:2"
-            raise DataError("is a table, and the model was trained on numbered features", fix, file=str(path))
+            fix = "expected LETOR text with rows such as 0 qid:7 1:0.5 3:2"
+            raise DataError("is a table, but the model was trained on numbered features", fix, file=str(path))
         if query_column is not None:
-            raise DataError("is no table", "leave out --query-column: LETOR text has qid:", file=str(path))
+            raise DataError("is not a table", "omit --query-column; LETOR text has qid:", file=str(path))
         self._read_letor(path, job)
 
     def _read_table(self, path: Path, names: list[str], query_column: str | None, job: Job) -> None:
@@ -83,8 +83,8 @@ class _Documents:
         self.query = need_column(query_column or "auto", QUERY_NAMES, others, "query", table.name)
         for name in ("score", "rank"):
             if name in others:
-                raise DataError(f"has a column {name!r}, as the output has", "rename or remove it", file=table.name)
-        fix = "expected a finite number, or nothing if it is missing"
+                raise DataError(f"has a column {name!r}, which the output adds", "rename or remove it", file=table.name)
+        fix = "expected a finite number, or empty if missing"
         for block in table.blocks([*others, *names]):
             carried = block.frame.select(others)
             self.writer.check(carried.schema)
@@ -107,7 +107,7 @@ class _Documents:
             if not part.label.shape[0]:
                 continue
             if part.query is None:
-                raise DataError("its lines have no qid:", "write 'qid:ID' after each label", file=block.file)
+                raise DataError("lines have no qid:", "write 'qid:ID' after each label", file=block.file)
             whole = part.query.dtype.kind == "i"
             self._query.add(pl.Series(part.query if whole else part.query.tolist(), dtype=None if whole else pl.String))
             begin = self.features.num_rows
@@ -117,7 +117,7 @@ class _Documents:
             raise DataError("has no rows", "expected at least one document", file=str(path))
 
     def score(self, job: Job) -> None:
-        """Score whole lists, some at a time, and rank within each."""
+        """Score lists in batches, and rank documents within each list."""
         self._number, ids = self._query.finish()
         self._ids, self.num_queries = id_column(ids), len(ids)
         rows, lengths = np.argsort(self._number, kind="stable"), np.bincount(self._number)
@@ -136,7 +136,7 @@ class _Documents:
         self._rank[self._best_first] = np.arange(total) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
 
     def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
-        """The output, in the order of the input or by query and rank; the latter holds carried columns in memory."""
+        """The output, in input order or sorted by query and rank; sorting loads other columns into memory."""
         parts, begin = (pl.read_parquet(part) for part in self._parts), 0
         for carried in [pl.concat(parts)[self._best_first]] if by_rank else parts:
             rows = self._best_first if by_rank else np.arange(begin, begin + carried.height)

@@ -1,4 +1,4 @@
-"""Recommendations for the users of a file, or for all known users, written to a table."""
+"""Batch recommendations for the users of a file, or for all known users."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,10 +39,10 @@ def recommend_file(
     progress: Progress | None = None,
     warn: Warn = lambda message: None,
 ) -> Written:
-    """Write a table of user, item, score, rank and source; the options are those of ``songrank recommend``.
+    """Write a table of user, item, score, rank and source; see ``songrank recommend`` for the options.
 
-    ``users`` is a CSV, TSV or Parquet file of user ids, None for all known users; ``histories`` an interaction log
-    instead, for a model that reads histories. ``warn`` receives warnings, one line each.
+    ``users`` is a CSV, TSV or Parquet file of user ids, None for all known users; ``histories`` is an interaction log
+    instead, for models of histories. ``warn`` is called with one-line warnings.
     """
     job, called = Job(progress), folder.info.get("called", {})
     query_ids, item_ids = known_ids(folder)
@@ -57,7 +57,7 @@ def recommend_file(
     name = user if name == item else column_names(name, item)[0]
     for word, file in (("allow", allow), ("deny", deny)):
         if file is not None:
-            names, fix = (_plain(called_item), *ITEM_NAMES), f"expected one column, or one called {called_item}"
+            names, fix = (_plain(called_item), *ITEM_NAMES), f"expected a single column, or a column {called_item}"
             limits[word] = read_id_column(file, None, names, "item", fix, item_ids, job)[1]
             _warn_of_unknown(file, limits[word], item_ids, warn, unless_all=word == "allow")
     if histories is not None:
@@ -75,8 +75,8 @@ def recommend_file(
 
 
 def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> tuple[str, pl.Series]:
-    """The name of the column of users, and their ids: whole numbers only if the model's users are such too."""
-    names, fix = (_plain(usual), *USER_NAMES), "name it: --user-column"
+    """The name of the user column, and the ids, as integers only if the model has integer user ids."""
+    names, fix = (_plain(usual), *USER_NAMES), "pass --user-column"
     name, asked = read_id_column(file, column, names, "user", fix, known, job)
     return name or usual, asked if known.kind == "integer" else asked.cast(pl.String)
 
@@ -84,10 +84,10 @@ def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> 
 def _histories(
     file: Path, given: tuple[str | None, str | None, str | None], folder: ModelFolder, job: Job, warn: Warn
 ) -> tuple[str, pl.Series, CSR, CSR]:
-    """The name of the column of users, their ids, histories and seen items."""
+    """The name of the user column, the user ids, histories and seen items."""
     item_ids, table = history_item_ids(folder), InputTable(file, job)
     options = history_columns(folder, table.columns, given)
-    names = InteractionColumns.find(table.columns, options, table.name, ("--user-column", None))
+    names = InteractionColumns.find(table.columns, options, table.name)
     collector = Collector(names)
     for block in table.blocks(names.all):
         collector.add(block)
@@ -100,12 +100,12 @@ def _histories(
 def history_columns(
     folder: ModelFolder, columns: Sequence[str], given: Sequence[str | None] = (None, None, None)
 ) -> ColumnOptions:
-    """Columns of users, items and times: the ``given`` ones, else those of training, else found by usual names."""
+    """Columns of users, items and times: the ``given`` ones, those of training, or detected by name."""
     told, rated = folder.info.get("called", {}), folder.info.get("min_rating") is not None
-    label = told.get("label", "auto" if rated else None)  # data sets of one known form do not say
+    label = told.get("label", "auto" if rated else None)  # not recorded for data sets with a fixed format
     names = {"label_column": label if label == "auto" or label in columns else None}
-    for word, own in zip(("query", "item", "time"), given, strict=True):
-        usual = told.get(word, "auto")
+    for word, role, own in zip(("user", "item", "time"), ("query", "item", "time"), given, strict=True):
+        usual = told.get(role, "auto")
         names[f"{word}_column"] = own or (usual if usual is None or usual in columns else "auto")
     return ColumnOptions(**names)
 
@@ -113,12 +113,12 @@ def history_columns(
 def _warn_of_unknown(
     file: Path, ids: pl.Series | list[str] | list[int], known: Ids, warn: Warn, *, unless_all: bool = False
 ) -> None:
-    """Warn of unknown items; where all of them are and some are needed, :func:`recommend` raises."""
+    """Warn about unknown items; if all are unknown but needed, :func:`recommend` raises."""
     unknown = int((known.find(ids) < 0).sum())
     if unknown and not (unless_all and unknown == len(ids)):
-        warn(f"{file}: {unknown:,} of {len(ids):,} items are not known to the model")
+        warn(f"{file}: {unknown:,} of {len(ids):,} items are unknown to the model")
 
 
 def _plain(name: str) -> str:
-    """A column name in the form that :func:`find_column` compares."""
+    """Normalise a column name for :func:`find_column`."""
     return name.lower().replace(" ", "_")

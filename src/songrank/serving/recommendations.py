@@ -1,4 +1,4 @@
-"""Recommendations: the k best unseen items of users or after new histories; new users get a fallback."""
+"""Top-k recommendations of unseen items, by user or history, with a fallback for new users."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from songrank.data.adapters.value_lists import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")
-_SCORES = {"cpu": 2**24, "cuda": 2**28}  # scores that are held at once
-_BYTES = {"cpu": 2**28, "cuda": 2**32}  # memory for what the model computes from queries
+_SCORES = {"cpu": 2**24, "cuda": 2**28}  # maximum number of scores per batch
+_BYTES = {"cpu": 2**28, "cuda": 2**32}  # maximum memory of the model per batch
 
 
 @dataclass(frozen=True)
 class Recommendations:
-    """Rows of one batch of users."""
+    """Recommendations for one batch of users."""
 
-    position: Tensor  # of the user among all requested users, from 0
-    item: Tensor  # number of the item
-    score: Tensor  # the model's; for the fallback the number of training users of the item
+    position: Tensor  # index of the user among all requested users
+    item: Tensor  # index of the item
+    score: Tensor  # score of the model; for the fallback the number of training users of the item
     rank: Tensor  # from 1
-    known: Tensor  # False where the user is new and the row comes from the fallback
+    known: Tensor  # False for rows of the fallback, for new users
     num_users: int  # users in this batch, with or without rows
     num_new: int  # new users among them
 
@@ -43,18 +43,18 @@ def recommend(
     deny: Sequence[Any] | Any | None = None,
     fallback: str = "popular",
 ) -> Iterator[Recommendations]:
-    """The k best items for each user, batch by batch in bounded memory; fewer where fewer are left.
+    """The k best items for each user, in batches with bounded memory; fewer if there are not enough items.
 
-    Arguments are checked at the call. Equal scores are ordered by the number of the item, on any device.
+    Arguments are validated immediately. Ties are broken by item index, on any device.
 
     Args:
-        folder: of a recommendation task.
-        users: original ids as a sequence, an array or a column, repeated or not; None for all known users, by number.
+        folder: model folder of a recommendation task.
+        users: original ids as a sequence, array or column; None for all known users, by index.
         k: items per user.
-        exclude_seen: leave out the user's seen items, of any split.
-        allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not be recommended.
-        fallback: for new users: ``"popular"``, the items with most training users; ``"none"``, no rows; ``"error"``.
+        exclude_seen: exclude the user's seen items in all splits.
+        allow: original ids of items that may be recommended; None for all.
+        deny: original ids of items that must not be recommended.
+        fallback: for new users: ``"popular"``, items with most training users; ``"none"``, no rows; or ``"error"``.
     """
     k = check_count("k", k)
     if fallback not in FALLBACKS:
@@ -64,8 +64,7 @@ def recommend(
     number = torch.arange(len(query_ids)) if users is None else query_ids.find(users)
     if fallback == "error" and bool((number < 0).any()):
         unknown = id_at(users, int((number < 0).nonzero()[0]))
-        fix = "expected known users only, or fallback popular or none"
-        raise UserError(f"user {shown(unknown)} was never seen in training; {fix}")
+        raise UserError(f"unknown user {shown(unknown)}; expected known users, or fallback popular or none")
     barred, popular = _barred(item_ids, allow, deny), None
     if fallback == "popular":
         assert folder.item_counts is not None
@@ -85,16 +84,16 @@ def recommend_after(
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any | None = None,
 ) -> Iterator[Recommendations]:
-    """Like :func:`recommend`, for these histories of known or new users; a history may be empty.
+    """Like :func:`recommend`, for histories of known or new users, which may be empty.
 
     Args:
-        folder: of a model that reads histories.
-        histories: item numbers, oldest first; see :func:`songrank.data.histories.table_histories`.
+        folder: model folder of a model of histories.
+        histories: item indices, oldest first; see :func:`songrank.data.histories.table_histories`.
         k: items per history.
-        exclude_seen: leave out seen items.
-        met: the seen items of each history, if they are more than the history itself.
-        allow: original ids of the only items that may be recommended; None for all.
-        deny: original ids of items that may not be recommended.
+        exclude_seen: exclude seen items.
+        met: seen items of each history, if different from the history.
+        allow: original ids of items that may be recommended; None for all.
+        deny: original ids of items that must not be recommended.
     """
     k = check_count("k", k)
     barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))
@@ -103,7 +102,7 @@ def recommend_after(
 
 
 def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
-    """Original ids of the users and items of a model for recommendation."""
+    """Original ids of users and items of a recommendation model."""
     folder.need("recommendation")
     assert folder.query_ids is not None
     assert folder.item_ids is not None
@@ -111,24 +110,24 @@ def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
 
 
 def queries_at_once(folder: ModelFolder, scores: int) -> int:
-    """How many users are scored at once, with this many scores per user, in bounded memory."""
+    """Batch size in users, for this number of scores per user and bounded memory."""
     kind = folder.device.type
     room = _BYTES.get(kind, 2**28) // max(1, folder.model.query_bytes)
     return max(1, min(_SCORES.get(kind, 2**26) // scores, room))
 
 
 def history_item_ids(folder: ModelFolder) -> Ids:
-    """Original ids of the items of a model that reads histories."""
+    """Original item ids of a model of histories."""
     item_ids = known_ids(folder)[1]
     if folder.histories is None:
         name = folder.info["model"]["name"]
-        fix = "train with model=sequence or model=history, or ask for users that it knows"
-        raise DataError(f"holds {name}, which knows users by their ids alone", fix, file=str(folder.path))
+        fix = "train with model=sequence or model=history, or request known users"
+        raise DataError(f"contains {name}, which does not read histories", fix, file=str(folder.path))
     return item_ids
 
 
 def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
-    """[B, N]: scores of all items for these known users, computed in bounded memory."""
+    """[B, N]: scores of all items for known users, in bounded memory."""
     step = queries_at_once(folder, len(known_ids(folder)[1]))
     with torch.no_grad():
         parts = [folder.model.score_all(folder.queries(part)).float() for part in torch.split(user, step)]  # type: ignore[operator]
@@ -136,7 +135,7 @@ def score_users(folder: ModelFolder, user: Tensor) -> Tensor:
 
 
 def score_pairs(folder: ModelFolder, user: Tensor, item: Tensor) -> Tensor:
-    """The score of each pair of numbers, NaN where one of them is −1, computed in bounded memory."""
+    """The score of each pair of indices, NaN where one of them is −1, in bounded memory."""
     scores = torch.full(user.shape, torch.nan)
     known = ((user >= 0) & (item >= 0)).nonzero().squeeze(-1)
     with torch.no_grad():
@@ -147,14 +146,14 @@ def score_pairs(folder: ModelFolder, user: Tensor, item: Tensor) -> Tensor:
 
 
 def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: Tensor) -> tuple[Tensor, Relevance]:
-    """The known users of these pairs of numbers (−1: new), and their relevance without the users' other seen items.
+    """The known users of pairs of indices (−1: new), and their relevance, excluding other seen items of the users.
 
-    The largest label of a repeated pair counts.
+    Repeated pairs have their largest label.
     """
     assert folder.seen is not None
     known, items = (user >= 0) & (item >= 0), len(known_ids(folder)[1])
     if not bool(known.any()):
-        raise DataError("no row has a user and an item that were seen in fitting", "evaluate on other rows")
+        raise DataError("no row has a known user and a known item", "evaluate on other rows")
     users, row = torch.unique(user[known], return_inverse=True)
     target, place = torch.unique(row * items + item[known], return_inverse=True)
     best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
@@ -169,7 +168,7 @@ def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: T
 
 
 def column_names(user: str, item: str) -> tuple[str, str]:
-    """Column names of users and items in a table of recommendations, none of which may occur twice.
+    """Names of the user and item columns in a table of recommendations, without duplicates.
 
     >>> column_names("visitor", "sku"), column_names("visitor", "score")
     (('visitor', 'sku'), ('user', 'item'))
@@ -178,7 +177,7 @@ def column_names(user: str, item: str) -> tuple[str, str]:
 
 
 def check_count(name: str, value: Any) -> int:
-    """A user's argument that is a whole number of at least 1.
+    """Validate a whole number of at least 1.
 
     >>> check_count("k", 0)
     Traceback (most recent call last):
@@ -191,19 +190,19 @@ def check_count(name: str, value: Any) -> int:
 
 
 def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:
-    """[N]: which items may not be recommended to any user, by original ids."""
+    """[N]: mask of items that must not be recommended."""
     barred = torch.zeros(len(items), dtype=torch.bool)
     if allow is not None:
         allowed = items.find(allow)
         if not bool((allowed >= 0).any()):
-            raise UserError("allow names no item that the model knows; nothing could be recommended")
+            raise UserError("allow has no item known to the model; expected at least one")
         barred[:] = True
         barred[allowed[allowed >= 0]] = False
     if deny is not None:
         denied = items.find(deny)
         barred[denied[denied >= 0]] = True
     if bool(barred.all()):
-        raise UserError("allow and deny leave no item; nothing could be recommended")
+        raise UserError("allow and deny exclude all items; expected at least one")
     return barred
 
 
@@ -216,7 +215,7 @@ def _batches(
     seen: CSR | None,
     popular: tuple[Tensor, Tensor] | None = None,
 ) -> Iterator[Recommendations]:
-    """The k best items for each row ``number`` of what ``inputs`` and ``seen`` hold; ``popular`` where it is −1."""
+    """The k best items for each row ``number`` of ``inputs`` and ``seen``; the items ``popular`` where it is −1."""
     step = queries_at_once(folder, barred.shape[0])
     for first in range(0, number.shape[0], step):
         part = number[first : first + step]
@@ -237,12 +236,12 @@ def _batches(
             parts.append((new.repeat_interleave(len(item)), item.repeat(len(new)), score.repeat(len(new))))
         row, item, score = (torch.cat(columns) for columns in zip(*parts, strict=True))
         row, order = torch.sort(row, stable=True)
-        rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # from where each user's rows begin
+        rank = torch.arange(row.shape[0]) - torch.searchsorted(row, row) + 1  # relative to the first row of each user
         yield Recommendations(row + first, item[order], score[order], rank, part[row] >= 0, len(part), len(new))
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row, best first, and where they stand; of equal ones those that stand first. −∞ is none.
+    """The k largest scores of each row and their positions; ties are broken by position, −∞ is excluded.
 
     >>> top(torch.tensor([[1.0, 3.0, 3.0, 1.0]]), 3)[1].tolist()
     [[1, 2, 0]]
@@ -250,7 +249,7 @@ def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     value, item = scores.topk(min(k + 1, scores.shape[1]))
     tied = (value[:, k - 1 : k] == value[:, k:]).any(1) & (value[:, k - 1] > -torch.inf)
     value, item = value[:, :k], item[:, :k]
-    if bool(tied.any()):  # rare: a full sort decides by place, in these rows alone
+    if bool(tied.any()):  # rare: stable sort of these rows
         ordered, place = torch.sort(scores[tied], dim=1, descending=True, stable=True)
         value[tied], item[tied] = ordered[:, :k], place[:, :k]
     item, order = item.sort(dim=1)

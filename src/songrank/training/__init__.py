@@ -6,7 +6,7 @@
 >>> folder = tempfile.mkdtemp()
 >>> _ = prepare("synthetic", None, folder + "/data", queries=60, items=80, pairs=900)
 >>> short = ["warm_up.epochs=1", "fine_tuning.epochs=1", "device=cpu"]
->>> run = Run.begin(load_recipe("demo", [f"data={folder}/data", "loss=k-song", *short]), folder + "/run")
+>>> run = Run.begin(load_recipe("quick", [f"data={folder}/data", "loss=k-song", *short]), folder + "/run")
 >>> run.finish(), list(run.results)
 (True, ['validation', 'test'])
 """

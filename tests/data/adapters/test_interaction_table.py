@@ -15,7 +15,7 @@ TABLE = {"visitor": [3, 1, 3], "asin": ["b", "a", "a"], "rating": [5, 0, 2]}
 
 
 def table(values=TABLE, y=None, **columns):
-    options = ColumnOptions(query_column="visitor", item_column="asin", label_column="rating", **columns)
+    options = ColumnOptions(user_column="visitor", item_column="asin", label_column="rating", **columns)
     return read_interactions(values, y, options)
 
 
@@ -32,7 +32,7 @@ def test_more_rows_are_appended_if_their_columns_agree():
     both = table().and_more(table({"rating": [1], "asin": ["z"], "visitor": [9]}))
     assert both.frame["user"].to_list() == [3, 1, 3, 9]
     with pytest.raises(DataError, match=r"^columns are .*; expected .*, as in fit$"):
-        table().and_more(read_interactions({"visitor": [1], "item": [2]}, None, ColumnOptions(query_column="visitor")))
+        table().and_more(read_interactions({"visitor": [1], "item": [2]}, None, ColumnOptions(user_column="visitor")))
 
 
 def test_labels_may_be_given_apart():

@@ -13,7 +13,7 @@ from tests.data.readers.small_arff import DENSE, HEAD, LIST, SPARSE, few, read
     ("head", "line", "message"),
     [
         ("", None, "is empty"),
-        ("@relation x\n@attribute a numeric\n", None, "has no line @data"),
+        ("@relation x\n@attribute a numeric\n", None, "has no @data line"),
         ("@relation x\n@data\n", 2, "@data comes before any attribute"),
         ("@relation x\n@attribute a string\n@data\n", 2, "attribute 'a' is of type 'string'"),
         ("@relation x\n@attribute a date yyyy\n@data\n", 2, "attribute 'a' is of type 'date yyyy'"),
@@ -36,7 +36,7 @@ def test_mistakes_in_the_header_are_named(head, line, message, tmp_path):
 
 
 def test_two_labels_of_one_name_are_refused(tmp_path):
-    with pytest.raises(DataError, match="has two labels with the name 'zoo'"):
+    with pytest.raises(DataError, match="label 'zoo' is repeated; expected distinct names"):
         read(tmp_path, SPARSE, head=HEAD.replace("ant", "zoo"), label_list=None, labels=2)
 
 
@@ -48,15 +48,15 @@ def test_labels_inside_labels_are_labels_too(tmp_path):
 @pytest.mark.parametrize(
     ("label_list", "message"),
     [
-        (None, "does not say which attributes are labels; put Mulan's XML list"),
-        (LIST.replace("ant", "bee"), "has no attribute with the name 'bee', which"),
-        ("<labels><label>", "is not XML (no element found)"),
-        ("", "is not XML (no element found)"),
-        ("<labels/>", "has labels without a name, or none"),
-        ("<labels><label/></labels>", "has labels without a name, or none"),
-        ("<labels><label name='ant'/><label name='ant'/></labels>", "label 'ant' is listed twice"),
+        (None, "does not define which attributes are labels; add Mulan's XML file"),
+        (LIST.replace("ant", "bee"), "has no attribute named 'bee', a label in"),
+        ("<labels><label>", "is not valid XML (no element found)"),
+        ("", "is not valid XML (no element found)"),
+        ("<labels/>", "has no or unnamed labels"),
+        ("<labels><label/></labels>", "has no or unnamed labels"),
+        ("<labels><label name='ant'/><label name='ant'/></labels>", "label 'ant' is repeated"),
         ("<?xml version='1.0' encoding='klingon'?><labels/>", "x.xml"),
-        (b"<labels><label name='caf\xe9'/></labels>", "is not XML (not well-formed (invalid token))"),
+        (b"<labels><label name='caf\xe9'/></labels>", "is not valid XML (not well-formed (invalid token))"),
         ("<labels><label name='colour'/></labels>", "label 'colour' has the values 'red', 'dark green', 'blue'"),
     ],
 )
@@ -68,7 +68,7 @@ def test_lists_of_labels_that_do_not_fit_are_refused(label_list, message, tmp_pa
 
 @pytest.mark.parametrize("count", [6, 99])
 def test_more_labels_than_attributes_are_refused(count, tmp_path):
-    with pytest.raises(DataError, match=f"has 6 attributes, so that {count} of them cannot be labels"):
+    with pytest.raises(DataError, match=f"has 6 attributes, but {count} labels are requested"):
         read(tmp_path, SPARSE, label_list=None, labels=count)
 
 

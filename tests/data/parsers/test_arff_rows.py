@@ -24,7 +24,7 @@ def test_a_question_mark_in_quotes_is_a_value(tmp_path):
     ):
         dataset = read(tmp_path, rows, head=head, name=name)
         assert features_of(dataset, "train") == [{2: 1.0}, {}, {}]
-        assert dataset.info["made"]["left_out"] == {"missing values of features (taken as 0)": 1}
+        assert dataset.info["made"]["left_out"] == {"missing feature values (read as 0)": 1}
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,18 @@ def test_a_question_mark_in_quotes_is_a_value(tmp_path):
         ("1e99,2,red,0,1,0", "attribute 'length' is '1e99'"),
         ("1,,red,0,1,0", "attribute 'two words' is ''"),
         ("1,2,yellow,0,1,0", "attribute 'colour' is 'yellow'; expected one of 'red', 'dark green', 'blue'"),
-        ("1,2,'red,0,1,0", "has a quote that does not close"),
+        ("1,2,'red,0,1,0", "has unbalanced quotes"),
         ("1,2,red,0,?,0", "label 'zoo' is missing (?)"),
         ("1,2,red,0,2,0", "attribute 'zoo' is '2'; expected one of '0', '1'"),
         ("{6 1}", "attribute is '6', but the file has 6"),
         (f"{{{'9' * 5000} 1}}", "but the file has 6"),
-        ("{-1 1}", "'-1 1' is not an attribute and its value"),
-        ("{0}", "'0' is not an attribute and its value"),
-        ("{0 1,,1 2}", "'' is not an attribute and its value"),
+        ("{-1 1}", "'-1 1' is not an index and a value"),
+        ("{0}", "'0' is not an index and a value"),
+        ("{0 1,,1 2}", "'' is not an index and a value"),
         ("{0 1,0 2}", "attribute 0 is repeated"),
         ("{4 ?}", "label 'zoo' is missing (?)"),
         ("{0 1", "ends in '{0 1'; expected }"),
-        ("{0 1}, {5}", "'{5' is not an attribute and its value"),
+        ("{0 1}, {5}", "'{5' is not an index and a value"),
         ("@attribute late numeric", "has 1 values for 6 attributes"),
     ],
 )
@@ -64,7 +64,7 @@ def test_mistakes_in_rows_are_named_with_their_line(row, message, tmp_path):
 def test_sparse_rows_cannot_leave_out_a_label_that_begins_with_one(tmp_path):
     head = HEAD.replace("zoo {0,1}", "zoo {1,0}")
     assert labels_of(read(tmp_path, DENSE, head=head), "train") == {0: ["zoo"], 1: [], 2: ["ant"]}
-    with pytest.raises(DataError, match="sparse rows leave out first values, and that of label 'zoo' is not 0"):
+    with pytest.raises(DataError, match="sparse rows omit first values, but that of label 'zoo' is not 0"):
         read(tmp_path, SPARSE, head=head, name="sparse")
 
 

@@ -70,9 +70,9 @@ def test_only_so_many_words_are_made_as_are_kept():
         (
             "one word",
             {"min_count": 3},
-            "no word occurs 3 times in the texts for training; choose a min_count of at most 1",
+            "no word occurs 3 times in the training texts; expected a min_count of at most 1",
         ),
-        ("?! …", {}, "no text for training has a word; expected letters or digits"),
+        ("?! …", {}, "training texts have no words; expected letters or digits"),
     ],
 )
 def test_a_vocabulary_without_words_is_refused(text, options, message, tmp_path):

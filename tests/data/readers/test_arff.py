@@ -64,7 +64,7 @@ def test_the_list_next_to_a_single_file_is_found(tmp_path):
 def test_missing_features_count_as_nothing_and_are_reported(tmp_path):
     dataset = read(tmp_path, "?,1,?,0,1,0\n{0 ?,4 1}\n")
     assert features_of(dataset, "train") == [{1: 1.0}, {}]
-    assert dataset.info["made"]["left_out"] == {"missing values of features (taken as 0)": 3}
+    assert dataset.info["made"]["left_out"] == {"missing feature values (read as 0)": 3}
 
 
 def test_other_encodings_are_read_when_named(tmp_path):
@@ -78,7 +78,7 @@ def test_other_encodings_are_read_when_named(tmp_path):
 
 
 def test_a_single_attribute_cannot_be_all(tmp_path):
-    with pytest.raises(DataError, match="has one attribute; expected at least two"):
+    with pytest.raises(DataError, match="has one attribute; expected at least a feature and a label"):
         read(tmp_path, "1\n", "1\n", "@relation x\n@attribute a {0,1}\n@data\n", None, labels=1)
 
 
@@ -96,8 +96,8 @@ def test_messages_hold_no_control_characters(test_head, labels, tmp_path):
     ("head", "message"),
     [
         (HEAD.replace("@attribute length NUMERIC\n", ""), "has 5 attributes, but"),
-        (HEAD.replace("blue", "pink"), "attribute 2 is 'colour' {'red', 'dark green', 'pink'}, but that of"),
-        (HEAD.replace("length", "width"), "attribute 0 is 'width', but that of"),
+        (HEAD.replace("blue", "pink"), "attribute 2 is 'colour' {'red', 'dark green', 'pink'}, but in"),
+        (HEAD.replace("length", "width"), "attribute 0 is 'width', but in"),
     ],
 )
 def test_two_files_must_have_the_same_attributes(head, message, tmp_path):
@@ -108,7 +108,7 @@ def test_two_files_must_have_the_same_attributes(head, message, tmp_path):
 
 
 def test_a_folder_with_a_list_and_no_data_is_refused(tmp_path):
-    with pytest.raises(DataError, match="holds no ARFF file"):
+    with pytest.raises(DataError, match="contains no ARFF file"):
         prepare("arff", write_files(tmp_path / "source", {"x.xml": LIST}), tmp_path / "set")
 
 

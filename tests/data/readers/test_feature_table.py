@@ -195,14 +195,14 @@ def test_letor_text_and_a_table_of_the_same_rows_agree(tmp_path):
 
 
 MISTAKES = {
-    "a text column": ({}, {"ignore": []}, "row 1: title is 'a'; features are finite .*--ignore title"),
+    "a text column": ({}, {"ignore": []}, "row 1: title is 'a'; expected a finite .*--ignore title"),
     "a text further down": (
         {"clicks": ["1", "2", "3", "many", "5", "6"]},
         {},
-        "row 4: clicks is 'many'; features are finite",
+        "row 4: clicks is 'many'; expected a finite number",
     ),
     "a date": ({"clicks": pl.Series(["2020-01-01"] * 6).str.to_date()}, {}, "row 1: clicks is datetime.date"),
-    "a list": ({"clicks": [[1, 2]] * 6}, {}, r"row 1: clicks is \[1, 2\]; features are finite"),
+    "a list": ({"clicks": [[1, 2]] * 6}, {}, r"row 1: clicks is \[1, 2\]; expected a finite number"),
     "an infinite feature": ({"bm25": [1, 2, float("inf"), 3, 4, 5]}, {}, "row 3: bm25 is inf"),
     "a feature beyond float32": ({"bm25": [1, 2, -1e39, 3, 4, 5]}, {}, "row 3: bm25 is -1e[+]39"),
     "a text as label": ({"label": ["0", "2", "good", "0", "3", "1"]}, {}, "row 3: label is 'good'; expected a finite"),
@@ -223,11 +223,11 @@ MISTAKES = {
         {},
         "query 7 has rows in train and in test",
     ),
-    "no such column": ({}, {"query_column": "q"}, "has no query column 'q'; it has 'bm25', 'qid'"),
-    "no such ignored column": ({}, {"ignore": ["titel"]}, "has no ignored column 'titel'; it has 'bm25'"),
+    "no such column": ({}, {"query_column": "q"}, "has no query column 'q'; columns are 'bm25', 'qid'"),
+    "no such ignored column": ({}, {"ignore": ["titel"]}, "has no ignored column 'titel'; columns are 'bm25'"),
     "one column for two": ({}, {"query_column": "label", "label_column": "label"}, "has no label column 'label'"),
-    "no features": ({}, {"ignore": ["bm25", "clicks", "title"]}, "has no features beside 'qid' and 'label'"),
-    "no label column": ({}, {"ignore": ["title", "label"]}, "no column is clearly the label among"),
+    "no features": ({}, {"ignore": ["bm25", "clicks", "title"]}, "has no features besides 'qid' and 'label'"),
+    "no label column": ({}, {"ignore": ["title", "label"]}, "cannot find the label column among"),
 }
 
 
@@ -251,8 +251,8 @@ BAD_FILES = {
     "a line that is too short": ("a.csv", TEXT + "1,2\n", r"a.csv, line 8: has 2 columns"),
     "no rows": ("a.csv", TEXT.partition("\n")[0] + "\n", "a.csv: has no rows"),
     "nothing": ("a.csv", "", "a.csv: is empty"),
-    "not Parquet": ("a.parquet", TEXT, "a.parquet: cannot be read as Parquet"),
-    "an empty Parquet file": ("a.parquet", "", "a.parquet: cannot be read as Parquet"),
+    "not Parquet": ("a.parquet", TEXT, "a.parquet: is not a valid Parquet file"),
+    "an empty Parquet file": ("a.parquet", "", "a.parquet: is not a valid Parquet file"),
 }
 
 
@@ -291,14 +291,14 @@ def test_a_parquet_file_without_rows(tmp_path):
 def test_a_parquet_file_that_is_cut_off(tmp_path):
     path = write_table(tmp_path / "a.parquet", frame())
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"a.parquet: cannot be read as Parquet"):
+    with pytest.raises(DataError, match=r"a.parquet: is not a valid Parquet file"):
         prepare_in(tmp_path, "feature-table", path, **OPTIONS)
 
 
 def test_files_that_do_not_belong_together(tmp_path):
     write_table(tmp_path / "train.csv", frame())
     write_table(tmp_path / "test.csv", frame().rename({"clicks": "taps"}))
-    with pytest.raises(DataError, match=r"test.csv: has other features than the file before it: 'clicks', 'taps'"):
+    with pytest.raises(DataError, match=r"test.csv: features differ from the previous file: 'clicks', 'taps'"):
         prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
     write_table(tmp_path / "train.tsv", frame())
     with pytest.raises(DataError, match=r"holds two files for train: train.csv and train.tsv"):
@@ -308,7 +308,7 @@ def test_files_that_do_not_belong_together(tmp_path):
 def test_files_of_several_kinds(tmp_path):
     write_table(tmp_path / "a.csv", frame())
     write_table(tmp_path / "b.parquet", frame())
-    with pytest.raises(DataError, match=r"holds .csv, .parquet files; name one, e.g. .*a.csv"):
+    with pytest.raises(DataError, match=r"contains .csv, .parquet files; pass one of them, e.g. .*a.csv"):
         prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
 
 
@@ -317,7 +317,7 @@ def test_files_of_several_kinds(tmp_path):
     [
         (np.zeros((3, 2)), "source is a ndarray; expected a path"),
         ({"qid": [1, 2], "label": [1]}, "the table: cannot be read"),
-        ({}, "the table: no column is clearly the query"),
+        ({}, "the table: cannot find the query"),
     ],
 )
 def test_things_that_are_no_tables(tmp_path, source, message):

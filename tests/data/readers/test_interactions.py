@@ -53,7 +53,7 @@ def test_every_kind_of_file_gives_the_same_arrays_packed_or_not(name, expected, 
 def test_another_encoding_is_read_when_it_is_named(expected, tmp_path):
     file = tmp_path / "rows.csv"
     file.write_bytes(as_csv(encoding="latin-1"))
-    with pytest.raises(DataError, match=r"rows\.csv, line 2: byte 0xe4 is not UTF-8.*--encoding latin-1"):
+    with pytest.raises(DataError, match=r"rows\.csv, line 2: byte 0xe4 is not UTF-8.*pass --encoding, e.g. latin-1"):
         prepare("interactions", file, tmp_path / "set")
     prepare("interactions", file, tmp_path / "set", encoding="latin-1")
     assert arrays(tmp_path / "set") == expected

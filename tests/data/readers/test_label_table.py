@@ -46,7 +46,10 @@ def test_labels_keep_their_type(tmp_path):
     [
         ({"labels": ["a", "b", "c", "d"]}, "labels is of type String; expected a list of"),
         ({"labels": [["a"], None, ["b"], []]}, "labels is missing in a row; expected a list of"),
-        ({"labels": [["a"], [None], ["b"], []]}, "labels holds a label that is missing or empty; expected a list of"),
+        (
+            {"labels": [["a"], [None], ["b"], []]},
+            "labels contains a missing or empty label; expected a list of",
+        ),
         ({"labels": [[0.5], [], [], []]}, "labels is of type List(Float64); expected a list of"),
         ({"width": [1, None, 2, 3]}, "row 2: width is missing; expected a finite number"),
         ({"width": ["a", "b", "c", "d"]}, "row 1: width is 'a'; expected a finite number"),
@@ -61,5 +64,5 @@ def test_a_mistake_is_one_line(tmp_path, change, message):
 
 def test_other_files_are_refused_in_words(tmp_path):
     (tmp_path / "rows.csv").write_text("a,labels\n1,2\n")
-    with pytest.raises(DataError, match="rows.csv: is no Parquet file; lists of labels need one, or a DataFrame$"):
+    with pytest.raises(DataError, match="rows.csv: is not a Parquet file; expected a Parquet file or a DataFrame$"):
         prepare("label-table", tmp_path / "rows.csv", tmp_path / "data")

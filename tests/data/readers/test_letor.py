@@ -92,20 +92,20 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({}, {}, "holds no LETOR files, e.g. train.txt and test.txt, or S1.txt to S5.txt; it is empty"),
-        ({"data.csv": "1"}, {}, "holds no LETOR files.*; found data.csv"),
-        (FOLDS, {"fold": 3}, "holds no fold 3; choose one that is there: 1, 2"),
-        (LINES, {"fold": 2}, "fold is 2, and there is only one here; leave the option out"),
-        (LINES, {"set": 2}, "set is 2, and there is only one here; leave the option out"),
+        ({}, {}, "contains no LETOR files, e.g. train.txt and test.txt, or S1.txt to S5.txt; it is empty"),
+        ({"data.csv": "1"}, {}, "contains no LETOR files.*; found data.csv"),
+        (FOLDS, {"fold": 3}, "has no fold 3; expected one of 1, 2"),
+        (LINES, {"fold": 2}, "fold is 2, but there is only one; omit the option"),
+        (LINES, {"set": 2}, "set is 2, but there is only one; omit the option"),
         (
             {"set1.train.txt": rows(1), "set1.test.txt": rows(2)},
             {"set": 2},
-            "holds no set 2; choose one that is there: 1",
+            "has no set 2; expected one of 1",
         ),
-        ({f"S{n}.txt": rows(n) for n in (1, 2, 4)}, {}, "lacks S3.txt, S5.txt; a partition has five parts"),
+        ({f"S{n}.txt": rows(n) for n in (1, 2, 4)}, {}, "S3.txt, S5.txt missing; expected all five parts"),
         ({f"S{n}.txt": rows(n) for n in range(1, 6)}, {"fold": 6}, "fold is 6; expected 1 to 5"),
-        ({f"{a}/S{n}.txt": rows(n) for n in range(1, 6) for a in "ab"}, {}, "it is not clear which file is for what"),
-        ({"a.txt": rows(1), "b.txt": rows(2)}, {}, "it is not clear which file is for what: a.txt, b.txt; name one"),
+        ({f"{a}/S{n}.txt": rows(n) for n in range(1, 6) for a in "ab"}, {}, "cannot assign files to splits"),
+        ({"a.txt": rows(1), "b.txt": rows(2)}, {}, "cannot assign files to splits: a.txt, b.txt; pass one of them"),
         (
             LINES | {"old/train.txt": rows(9)},
             {},
@@ -131,23 +131,23 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
         (LINES | {"test.txt": ""}, {}, r"test.txt: is empty"),
         (LINES | {"test.txt": "# nothing\n\n"}, {}, "test.txt: has no rows; expected at least one document"),
         (LINES | {"test.txt": "1 qid:3 1:x\n"}, {}, r"test.txt, line 1: feature 1 is 'x'"),
-        (LINES | {"test.txt": "1 1:2\n"}, {}, "lines have no qid:, and there is no test.txt.query beside it; write"),
-        (LINES | {"test.txt": rows(3) + "1 1:2\n"}, {}, "test.txt, line 3: has no qid:, unlike the lines before it"),
+        (LINES | {"test.txt": "1 1:2\n"}, {}, "has neither qid: nor a file test.txt.query; write"),
+        (LINES | {"test.txt": rows(3) + "1 1:2\n"}, {}, "test.txt, line 3: has no qid:, unlike previous lines"),
         (LINES | {"test.txt": "1 qid:3 0:1\n"}, {}, "feature index is '0' in '0:1'.*set first_index=0"),
-        (LINES | {"test.txt": "1 qid:3 10001:1\n"}, {}, "expected at most 10,000.*raise max_index"),
+        (LINES | {"test.txt": "1 qid:3 10001:1\n"}, {}, "expected at most 10,000.*increase max_index"),
         (
             LINES | {"test.txt.query": "2\n"},
             {},
-            "its lines have qid:, and test.txt.query gives group sizes too; remove",
+            "has both qid: and group sizes in test.txt.query; remove",
         ),
-        (GROUPED | {"rank.train.query": "3\n2\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 5"),
-        (GROUPED | {"rank.train.query": "3\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 3"),
+        (GROUPED | {"rank.train.query": "3\n2\n"}, {}, "has 4 rows, but the group sizes in rank.train.query sum to 5"),
+        (GROUPED | {"rank.train.query": "3\n"}, {}, "has 4 rows, but the group sizes in rank.train.query sum to 3"),
         (
             GROUPED | {"rank.train.query": "999999999999\n"},
             {},
-            "has 4 rows, and the groups in .* sum to 999,999,999,999",
+            "has 4 rows, but the group sizes in .* sum to 999,999,999,999",
         ),
-        (GROUPED | {"rank.train.query": "\n"}, {}, "has 4 rows, and the groups in rank.train.query sum to 0"),
+        (GROUPED | {"rank.train.query": "\n"}, {}, "has 4 rows, but the group sizes in rank.train.query sum to 0"),
         (GROUPED | {"rank.train.query": ""}, {}, "rank.train.query: is empty"),
         (
             GROUPED | {"rank.train.query": "3\n\n-1\n"},
@@ -176,7 +176,7 @@ def test_one_feature_with_a_number_that_is_far_too_high(tmp_path, monkeypatch):
 def test_qid_that_ends_between_blocks(tmp_path):
     text = rows(1, 2) + "1 1:2\n"
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(DataError, match=r"a.txt, line 5: .*qid: and some from here on do not"):
+    with pytest.raises(DataError, match=r"a.txt, line 5: .*some lines have qid: and others do not"):
         prepare_in(tmp_path, "letor", tmp_path / "a.txt", block_bytes=1)
 
 

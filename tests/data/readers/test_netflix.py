@@ -43,7 +43,7 @@ def test_both_layouts_give_the_same_data_set(files, tmp_path):
 def test_both_layouts_in_one_folder_are_refused(tmp_path):
     (tmp_path / "mv_0000001.txt").write_text(MOVIE_1)
     (tmp_path / "combined_data_1.txt").write_text(MOVIE_1)
-    with pytest.raises(DataError, match="holds combined_data_"):
+    with pytest.raises(DataError, match="contains combined_data_"):
         prepare("netflix", tmp_path, tmp_path.parent / "set")
 
 

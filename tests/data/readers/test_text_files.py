@@ -32,14 +32,14 @@ def test_untouched_texts_are_preferred_and_numbers_stay_numbers(tmp_path):
     ("changes", "message"),
     [
         ({"train_labels.txt": "a\nb\n"}, "train_labels.txt: has 2 lines, but train_texts.txt has 3"),
-        ({"train_labels.txt": None}, "train_texts.txt: has no labels; expected train_labels.txt next to it"),
+        ({"train_labels.txt": None}, "train_texts.txt: has no file of labels; expected train_labels.txt with one line"),
         ({"test_texts.txt": None}, "has no test file"),
-        ({"train_texts.txt": None, "test_texts.txt": None}, "holds no JSON lines, and no text and label files"),
+        ({"train_texts.txt": None, "test_texts.txt": None}, "contains no JSON lines, or text and label files"),
         ({"test_labels.txt": ""}, "test_labels.txt: is empty"),
         ({"labels.txt": "birds\ncats\npets\n"}, "train_labels.txt, line 2: label 'nothing' is not one of the 3"),
         ({"labels.txt": "birds\n\n"}, "labels.txt, line 2: has no name"),
-        ({"labels.txt": "a\nb\na\n"}, "labels.txt, line 3: label 'a' is in line 1 already"),
-        ({"labels.txt": "a\n", "label_map.txt": "a\n"}, "holds 2 lists of labels: label_map.txt, labels.txt"),
+        ({"labels.txt": "a\nb\na\n"}, "labels.txt, line 3: label 'a' is repeated from line 1"),
+        ({"labels.txt": "a\n", "label_map.txt": "a\n"}, "contains 2 lists of labels: label_map.txt, labels.txt"),
         ({"train_texts.txt": b"a\nb\xff\nc\n"}, "train_texts.txt, line 2: byte 0xff is not UTF-8"),
     ],
 )

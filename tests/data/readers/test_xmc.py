@@ -89,20 +89,20 @@ def test_files_of_other_kinds_beside_the_data_are_passed_over(tmp_path):
         ("3 6 -4\n", 1, "the first line is '3 6 -4'"),
         ("1.0 6 4\n", 1, "the first line is '1.0 6 4'"),
         ("1 6 4 9\n", 1, "the first line is '1 6 4 9'"),
-        ("1 6 9999999999\n", 1, "the first line says 9,999,999,999 labels"),
-        ("1 9999999999 4\n", 1, "the first line says 9,999,999,999 features"),
-        ("1 7 4\n1 0:1\n", 1, "the first line says 6 features, but that of"),
-        ("1 6 5\n1 0:1\n", 1, "the first line says 4 labels, but that of"),
-        ("3 6 4\n1 0:1\n2 0:1\n", None, "the first line says 3 rows, but there are 2"),
-        ("1 6 4\n1 0:1\n\n2 0:1\n", 4, "the first line says 1 rows, but this is row 3"),
-        ("2 6 4\n1 0:1\n4 0:1\n", 3, "label is '4', but the first line says 4 labels"),
+        ("1 6 9999999999\n", 1, "the header gives 9,999,999,999 labels"),
+        ("1 9999999999 4\n", 1, "the header gives 9,999,999,999 features"),
+        ("1 7 4\n1 0:1\n", 1, "the header gives 6 features, but that of"),
+        ("1 6 5\n1 0:1\n", 1, "the header gives 4 labels, but that of"),
+        ("3 6 4\n1 0:1\n2 0:1\n", None, "the header gives 3 rows, but there are 2"),
+        ("1 6 4\n1 0:1\n\n2 0:1\n", 4, "the header gives 1 rows, but this is row 3"),
+        ("2 6 4\n1 0:1\n4 0:1\n", 3, "label is '4', but the header gives 4 labels"),
         ("2 6 4\n1 0:1\n-1 0:1\n", 3, "label is '-1'; expected a whole number"),
         ("1 6 4\na 0:1\n", 2, "label is 'a'"),
         ("1 6 4\n1,,2 0:1\n", 2, "label is ''"),
         ("1 6 4\n1, 2 0:1\n", 2, "label is ''"),
         ("1 6 4\n1 2 0:1\n", 2, "'2' has no colon"),
-        (f"1 6 4\n{'9' * 5000} 0:1\n", 2, "but the first line says 4 labels"),
-        ("1 6 4\n1 6:1\n", 2, "feature is '6', but the first line says 6 features"),
+        (f"1 6 4\n{'9' * 5000} 0:1\n", 2, "but the header gives 4 labels"),
+        ("1 6 4\n1 6:1\n", 2, "feature is '6', but the header gives 6 features"),
         ("1 6 4\n1 -1:1\n", 2, "feature is '-1'"),
         ("1 6 4\n1 1.0:1\n", 2, "feature is '1.0'"),
         ("1 6 4\n1 :1\n", 2, "feature is ''"),
@@ -142,7 +142,7 @@ def test_training_rows_without_a_label_are_refused(tmp_path):
 def test_lists_of_rows_for_splits_are_not_passed_over_silently(member, tmp_path):
     lists = {"x_trSplit.txt": "1\n2\n", "x_tstSplit.txt": "3\n3\n"}
     source = write_files(tmp_path / "source", {"x_data.txt": TRAIN, **lists})
-    with pytest.raises(DataError, match=r"x_trSplit.txt lists are not read; .* split=random"):
+    with pytest.raises(DataError, match=r"row splits in x_trSplit.txt are not supported; .* split=random"):
         prepare("xmc", source / member, tmp_path / "set")
     assert prepare("xmc", source / member, tmp_path / "set", split="random", validation=0).num_queries == 3
 

@@ -51,7 +51,7 @@ def test_quoted_line_ends_do_not_shift_line_numbers(tmp_path):
 def test_a_quote_that_does_not_close_is_refused(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text('user,item,title\n1,1,a\n2,2,"b\n3,3,c\n4,4,d\n')
-    with pytest.raises(DataError, match=r"log\.csv, line 3: cannot be read .*check that quotes close"):
+    with pytest.raises(DataError, match=r"log\.csv, line 3: cannot be read .*check for unbalanced quotes"):
         prepared(tmp_path, file)
 
 

@@ -32,7 +32,7 @@ def test_missing_values_of_pandas_are_null_and_mixed_columns_are_texts():
     ("table", "message"),
     [
         ({"a": [1], "b": [1, 2]}, "^the table: cannot be read"),
-        (pd.DataFrame(np.zeros((1, 2)), columns=["a", "a"]), "^the table: has two columns of one name"),
+        (pd.DataFrame(np.zeros((1, 2)), columns=["a", "a"]), "^the table: has duplicate column names"),
         (7, "^source is a int; expected a path"),
     ],
 )
@@ -54,7 +54,7 @@ def test_columns_are_found_by_usual_names_unless_named():
     assert frames.find_column("auto", ("user", "user_id"), columns, "query", "a.csv") == "User ID"
     assert frames.find_column("x", ("user",), columns, "query", "a.csv") == "x"
     assert frames.find_column(None, ("x",), columns, "query", "a.csv") is None
-    with pytest.raises(DataError, match="^a.csv: has no query column 'y'; it has 'User ID', 'x'$"):
+    with pytest.raises(DataError, match="^a.csv: has no query column 'y'; columns are 'User ID', 'x'$"):
         frames.find_column("y", (), columns, "query", "a.csv")
-    with pytest.raises(DataError, match="^a.csv: no column is clearly the item among .*; name it: --item-column$"):
+    with pytest.raises(DataError, match="^a.csv: cannot find the item column among .*; pass --item-column$"):
         frames.need_column("auto", ("item",), columns, "item", "a.csv")

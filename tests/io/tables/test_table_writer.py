@@ -44,13 +44,13 @@ def test_an_error_leaves_what_was_there(tmp_path, suffix):
         interrupt(writer)
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(DataError, match="exists already; choose another name, or say --overwrite$"), table_writer(path):
+    with pytest.raises(DataError, match="already exists; pass --overwrite to replace it$"), table_writer(path):
         pytest.fail("a file that exists was opened for writing")
 
 
 def test_columns_that_csv_lacks_are_rejected(tmp_path):
     rows = pl.DataFrame({"items": [[1, 2]]})
-    message = "column 'items' is of type .*, which CSV does not have"
+    message = "column 'items' is of type .*, which CSV does not support"
     with pytest.raises(DataError, match=message), table_writer(tmp_path / "best.csv") as writer:
         writer.write(rows)
     with table_writer(tmp_path / "best.parquet") as writer:

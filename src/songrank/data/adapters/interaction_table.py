@@ -32,8 +32,7 @@ class InteractionTable:
 
     def options(self) -> dict[str, str | None]:
         """Options of preparation that name the columns of :meth:`called`."""
-        words = {"query": "user", "item": "item", "label": "label", "time": "time"}
-        return {f"{option}_column": self.names.get(word) for option, word in words.items()}
+        return {f"{word}_column": self.names.get(word) for word in COLUMNS}
 
     def called(self) -> pl.DataFrame:
         """What is prepared, under the original names, which a model keeps for its answers."""

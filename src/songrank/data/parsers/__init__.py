@@ -1,1 +1,1 @@
-"""Parsers of text formats: from bytes to arrays, with the line of every mistake."""
+"""Parsers of text formats to arrays; errors name the line."""

@@ -1,6 +1,6 @@
-"""The header of an ARFF file up to ``@data``, and which of its attributes are labels.
+"""The header of an ARFF file up to ``@data``, and its label attributes.
 
-Mulan lists the labels in an XML file, MEKA counts them in the name of the relation.
+Mulan lists labels in an XML file, MEKA gives their number in the relation name.
 """
 
 import re
@@ -19,12 +19,12 @@ _NAME = re.compile(rf"({_QUOTED}|[^\s{{]+)\s*(.*)")
 _ENTRY = re.compile(rf"((?:[^,'\"]|{_QUOTED})*)(,|\Z)")
 _MEKA = re.compile(r"-C\s+(-?[0-9]{1,9})(?![0-9])")
 _SHOWN = 5
-_ATTRIBUTE = "expected @attribute NAME, then numeric or values in braces"
+_ATTRIBUTE = "expected @attribute NAME, followed by numeric or values in braces"
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column: its name and its nominal values; None if it is numeric."""
+    """A column: its name and its nominal values, None for numeric columns."""
 
     name: str
     values: tuple[str, ...] | None
@@ -32,7 +32,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class ArffHeader:
-    """Everything before ``@data``."""
+    """The header before ``@data``."""
 
     relation: str
     attributes: tuple[Attribute, ...]
@@ -57,9 +57,9 @@ def read_header(source: Source, job: Job) -> tuple[ArffHeader, Iterator[Block]]:
                     return ArffHeader(relation, tuple(attributes)), chain([Block(rows, line + 1, block.file)], blocks)
                 case _ if keyword and not keyword.startswith("%"):
                     fix = "expected @relation, @attribute or @data before the rows"
-                    block.fail(f"is {shown(text.strip())}", fix, line)
+                    block.fail(f"line is {shown(text.strip())}", fix, line)
     fix = "expected an ARFF file: @relation, @attribute …, @data, rows"
-    raise DataError("has no line @data", fix, file=source.name)
+    raise DataError("has no @data line", fix, file=source.name)
 
 
 def _attribute(text: str, block: Block, line: int) -> Attribute:
@@ -74,12 +74,12 @@ def _attribute(text: str, block: Block, line: int) -> Attribute:
     values = [unquote(entry) for entry in split_entries(kind[1:-1]) or [""]]
     if not all(values) or len(set(values)) < len(values):
         what = f"attribute {shown(name)} has the values {shown(kind)}"
-        block.fail(what, "expected different values, and commas", line)
+        block.fail(what, "expected distinct values, separated by commas", line)
     return Attribute(name, tuple(values))
 
 
 def shown_values(values: Sequence[str]) -> str:
-    r"""The first values of an attribute, for messages.
+    r"""Format the first values of an attribute for messages.
 
     >>> shown_values(["red", "dark\tgreen"]), shown_values("abcdefg")
     ("'red', 'dark\\tgreen'", "'a', 'b', 'c', 'd', 'e', …")
@@ -88,7 +88,7 @@ def shown_values(values: Sequence[str]) -> str:
 
 
 def split_entries(text: str) -> list[str] | None:
-    r"""Split at commas outside quotes; None if a quote does not close.
+    r"""Split at commas outside quotes; None if quotes are unbalanced.
 
     >>> split_entries("1, 'a, b' ,c"), split_entries("'a")
     (['1', "'a, b'", 'c'], None)
@@ -105,7 +105,7 @@ def split_entries(text: str) -> list[str] | None:
 
 
 def unquote(text: str) -> str:
-    r"""A name without its quotes and backslashes.
+    r"""Remove quotes and backslashes from a name.
 
     >>> unquote(r"'it\'s'"), unquote("plain")
     ("it's", 'plain')
@@ -116,20 +116,20 @@ def unquote(text: str) -> str:
 
 
 def read_label_list(source: Source, job: Job) -> list[str]:
-    """Names of the labels in Mulan's XML file, nested ones included."""
+    """Label names in Mulan's XML file, including nested labels."""
     try:
         with reading(source.name):
             root = ElementTree.parse(source.whole(job)).getroot()
     except ElementTree.ParseError as error:
-        what = f"is not XML ({error.msg.partition(':')[0]})"
-        raise DataError(what, "fetch it again", file=source.name, line=error.position[0]) from None
+        what = f"is not valid XML ({error.msg.partition(':')[0]})"
+        raise DataError(what, "download it again", file=source.name, line=error.position[0]) from None
     except (ValueError, LookupError) as error:  # encodings
-        raise DataError(f"cannot be read ({error})", "save it as UTF-8", file=source.name) from None
+        raise DataError(f"cannot be read ({error})", "convert it to UTF-8", file=source.name) from None
     names = [element.get("name", "") for element in root.iter() if element.tag.rpartition("}")[2] == "label"]
     if not names or not all(names):
-        raise DataError("has labels without a name, or none", 'expected <label name="…"> elements', file=source.name)
+        raise DataError("has no or unnamed labels", 'expected <label name="…"> elements', file=source.name)
     if repeated := _repeated(names):
-        raise DataError(f"label {shown(repeated)} is listed twice", "expected each label once", file=source.name)
+        raise DataError(f"label {shown(repeated)} is repeated", "expected each label once", file=source.name)
     return names
 
 
@@ -140,8 +140,8 @@ def listed_labels(header: ArffHeader, names: Sequence[str], file: str, list_file
     for name in names:
         if counts[name] != 1:
             times = f"{counts[name]} attributes" if counts[name] else "no attribute"
-            what = f"has {times} with the name {shown(name)}, which {list_file} lists as a label"
-            raise DataError(what, "expected the list and the file of one data set", file=file)
+            what = f"has {times} named {shown(name)}, a label in {list_file}"
+            raise DataError(what, "expected files of the same data set", file=file)
     return [places[name] for name in names]
 
 
@@ -149,13 +149,13 @@ def counted_labels(header: ArffHeader, count: int, position: Literal["first", "l
     """Positions of the first or the last ``count`` attributes."""
     size = len(header.attributes)
     if size == 1:
-        raise DataError("has one attribute", "expected at least two: a feature and a label", file=file)
+        raise DataError("has one attribute", "expected at least a feature and a label", file=file)
     if not 0 < count < size:
-        what = f"has {size:,} attributes, so that {count:,} of them cannot be labels"
-        raise DataError(what, f"expected a number from 1 to {size - 1:,}", file=file)
+        what = f"has {size:,} attributes, but {count:,} labels are requested"
+        raise DataError(what, f"expected 1 to {size - 1:,} labels", file=file)
     labels = list(range(count)) if position == "first" else list(range(size - count, size))
     if (repeated := _repeated([header.attributes[at].name for at in labels])) is not None:
-        raise DataError(f"has two labels with the name {shown(repeated)}", "give them different names", file=file)
+        raise DataError(f"label {shown(repeated)} is repeated", "expected distinct names", file=file)
     return labels
 
 
@@ -164,7 +164,7 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 
 def meka_labels(header: ArffHeader) -> tuple[int, Literal["first", "last"]] | None:
-    """The number of labels in MEKA's ``-C n``, and their position; a negative number counts from the end.
+    """Number and position of labels in MEKA's ``-C n``; a negative number means the last attributes.
 
     >>> meka_labels(ArffHeader("'Music: -C 6'", ())), meka_labels(ArffHeader("enron -C -53", ()))
     ((6, 'first'), (53, 'last'))

@@ -13,14 +13,14 @@ from songrank.data.parsers.svmlight.lines import number
 from songrank.io.source import Block
 
 _MAX_DIGITS = 18
-_Entry = tuple[int, str | None]  # number of an attribute, and its value unless that is missing
+_Entry = tuple[int, str | None]  # attribute index and value, None if missing
 
 
 @dataclass(frozen=True)
 class Column:
-    """An attribute as a label, or as one or more features from number ``at`` on.
+    """An attribute as a label, or as one or more features from index ``at``.
 
-    ``codes`` gives the label's relevance, or which feature becomes 1 (0: none), by value; None if values are numbers.
+    ``codes`` maps values to the relevance of the label, or to the feature that is 1 (0: none); None if numeric.
     """
 
     name: str
@@ -32,10 +32,10 @@ class Column:
 def plan_columns(
     header: ArffHeader, labels: Sequence[int], numbers: Sequence[int], file: str
 ) -> tuple[list[Column], int]:
-    """The column of each attribute, and how many features there are; ``numbers`` are those of ``labels`` as items.
+    """The column of each attribute, and the number of features; ``numbers`` are the item indices of ``labels``.
 
-    A numeric attribute is one feature. One of k values is k − 1 features that are 0 or 1: all are 0 for the first
-    value, which sparse rows leave out.
+    A numeric attribute is one feature. A nominal attribute with k values is k − 1 binary features, all 0 for the first
+    value, which sparse rows omit.
     """
     number_of = dict(zip(labels, numbers, strict=True))
     columns: list[Column] = []
@@ -57,13 +57,13 @@ def _relevances(attribute: Attribute, file: str) -> dict[str, float] | None:
     codes = {value: code for value, code in found.items() if code is not None and code >= 0}
     if len(codes) < len(found):
         what = f"label {shown(attribute.name)} has the values {shown_values(attribute.values)}"
-        raise DataError(what, "expected 0 and 1, or other numbers from 0 on", file=file)
+        raise DataError(what, "expected 0 and 1, or other numbers of at least 0", file=file)
     return codes
 
 
 @dataclass
 class ArffRows:
-    """The rows of blocks: how many labels and features each has, and those of all rows, one after the other."""
+    """Parsed rows: numbers of labels and features per row, and the concatenated labels and features."""
 
     columns: Sequence[Column]
     file: str
@@ -85,7 +85,7 @@ class ArffRows:
 
     @cached_property
     def _never_absent(self) -> str | None:
-        """A label that a sparse row would have by not naming it."""
+        """A label whose omitted value in sparse rows is not 0."""
         labels = ((column.name, column.codes) for column in self.columns if column.is_label and column.codes)
         return next((name for name, codes in labels if next(iter(codes.values())) != 0), None)
 
@@ -100,7 +100,7 @@ class ArffRows:
                 self._add(column, text)
             elif column.is_label:
                 what = f"label {shown(column.name)} is missing (?)"
-                self._fail(what, "expected 0 or 1: leave out rows without labels")
+                self._fail(what, "expected 0 or 1; remove rows without labels")
             else:
                 self.missing += 1
         self.label_counts.append(len(self.item) - labels)
@@ -124,44 +124,44 @@ class ArffRows:
             self.value.append(value if column.codes is None else 1.0)
 
     def _dense(self, text: str) -> list[_Entry]:
-        """All values, in order of the attributes."""
+        """All values, in attribute order."""
         entries = self._entries(text)
         if len(entries) != len(self.columns):
             what = f"has {len(entries):,} values for {len(self.columns):,} attributes"
-            self._fail(what, "expected one value an attribute, separated by commas")
+            self._fail(what, "expected one value per attribute, separated by commas")
         return [(at, _value(entry)) for at, entry in enumerate(entries)]
 
     def _sparse(self, text: str) -> list[_Entry]:
-        """The values that are not 0, in order of the attributes."""
+        """The nonzero values, in attribute order."""
         if not text.endswith("}"):
             self._fail(f"ends in {shown(text[-20:])}", "expected } at the end of a sparse row")
         if self._never_absent is not None:
-            what = f"sparse rows leave out first values, and that of label {shown(self._never_absent)} is not 0"
-            self._fail(what, "write 0 first in the braces of its @attribute, or write dense rows")
+            what = f"sparse rows omit first values, but that of label {shown(self._never_absent)} is not 0"
+            self._fail(what, "put 0 first in the braces of @attribute, or use dense rows")
         if not (inside := text[1:-1].strip()):
             return []
         found = sorted((self._sparse_entry(entry) for entry in self._entries(inside)), key=itemgetter(0))
         for (at, _), (following, _) in pairwise(found):
             if at == following:
-                self._fail(f"attribute {at} is repeated", "write each attribute once a row")
+                self._fail(f"attribute {at} is repeated", "expected each attribute once per row")
         return found
 
     def _sparse_entry(self, entry: str) -> _Entry:
         left, _, right = entry.replace("\t", " ").partition(" ")
         if not (left.isascii() and left.isdigit()) or not right:
-            self._fail(f"{shown(entry)} is not an attribute and its value", "expected e.g. {0 1,17 0.5}")
+            self._fail(f"{shown(entry)} is not an index and a value", "expected e.g. {0 1,17 0.5}")
         if len(left) > _MAX_DIGITS or int(left) >= len(self.columns):
-            what = f"attribute is {shown(left)}, but the file has {len(self.columns):,}"
+            what = f"attribute is {shown(left)}, but the file has {len(self.columns):,} attributes"
             self._fail(what, f"expected a number from 0 to {len(self.columns) - 1:,}")
         return int(left), _value(right.strip())
 
     def _entries(self, text: str) -> list[str]:
         entries = split_entries(text)
         if entries is None:
-            self._fail("has a quote that does not close", "expected quotes in pairs, or a backslash before one")
+            self._fail("has unbalanced quotes", "expected matching quotes; escape others with a backslash")
         return entries
 
 
 def _value(entry: str) -> str | None:
-    """The value of an entry; an unquoted question mark is a missing one."""
+    """The value of an entry; an unquoted question mark is a missing value."""
     return None if entry == "?" else unquote(entry)

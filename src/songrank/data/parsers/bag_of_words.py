@@ -1,8 +1,7 @@
-"""Rows of the Extreme Classification format, ``label,label index:value index:value``, whose first line counts them.
+"""Rows of the Extreme Classification format, ``label,label index:value index:value``, after a header of counts.
 
-Blocks go through the vectorised svmlight parser; those with anything unusual go through the line-by-line parser, which
-gives the same rows or names the mistake. A row may have no label (its line begins with a blank, or with a feature), no
-feature, or neither.
+Blocks are parsed by the vectorised svmlight parser; others by a line-by-line parser, which gives the same
+rows or an error. A row may have no label (its line starts with a space or a feature), no feature, or neither.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ _MAX_DIGITS = 18
 
 @dataclass(frozen=True)
 class Header:
-    """The first line: numbers of rows, features and labels."""
+    """The header: numbers of rows, features and labels."""
 
     rows: int
     features: int
@@ -34,7 +33,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Bags:
-    """Rows of a block: how many labels and features each has, and those of all rows, one after the other."""
+    """Rows of a block: numbers of labels and features per row, and the concatenated labels and features."""
 
     label_counts: Array
     item: Array
@@ -44,24 +43,24 @@ class Bags:
 
 
 def parse_header(line: bytes, file: str) -> Header:
-    """Read the first line.
+    """Parse the header.
 
     >>> parse_header(b"15539 5000 3993", "train.txt")
     Header(rows=15539, features=5000, labels=3993)
     """
     words = line.split()
     if len(words) != 3 or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in words):
-        fix = "expected three whole numbers: how many rows, features and labels there are"
+        fix = "expected three whole numbers: rows, features and labels"
         raise DataError(f"the first line is {shown(line)}", fix, file=file, line=1)
     header = Header(*map(int, words))
     for what, found, most in (("features", header.features, _MAX_FEATURES), ("labels", header.labels, MAX_LABELS)):
         if found > most:
-            raise DataError(f"the first line says {found:,} {what}", f"expected at most {most:,}", file=file, line=1)
+            raise DataError(f"the header gives {found:,} {what}", f"expected at most {most:,}", file=file, line=1)
     return header
 
 
 def parse_bags(block: Block, header: Header) -> Bags:
-    r"""Parse whole lines after the first; every line is a row.
+    r"""Parse whole lines after the header; every line is a row.
 
     >>> bags = parse_bags(Block(b"0,2 1:0.5 7:1\n 0:2\n", 2, "train.txt"), Header(2, 8, 3))
     >>> bags.label_counts.tolist(), bags.item.tolist(), bags.feature_counts.tolist(), bags.index.tolist()
@@ -71,7 +70,7 @@ def parse_bags(block: Block, header: Header) -> Bags:
 
 
 def parse_all_at_once(block: Block, header: Header) -> Bags | None:
-    """Parse all lines together, or return None if anything needs the line-by-line parser."""
+    """Parse all lines at once, or return None for irregular blocks."""
     heads, tails = [], []
     for _, line in block.lines():
         head, _, tail = line.partition(b" ")
@@ -80,12 +79,12 @@ def parse_all_at_once(block: Block, header: Header) -> Bags | None:
         heads.append(head)
         tails.append(tail)
     item = _labels(b",".join(filter(None, heads)), header)
-    text = b"0 " + b"\n0 ".join(tails)  # a label for svmlight on every line, so that none is skipped
+    text = b"0 " + b"\n0 ".join(tails)  # a dummy label, so that no line is skipped
     if item is None or text.translate(None, _FEATURE_CHARACTERS):
         return None
     try:
         rows = parse_rows(text, file=block.file, first_index=0, max_index=header.features - 1)
-    except DataError:  # its message is for svmlight files, and features in any order are right here
+    except DataError:  # here features may have any order
         return None
     counts = np.array([head.count(b",") + 1 if head else 0 for head in heads], np.int64)
     return Bags(counts, item, np.diff(rows.offsets), rows.index, rows.value)
@@ -102,7 +101,7 @@ def _labels(text: bytes, header: Header) -> Array | None:
 
 
 def parse_line_by_line(block: Block, header: Header) -> Bags:
-    """Parse one line at a time: the reference of what is accepted, and the source of all messages."""
+    """Parse line by line: the reference implementation, with error messages."""
     reader = _Reader(block, header)
     for reader.line, text in block.lines():
         reader.read(text.replace(b"\t", b" "))
@@ -134,7 +133,7 @@ class _Reader:
         features = sorted(self.feature(token) for token in tail.split(b" ") if token)
         for (index, _), (following, _) in pairwise(features):
             if index == following:
-                self.block.fail(f"feature {index} is repeated", "write each feature once a line", self.line)
+                self.block.fail(f"feature {index} is repeated", "expected each feature once per line", self.line)
         self.label_counts.append(len(labels))
         self.item.extend(labels)
         self.feature_counts.append(len(features))
@@ -144,20 +143,20 @@ class _Reader:
     def feature(self, token: bytes) -> tuple[int, float]:
         left, colon, right = token.partition(b":")
         if not colon:
-            fix = "expected labels, a blank, then index:value index:value …"
+            fix = "expected labels, a space, and index:value index:value …"
             self.block.fail(f"{shown(token)} has no colon", fix, self.line)
         index = self.number("feature", left, self.header.features)
         value = number(right)
         if value is None:
-            fix = "expected a finite number that fits float32"
+            fix = "expected a finite number in float32 range"
             self.block.fail(f"feature {index} is {shown(right)}", fix, self.line)
         return index, value
 
     def number(self, what: str, text: bytes, count: int) -> int:
         if not text.isdigit():
-            self.block.fail(f"{what} is {shown(text)}", "expected a whole number from 0 on", self.line)
+            self.block.fail(f"{what} is {shown(text)}", "expected a whole number of at least 0", self.line)
         digits = text.lstrip(b"0") or b"0"
         if len(digits) > _MAX_DIGITS or int(digits) >= count:
-            fix = "expected numbers that count from 0, and a first line that counts them all"
-            self.block.fail(f"{what} is {shown(text)}, but the first line says {count:,} {what}s", fix, self.line)
+            fix = "expected numbers from 0 below the count of the header"
+            self.block.fail(f"{what} is {shown(text)}, but the header gives {count:,} {what}s", fix, self.line)
         return int(digits)

@@ -8,14 +8,14 @@ from typing import Any, NoReturn
 from songrank.core.errors import DataError, shown
 from songrank.io.source import Block, Job, Source, check_utf8
 
-_LINES = "expected one JSON object a line; of texts and labels in separate files name the folder"
-_TEXT = "expected a text under 'text', or under 'title' and 'content'"
-_LABELS = "expected a list of whole numbers or of texts"
+_LINES = "expected one JSON object per line; for texts and labels in separate files pass the directory"
+_TEXT = "expected a string in 'text', or in 'title' and 'content'"
+_LABELS = "expected a list of whole numbers or strings"
 
 
 @dataclass(frozen=True)
 class Example:
-    """A text and its labels; ``relevance`` goes with the labels where it is graded."""
+    """A text and its labels, with optional graded ``relevance``."""
 
     text: str
     labels: list[str | int]
@@ -25,7 +25,7 @@ class Example:
 
 @dataclass(frozen=True)
 class JsonLine:
-    """An object, and where it stands."""
+    """A JSON object and its line."""
 
     values: dict[str, Any]
     file: str
@@ -41,26 +41,26 @@ class JsonLine:
         return Example(self.text(), labels, self._relevance(len(labels)), self.id())
 
     def text(self) -> str:
-        """The text, or its title and content."""
+        """The text, or title and content."""
         names = ("text",) if self.values.get("text") is not None else ("title", "content")
         parts = [self.values[name] for name in names if self.values.get(name) is not None]
         if not parts:
-            self.fail(f"has no text, only {shown(sorted(self.values))}", _TEXT)
+            self.fail(f"has no text; keys are {shown(sorted(self.values))}", _TEXT)
         for part in parts:
             if not isinstance(part, str):
-                self.fail(f"the text is {_seen(part)}", _TEXT)
+                self.fail(f"text is {_seen(part)}", _TEXT)
         return "\n".join(parts)
 
     def _labels(self) -> list[str | int]:
         key = "labels" if "labels" in self.values else "target_ind"
         if key not in self.values:
-            self.fail(f"has no labels, only {shown(sorted(self.values))}", "expected 'labels' or 'target_ind'")
+            self.fail(f"has no labels; keys are {shown(sorted(self.values))}", "expected 'labels' or 'target_ind'")
         labels = self.values[key]
         if not isinstance(labels, list):
             self.fail(f"{key} is {_seen(labels)}", _LABELS)
         for label in labels:
             if type(label) not in (int, str) or label == "":
-                self.fail(f"{key} holds {_seen(label)}", _LABELS)
+                self.fail(f"{key} contains {_seen(label)}", _LABELS)
             self._check_characters(label)
         return labels
 
@@ -69,41 +69,41 @@ class JsonLine:
         if values is None:
             return None
         if not isinstance(values, list):
-            self.fail(f"target_rel is {_seen(values)}", "expected a list of numbers, one a label")
+            self.fail(f"target_rel is {_seen(values)}", "expected a list of numbers, one per label")
         if len(values) != count:
-            self.fail(f"target_rel has {len(values):,} numbers for {count:,} labels", "expected one a label")
+            self.fail(f"target_rel has {len(values):,} numbers for {count:,} labels", "expected one per label")
         for value in values:
-            if type(value) not in (int, float) or not 0 <= value < 2.0**127:  # nor NaN, nor beyond float32
-                self.fail(f"target_rel holds {_seen(value)}", "expected a finite number of at least 0")
+            if type(value) not in (int, float) or not 0 <= value < 2.0**127:  # excludes NaN and values beyond float32
+                self.fail(f"target_rel contains {_seen(value)}", "expected a finite number of at least 0")
         return [float(value) for value in values]
 
     def id(self) -> str | int | None:
-        """The id of the object, if it has one."""
+        """The id of the object, if any."""
         found: str | int | None = self.values.get("uid", self.values.get("id"))
         if found is not None:
             if type(found) not in (int, str) or (isinstance(found, int) and not -(2**63) < found < 2**63):
-                self.fail(f"its id is {_seen(found)}", "expected a text, or a whole number of at most 64 bits")
+                self.fail(f"id is {_seen(found)}", "expected a string or a 64-bit integer")
             self._check_characters(found)
         return found
 
     def name(self) -> str:
-        """The object as an entry of a list of labels."""
+        """The label name of an entry in a list of labels."""
         found = self.values.get("title") if self.id() is None else self.id()
         if not isinstance(found, (str, int)):
-            self.fail(f"has no name, only {shown(sorted(self.values))}", "expected 'uid', 'id' or 'title'")
+            self.fail(f"has no name; keys are {shown(sorted(self.values))}", "expected 'uid', 'id' or 'title'")
         self._check_characters(found)
         return str(found)
 
     def _check_characters(self, name: str | int) -> None:
-        """Raise for half of a surrogate pair, which JSON can spell."""
+        """Raise for unpaired surrogates."""
         try:
             str(name).encode("utf-8")
         except UnicodeEncodeError:
-            self.fail(f"{shown(name)} is not valid Unicode", "write names in UTF-8")
+            self.fail(f"{shown(name)} is not valid Unicode", "expected names in UTF-8")
 
 
 def _seen(value: object) -> str:
-    """A value for messages; lists and objects may be long or deep."""
+    """Format a value for messages."""
     return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else shown(value)
 
 
@@ -118,9 +118,9 @@ def _read(text: bytes, block: Block, line: int) -> JsonLine:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        block.fail(f"is not JSON ({error.msg} at character {error.pos + 1:,})", _LINES, line)
-    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets in brackets
-        block.fail(f"is JSON that cannot be read ({error})", _LINES, line)
+        block.fail(f"is not valid JSON ({error.msg} at character {error.pos + 1:,})", _LINES, line)
+    except (ValueError, RecursionError) as error:  # thousands of digits or nested brackets
+        block.fail(f"is JSON that cannot be parsed ({error})", _LINES, line)
     if not isinstance(values, dict):
-        block.fail(f"is {_seen(values)}", _LINES, line)
+        block.fail(f"line is {_seen(values)}", _LINES, line)
     return JsonLine(values, block.file, line)

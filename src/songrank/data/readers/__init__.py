@@ -1,1 +1,1 @@
-"""Readers of the supported file formats: from a source to the content of a prepared data set."""
+"""Readers of the supported file formats."""

@@ -20,20 +20,20 @@ from songrank.io.source import Job, Source, find_sources
 
 
 class ArffOptions(FeatureRowOptions):
-    """Which attributes are labels, and rows to splits."""
+    """Options of ARFF files: labels and splits."""
 
-    labels: int | None = Field(None, ge=1, description="so many attributes are labels; the XML list says if not given")
-    label_position: Literal["first", "last"] = Field("last", description="where the attributes are that labels counts")
-    encoding: str = Field("utf-8", description="of the ARFF files")
+    labels: int | None = Field(None, ge=1, description="Number of labels; by default those of the XML file.")
+    label_position: Literal["first", "last"] = Field("last", description="Position of the labels among the attributes.")
+    encoding: str = Field("utf-8", description="Encoding of the ARFF files.")
 
 
 def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content:
     """Read multi-label ARFF files, dense or sparse.
 
-    The labels are those of the option ``labels``, else of Mulan's XML list beside the files, else of MEKA's ``-C n`` in
-    the name of the relation. Item ids are the labels' names; query ids are numbers of rows in their file, from 0.
-    Numeric attributes are one feature each, those with k values are k − 1 features that are 0 or 1; the first value has
-    none of them. Missing features (?) count as 0 and are counted.
+    Labels are defined by the option ``labels``, by Mulan's XML file in the same directory, or by MEKA's ``-C n`` in the
+    relation name. Item ids are label names; query ids are row numbers in the file, from 0. A numeric attribute is one
+    feature, a nominal attribute with k values is k − 1 binary features, all 0 for the first value. Missing values (?)
+    are read as 0 and counted.
     """
     tables, label_list = _find(source, options)
     labels = RowWriter(scratch, "labels", {"item": np.int32, "label": np.float32})
@@ -50,7 +50,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
             read.read(block)
             labels.append(read.label_counts, item=read.item, label=read.relevance)
             features.append(read.feature_counts, index=read.index, value=read.value)
-            job.count("missing values of features (taken as 0)", read.missing)
+            job.count("missing feature values (read as 0)", read.missing)
         rows[role] = labels.rows - before
     assert layout is not None  # there is at least one file
     return feature_content(rows, labels.finish(), features, layout.item_ids, layout.num_features, options, job)
@@ -58,7 +58,7 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
 
 @dataclass(frozen=True)
 class _Layout:
-    """What becomes of the attributes of the first file, and so of the others."""
+    """The columns of all files, from the attributes of the first file."""
 
     header: ArffHeader
     file: str
@@ -73,7 +73,7 @@ class _Layout:
             raise DataError(what, "expected files of the same data set", file=file)
         for at, (one, other) in enumerate(zip(here, there, strict=True)):
             if one != other:
-                what = f"attribute {at} is {_described(one)}, but that of {self.file} is {_described(other)}"
+                what = f"attribute {at} is {_described(one)}, but in {self.file} it is {_described(other)}"
                 raise DataError(what, "expected files of the same data set", file=file)
 
 
@@ -90,8 +90,8 @@ def _lay_out(header: ArffHeader, file: str, options: ArffOptions, label_list: So
     elif (counted := arff_header.meka_labels(header)) is not None:
         places = arff_header.counted_labels(header, *counted, file)
     else:
-        fix = "put Mulan's XML list of labels next to it, or give labels=N"
-        raise DataError("does not say which attributes are labels", fix, file=file)
+        fix = "add Mulan's XML file of labels to the directory, or pass labels=N"
+        raise DataError("does not define which attributes are labels", fix, file=file)
     names = [header.attributes[place].name for place in places]
     item_ids = Ids.of(names)
     columns, num_features = plan_columns(header, places, item_ids.find(names).tolist(), file)
@@ -99,7 +99,7 @@ def _lay_out(header: ArffHeader, file: str, options: ArffOptions, label_list: So
 
 
 def _find(path: Path, options: ArffOptions) -> tuple[list[Source], Source | None]:
-    """The ARFF files, and the list of labels unless the options replace it."""
+    """The ARFF files, and the XML file of labels unless overridden by options."""
     found = find_sources(path, ["*.arff", "*.xml"], "ARFF file")
     if names_one_file(path):
         tables, lists = found, _lists_next_to(found[0])
@@ -107,18 +107,18 @@ def _find(path: Path, options: ArffOptions) -> tuple[list[Source], Source | None
         lists = [file for file in found if _is_list(file)]
         tables = [file for file in found if file not in lists]
     if not tables:
-        raise DataError("holds no ARFF file", "name the folder or archive that holds the data", file=str(path))
+        raise DataError("contains no ARFF file", "pass the directory or archive with the data", file=str(path))
     tables = [replace(file, encoding=options.encoding) for file in tables]
     if options.labels is not None or not lists:
         return tables, None
     if len(lists) > 1:
         names = ", ".join(file.file_name for file in lists[:3])
-        raise DataError(f"has {len(lists)} lists of labels: {names}", "leave one, or give labels=N", file=str(path))
+        raise DataError(f"has {len(lists)} XML files of labels: {names}", "keep one, or pass labels=N", file=str(path))
     return tables, lists[0]
 
 
 def _lists_next_to(table: Source) -> list[Source]:
-    """XML files beside a file whose names its name begins with."""
+    """XML files in the same directory whose stem is a prefix of the file's name."""
     if table.member is None:
         near = [Source(file) for file in sorted(table.path.parent.glob("*.xml"))]
     else:

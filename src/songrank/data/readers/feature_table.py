@@ -1,4 +1,4 @@
-"""Documents with features in tables with named columns: CSV, TSV and Parquet files, or a DataFrame in memory."""
+"""Documents with features: CSV, TSV and Parquet files, or a DataFrame."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,20 +27,20 @@ _ENDINGS = (".parquet", ".csv", ".tsv", ".txt")
 
 
 class FeatureTableOptions(ListOptions):
-    """A table of documents to splits and features: every column that is not named otherwise is a feature."""
+    """Options of a table of documents; all columns without another role are features."""
 
-    query_column: str = Field("auto", description="column of queries; auto: found by its name")
-    label_column: str = Field("auto", description="column of labels; auto: found by its name")
-    split_column: str | None = Field("auto", description="column of train, validation, test; auto: if called split")
-    weight_column: str | None = Field(None, description="column of weights in training, one for all rows of a query")
-    ignore: list[str] = Field(default_factory=list, description="columns that are no features, with commas between")
-    separator: str | None = Field(None, description="of a text file: found in its first line if not given")
-    encoding: str = Field("utf-8", description="of a text file")
+    query_column: str = Field("auto", description="Column of query ids; auto: detected by name.")
+    label_column: str = Field("auto", description="Column of labels; auto: detected by name.")
+    split_column: str | None = Field("auto", description="Column of train, validation, test; auto: split, if any.")
+    weight_column: str | None = Field(None, description="Column of training weights, constant per query.")
+    ignore: list[str] = Field(default_factory=list, description="Columns to ignore, comma-separated.")
+    separator: str | None = Field(None, description="Separator of a text file; detected by default.")
+    encoding: str = Field("utf-8", description="Encoding of a text file.")
 
     @field_validator("ignore", mode="before")
     @classmethod
     def _from_words(cls, value: Any) -> Any:
-        """A command line has only one word for a list."""
+        """Split a comma-separated list of the command line."""
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
@@ -56,7 +56,7 @@ class FeatureTableColumns:
 
     @classmethod
     def find(cls, columns: list[str], options: FeatureTableOptions, file: str) -> "FeatureTableColumns":
-        """As the options say, or by usual names; the rest are features, in the order of the table."""
+        """Columns from options or by usual names; the remaining columns are features, in table order."""
         for name in options.ignore:
             need_column(name, (), columns, "ignored", file)
         left = [name for name in columns if name not in options.ignore]
@@ -68,20 +68,20 @@ class FeatureTableColumns:
         weight = find_column(options.weight_column, (), left, "weight", file)
         features = tuple(name for name in left if name not in (query, label, split, weight))
         if not features:
-            raise DataError(f"has no features beside {query!r} and {label!r}", "expected more columns", file=file)
+            raise DataError(f"has no features besides {query!r} and {label!r}", "expected more columns", file=file)
         return cls(query, label, split, weight, features)
 
     @property
     def all(self) -> list[str]:
-        """All columns that are read."""
+        """Names of all columns to read."""
         named = [name for name in (self.query, self.label, self.split, self.weight) if name is not None]
         return [*named, *self.features]
 
 
 def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
-    """A file, files named after splits or parts of one table in a folder or archive, a table, or an iterator of parts.
+    """Read a file, a directory or archive of files named by split or part, a table, or an iterator of tables.
 
-    Of an iterator, only one part need be in memory at a time.
+    Of an iterator, only one table is in memory at a time.
     """
     rows, first = ListRows(scratch), None
     for one, split in _sources(source, options):
@@ -89,8 +89,8 @@ def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: 
         names = FeatureTableColumns.find(table.columns, options, table.name)
         first = first or names
         if odd := set(names.features) ^ set(first.features):
-            what = f"has other features than the file before it: {', '.join(map(repr, sorted(odd)[:5]))}"
-            raise DataError(what, "give all files the same", file=table.name)
+            what = f"features differ from the previous file: {', '.join(map(repr, sorted(odd)[:5]))}"
+            raise DataError(what, "expected the same features in all files", file=table.name)
         names = replace(names, features=first.features)
         for block in table.blocks(names.all, least="expected at least one document"):
             _add(block, names, split, rows)
@@ -109,7 +109,7 @@ def _sources(source: Any, options: FeatureTableOptions) -> Iterable[tuple[Any, s
 
 
 def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: ListRows) -> None:
-    """Check and append a block of rows."""
+    """Validate and append a block of rows."""
     query = block.read(read_ids, names.query, ID_EXPECTED)
     label = block.read(read_labels, names.label, LABEL_EXPECTED)
     if names.split is not None:
@@ -118,7 +118,7 @@ def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: List
         codes = np.full(block.frame.height, UNNAMED if split is None else SPLITS.index(split), np.uint8)
     features = np.empty((block.frame.height, len(names.features)), np.float32)
     for at, name in enumerate(names.features):
-        fix = f"features are finite numbers: mend it, or leave the column out with --ignore {name}"
+        fix = f"expected a finite number; correct it, or pass --ignore {name}"
         features[:, at] = block.read(read_features, name, fix)
     rows.features.add(features)
     weight = None if names.weight is None else block.read(read_labels, names.weight, LABEL_EXPECTED)
@@ -126,7 +126,7 @@ def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: List
 
 
 def _read_splits(column: pl.Series) -> Array | None:
-    """Codes of splits, or None if a word is not the name of one."""
+    """Codes of splits, or None if a name is unknown."""
     if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return None
     codes = {word: SPLITS.index(split) for word, split in SPLIT_WORDS.items()}

@@ -1,4 +1,4 @@
-"""Interactions in tables with named columns: CSV, TSV and Parquet files, or a DataFrame in memory."""
+"""Interaction logs: CSV, TSV and Parquet files, or a DataFrame."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,35 +38,35 @@ class InteractionColumns:
     def find(
         cls, columns: list[str], options: ColumnOptions, file: str, named_by: Sequence[str | None] = (None, None)
     ) -> "InteractionColumns":
-        """As the options say, or by usual names; ``named_by``: the caller's options for query and item."""
+        """Columns from options or by usual names; ``named_by``: names of the options for user and item in errors."""
         names = cls(
-            need_column(options.query_column, USER_NAMES, columns, "query", file, named_by[0]),
+            need_column(options.user_column, USER_NAMES, columns, "user", file, named_by[0]),
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, _TIME, columns, "time", file),
         )
         if len(set(names.all)) < len(names.all):
-            raise DataError(f"one column stands for two of {', '.join(names.all)}", "name different columns", file=file)
+            raise DataError(f"columns {', '.join(names.all)} are not distinct", "name different columns", file=file)
         return names
 
     @property
     def all(self) -> list[str]:
-        """All columns that are read."""
+        """Names of all columns to read."""
         return [name for name in (self.query, self.item, self.label, self.time) if name is not None]
 
 
 class Collector:
-    """Collects blocks of rows, each checked."""
+    """Collects and validates blocks of rows."""
 
     def __init__(self, names: InteractionColumns) -> None:
         self.names = names
         self._query, self._item = IdColumn(), IdColumn()
         self._label: list[Array] = []
         self._time: list[Array] = []
-        self._kind: str | None = None  # of the times, in the first block
+        self._kind: str | None = None  # kind of times in the first block
 
     def add(self, block: Block) -> None:
-        """Append a block, or name the first row and column that are wrong."""
+        """Append a block; the error names the first invalid row and column."""
         names = self.names
         query = block.read(typed_columns.read_ids, names.query, typed_columns.ID_EXPECTED)
         item = block.read(typed_columns.read_ids, names.item, typed_columns.ID_EXPECTED)
@@ -75,7 +75,7 @@ class Collector:
         if names.time is not None:
             kind, time = block.read(typed_columns.read_times, names.time, typed_columns.TIME_EXPECTED)
             if self._kind not in (None, kind):
-                what = f"{names.time} holds {self._kind} and {kind}"
+                what = f"{names.time} contains {self._kind} and {kind}"
                 raise DataError(what, "expected times of one kind", file=block.file)
             self._kind = kind
             self._time.append(time)
@@ -83,25 +83,27 @@ class Collector:
         self._item.add(item)
 
     def finish(self) -> Interactions:
-        """All rows."""
+        """All interactions."""
         label = np.concatenate(self._label) if self._label else None
         time = np.concatenate(self._time) if self._time else None
         whole = (part for part in self._time if part.dtype.kind == "i")
         if time is not None and time.dtype.kind == "f" and any((np.abs(part) > 2**53).any() for part in whole):
-            raise DataError(f"{self.names.time} holds fractions and numbers above 2^53", "expected whole numbers")
+            raise DataError(f"{self.names.time} contains fractions and numbers above 2^53", "expected whole numbers")
         return Interactions(*self._query.finish(), *self._item.finish(), label, time)
 
 
 def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -> Content:
-    """A file, several of one kind in a folder or archive, or a table in memory."""
+    """Read a file, several files of one type in a directory or archive, or a table in memory."""
     collector: Collector | None = None
     for one in _files(source, options) if isinstance(source, Path) else [source]:
         table = InputTable(one, job, options.separator)
         names = InteractionColumns.find(table.columns, options, table.name)
         collector = collector or Collector(names)
         if names != collector.names:
-            raise DataError("has other columns than the file before it", "prepare files of one kind", file=table.name)
-        for block in table.blocks(names.all, least=None):  # some writers leave parts without rows
+            raise DataError(
+                "columns differ from the previous file", "expected files with equal columns", file=table.name
+            )
+        for block in table.blocks(names.all, least=None):  # some writers create empty parts
             collector.add(block)
     assert collector is not None  # a source has at least one file
     content = to_catalogue(collector.finish(), options, job)

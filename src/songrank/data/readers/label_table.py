@@ -1,4 +1,4 @@
-"""Features or texts with labels in memory, or in a table with a column of lists of labels."""
+"""Features or texts with labels, in memory or in a table with a column of label lists."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_
 from songrank.io.tables.typed_columns import read_column, read_features
 
 _LABELS = ("labels", "tags", "label", "target")
-_LISTS = "expected a list of whole numbers or of texts in every row"
+_LISTS = "expected a list of whole numbers or strings in every row"
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows in memory, all of one data set.
+    """A data set in memory.
 
-    ``labels`` has ``item`` and ``label`` of every row. Rows have ``texts``, or ``features``: blocks in CSR, each
-    lengths of rows, numbers of features (of ``num_features``, with ``names`` if they have some), and values.
+    ``labels`` holds ``item`` and ``label`` of every row. Rows have ``texts``, or ``features`` as CSR blocks of row
+    lengths, feature indices (below ``num_features``, with optional ``names``) and values.
     """
 
     labels: CSR
@@ -44,13 +44,13 @@ class LabelledRows:
 
 
 class LabelTableOptions(FeatureRowOptions):
-    """Which column holds the labels; all others are features."""
+    """Options of a label table; all columns except labels are features."""
 
-    labels_column: str = Field("auto", description="column of lists of labels; auto: found by its name")
+    labels_column: str = Field("auto", description="Column of label lists; auto: detected by name.")
 
 
 def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path) -> Content:
-    """Rows of features with labels: a table in memory or a Parquet file, or ``LabelledRows``."""
+    """Read a table in memory, a Parquet file, or ``LabelledRows``."""
     rows = source if isinstance(source, LabelledRows) else _from_table(source, options, job)
     writer = FeatureWriter(scratch, options.scale)
     for lengths, index, value in rows.features:
@@ -60,7 +60,7 @@ def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path)
 
 
 def read_label_lists(column: pl.Series, file: str) -> tuple[CSR, Ids]:
-    """Labels of each row from a column of lists, and the catalogue of those that occur, in their type.
+    """Labels of each row from a column of lists, and the catalogue of labels that occur.
 
     >>> rows, ids = read_label_lists(pl.Series("labels", [["tax", "law"], [], ["tax"]]), "the table")
     >>> list(ids), rows.offsets.tolist(), rows["item"].tolist()
@@ -73,14 +73,14 @@ def read_label_lists(column: pl.Series, file: str) -> tuple[CSR, Ids]:
     lengths = column.list.len().to_numpy().astype(np.int64)
     flat = column.filter(pl.Series(lengths > 0)).explode()
     if flat.null_count() or (inner == pl.String and bool((flat == "").any())):
-        raise DataError(f"{column.name} holds a label that is missing or empty", _LISTS, file=file)
+        raise DataError(f"{column.name} contains a missing or empty label", _LISTS, file=file)
     ids = Ids.of(flat.cast(pl.Int64).to_numpy() if inner.is_integer() else flat.to_list())
     item = ids.find(flat).int()
     return CSR.from_lengths(lengths, item=item, label=torch.ones(item.shape[0])), ids
 
 
 def sparse_block(dense: Array) -> tuple[Array, Array, Array]:
-    """A dense block of rows in CSR.
+    """Convert a dense block of rows to CSR.
 
     >>> [part.tolist() for part in sparse_block(np.array([[0.0, 2.0], [0.0, 0.0]], np.float32))]
     [[1, 0], [1], [2.0]]
@@ -93,7 +93,7 @@ def _from_table(source: Any, options: LabelTableOptions, job: Job) -> LabelledRo
     if isinstance(source, Path):
         file = Source(source)
         if not file.file_name.lower().endswith(".parquet"):
-            raise DataError("is no Parquet file", "lists of labels need one, or a DataFrame", file=file.name)
+            raise DataError("is not a Parquet file", "expected a Parquet file or a DataFrame", file=file.name)
         scanned, name = read_parquet(file, job), file.name
         frame = collect(scanned, column_names(scanned, name), name)
     else:
@@ -101,7 +101,7 @@ def _from_table(source: Any, options: LabelTableOptions, job: Job) -> LabelledRo
     column = need_column(options.labels_column, _LABELS, frame.columns, "labels", name)
     names = [other for other in frame.columns if other != column]
     if not names or not frame.height:
-        raise DataError("has no rows, or no features beside its labels", "expected more", file=name)
+        raise DataError("has no rows or no features", "expected at least one of each", file=name)
     labels, ids = read_label_lists(frame[column], name)
     blocks = _blocks(frame.select(names), name)
     return LabelledRows(labels, ids, features=blocks, num_features=len(names), names=tuple(names))

@@ -1,7 +1,7 @@
 """LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document per line.
 
-MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM's files with group sizes: rows are alike,
-file names differ (:mod:`songrank.data.readers.letor_files`).
+Reads MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM files with group sizes; for names
+see :mod:`songrank.data.readers.letor_files`.
 """
 
 import re
@@ -27,20 +27,18 @@ _SIZE = re.compile(rb"[0-9]{1,12}")
 
 
 class LetorOptions(ListOptions):
-    """LETOR text to splits and features."""
+    """Options of LETOR text."""
 
-    fold: int | None = Field(None, ge=1, description="of a source with several; the first if not given")
-    set: int | None = Field(None, ge=1, description="of a source with several (Yahoo!); the first if not given")
+    fold: int | None = Field(None, ge=1, description="Fold, if there are several; the first by default.")
+    set: int | None = Field(None, ge=1, description="Set, if there are several (Yahoo!); the first by default.")
     first_index: int | None = Field(
-        None, ge=0, le=1, description="number of the first feature; 1 if not given, or as found beside group sizes"
+        None, ge=0, le=1, description="Index of the first feature; 1 by default, or detected beside group sizes."
     )
-    max_index: int = Field(
-        10_000, ge=1, le=2**31 - 1, description="a feature with a larger number is taken for a mistake"
-    )
+    max_index: int = Field(10_000, ge=1, le=2**31 - 1, description="Maximum feature index; larger ones are errors.")
 
 
 def letor(source: Path, options: LetorOptions, job: Job, scratch: Path) -> Content:
-    """Rows of all files of a fold, a set, a partition, or of a single file."""
+    """Read all files of a fold, set or partition, or a single file."""
     found = find_files(source, options.fold, options.set)
     open_start = options.first_index is None and any(file.groups for file in found.files)
     first = 0 if open_start else 1 if options.first_index is None else options.first_index
@@ -55,7 +53,7 @@ def letor(source: Path, options: LetorOptions, job: Job, scratch: Path) -> Conte
 
 
 class _Reader:
-    """Reads one file after the other; groups are numbered through all of them."""
+    """Reads files sequentially; groups are numbered across files."""
 
     def __init__(self, options: LetorOptions, job: Job, rows: ListRows, first: int) -> None:
         self.options, self.job, self.rows, self.first = options, job, rows, first
@@ -73,7 +71,7 @@ class _Reader:
             if not count:
                 continue
             if with_query not in (None, part.query is not None):
-                what = "some lines before this one have qid: and some from here on do not, or the other way round"
+                what = "some lines have qid: and others do not"
                 block.fail(what, "write 'qid:ID' after the label of every line", block.line)
             with_query = part.query is not None
             query = self.ids(part, file, ends, done)
@@ -85,29 +83,29 @@ class _Reader:
         if ends is not None and file.groups is not None:
             total = int(ends[-1]) if ends.size else 0
             if total != done:
-                what = f"has {done:,} rows, and the groups in {file.groups.short_name} sum to {total:,}"
-                fix = "give a size for every group, in the order of the rows"
+                what = f"has {done:,} rows, but the group sizes in {file.groups.short_name} sum to {total:,}"
+                fix = "expected one size per group, in row order"
                 raise DataError(what, fix, file=file.source.name)
             self.num_groups += ends.shape[0]
 
     def ids(self, part: Rows, file: LetorFile, ends: Array | None, done: int) -> pl.Series:
-        """The query of each row, or the number of its group."""
+        """The query id of each row, or its group number."""
         if ends is not None and file.groups is not None:
             if part.query is not None:
-                what = f"its lines have qid:, and {file.groups.short_name} gives group sizes too"
+                what = f"has both qid: and group sizes in {file.groups.short_name}"
                 raise DataError(what, "remove one of the two", file=file.source.name)
             at = np.arange(done, done + part.label.shape[0])
             return pl.Series(np.searchsorted(ends, at, side="right") + self.num_groups, dtype=pl.Int64)
         if part.query is None:
-            what = f"its lines have no qid:, and there is no {file.source.file_name}.query beside it"
-            fix = "write 'qid:ID' after each label, or the sizes of the groups, one a line, into that file"
+            what = f"has neither qid: nor a file {file.source.file_name}.query"
+            fix = "write 'qid:ID' after each label, or one group size per line into that file"
             raise DataError(what, fix, file=file.source.name)
         is_whole = part.query.dtype.kind == "i"
         return pl.Series(part.query) if is_whole else pl.Series(part.query.tolist(), dtype=pl.String)
 
 
 def group_ends(source: Source, job: Job) -> Array:
-    """The number of rows up to the end of each group, from a file with one size per line."""
+    """Cumulative group sizes, from a file with one size per line."""
     sizes: list[int] = []
     for block in source.blocks(job):
         for line, text in block.lines():

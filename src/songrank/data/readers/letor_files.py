@@ -1,4 +1,4 @@
-"""The files of a LETOR data set: folds, sets, partitions and group files, told apart by their names alone."""
+"""Files of a LETOR data set: folds, sets, partitions and group files, identified by name."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ PARTS = 5
 
 @dataclass(frozen=True)
 class LetorFile:
-    """Rows, their split (None: the name does not say), and the file of group sizes beside them, if any."""
+    """A file of rows, its split (None if unknown), and its file of group sizes, if any."""
 
     source: Source
     split: str | None
@@ -36,14 +36,14 @@ class LetorFile:
 
 @dataclass(frozen=True)
 class LetorFiles:
-    """The files of one data set in reading order, and which fold and set of the source they are."""
+    """The files of a data set in reading order, and the selected fold and set."""
 
     files: list[LetorFile]
     chosen: dict[str, int]
 
 
 def find_files(path: Path, fold: int | None, set_number: int | None) -> LetorFiles:
-    """The files of one data set: one a split, several where the split consists of parts, or a single file."""
+    """Find the files of a data set: one or more per split, or a single file."""
     found = find_sources(path, _PATTERNS, "LETOR files, e.g. train.txt and test.txt, or S1.txt to S5.txt")
     groups = [source for source in found if source.file_name.lower().endswith(GROUP_ENDINGS)]
     sources = [source for source in found if source not in groups] or found
@@ -59,7 +59,7 @@ def find_files(path: Path, fold: int | None, set_number: int | None) -> LetorFil
 
 
 def _of_fold(sources: list[Source], path: Path, fold: int | None, chosen: dict[str, int]) -> list[Source]:
-    """Only the files in the folder of this fold, if there are such folders."""
+    """The files in the directory of this fold, if there are fold directories."""
     folds: dict[int, list[Source]] = {}
     for source in sources:
         for folder in reversed(inner_path(source, path).parent.parts):
@@ -75,7 +75,7 @@ def _of_fold(sources: list[Source], path: Path, fold: int | None, chosen: dict[s
 
 
 def _of_set(files: list[File], path: Path, set_number: int | None, chosen: dict[str, int]) -> list[File]:
-    """Only the files of this set, if files are named after sets."""
+    """The files of this set, if files are named by set."""
     sets: dict[int, list[File]] = {}
     for file in files:
         if name := _SET.fullmatch(file[0].file_name):
@@ -92,22 +92,22 @@ def _pick(
     path: Path,
     chosen: dict[str, int],
 ) -> list[T]:
-    """The files of a fold or set, by default the first, recorded in ``chosen``; without choices, all ``files``."""
+    """The files of a fold or set, by default the first, recorded in ``chosen``; all ``files`` if there are none."""
     if not choices:
         if number not in (None, only):
-            fix = "leave the option out"
-            raise DataError(f"{what} is {number}, and there is only one here", fix, file=str(path))
+            fix = "omit the option"
+            raise DataError(f"{what} is {number}, but there is only one", fix, file=str(path))
         return files
     number = min(choices) if number is None else number
     if number not in choices:
         there = ", ".join(map(str, sorted(choices)))
-        raise DataError(f"holds no {what} {number}", f"choose one that is there: {there}", file=str(path))
+        raise DataError(f"has no {what} {number}", f"expected one of {there}", file=str(path))
     chosen[what] = number
     return choices[number]
 
 
 def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> LetorFiles:
-    """Five parts of which fold k trains on k, k + 1 and k + 2, validates on k + 3 and tests on k + 4."""
+    """Fold k of five parts: train on k, k + 1 and k + 2, validate on k + 3, test on k + 4."""
     parts: dict[str, dict[int, Source]] = {}
     for source in sources:
         if name := _PARTITION.fullmatch(source.file_name):
@@ -115,12 +115,12 @@ def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> Letor
             parts.setdefault(str(folder), {})[int(name["part"])] = source
     if len(parts) != 1:
         names = ", ".join(str(inner_path(source, path)) for source in sources[:PARTS])
-        fix = "name one of them, or call them train.txt and test.txt"
-        raise DataError(f"it is not clear which file is for what: {names}", fix, file=str(path))
+        fix = "pass one of them, or rename them to train.txt and test.txt"
+        raise DataError(f"cannot assign files to splits: {names}", fix, file=str(path))
     stem, numbered = next(iter(parts.items()))
     missing = [f"{stem}{number}.txt" for number in range(1, PARTS + 1) if number not in numbered]
     if missing:
-        raise DataError(f"lacks {', '.join(missing)}", "a partition has five parts: fetch the rest", file=str(path))
+        raise DataError(f"{', '.join(missing)} missing", "expected all five parts of the partition", file=str(path))
     first = 1 if fold is None else fold
     if first > PARTS:
         raise DataError(f"fold is {fold}", f"expected 1 to {PARTS}", file=str(path))
@@ -130,14 +130,14 @@ def _partition(sources: Sequence[Source], path: Path, fold: int | None) -> Letor
 
 
 def _beside(source: Source) -> list[Source]:
-    """Files of group sizes beside a single file that the user named."""
+    """Files of group sizes for a single file."""
     endings = [escape(source.file_name) + ending for ending in GROUP_ENDINGS]
     try:
         if source.member is not None:
             return find_sources(source.path, endings, "")
         with reading(str(source.path.parent)):
             return [Source(file) for file in sorted(source.path.parent.iterdir()) if file.is_file()]
-    except DataError:  # none, which is not wrong by itself
+    except DataError:  # none found
         return []
 
 

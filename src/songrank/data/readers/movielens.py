@@ -1,7 +1,6 @@
-"""MovieLens in its three layouts, from the zip: ``u.data``, ``ratings.dat`` and ``ratings.csv``.
+"""MovieLens in its three layouts: ``u.data``, ``ratings.dat`` and ``ratings.csv``.
 
-Each block is parsed by polars; a block with anything unusual is parsed line by line, which either understands it or
-names the wrong line.
+Blocks are parsed by polars, and line by line if polars fails; errors name the invalid line.
 """
 
 import re
@@ -27,7 +26,7 @@ _MAX_RATING = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Layout:
-    """The file's name, the separator of columns, and the header if there is one."""
+    """File name, column separator, and header, if any."""
 
     file: str
     separator: bytes
@@ -47,7 +46,7 @@ def _movielens(layout: Layout, source: Path, options: RatingOptions, job: Job, s
 
 
 def parse_ratings(block: Block, layout: Layout) -> Ratings:
-    """User, movie (int32), rating (float32) and time (int64) of a block of lines."""
+    """Parse a block: user, movie (int32), rating (float32) and time (int64)."""
     if block.line == 1 and layout.header is not None:
         first, _, data = block.data.partition(b"\n")
         if first.strip().replace(b'"', b"") != layout.header:
@@ -57,13 +56,13 @@ def parse_ratings(block: Block, layout: Layout) -> Ratings:
 
 
 def _fast(data: bytes, layout: Layout) -> Ratings | None:
-    """All columns of a block without anything unusual, else None."""
+    """Parse a regular block with polars, else return None."""
     separator = layout.separator
     if len(separator) > 1:
         if b"\t" in data:
             return None
         data, separator = data.replace(separator, b"\t"), b"\t"
-    if b"-" in data or b"+" in data or not data.strip():  # "-0" is a number to polars, not to us
+    if b"-" in data or b"+" in data or not data.strip():  # polars accepts "-0"
         return None
     schema = dict(zip(COLUMNS, (pl.Int64, pl.Int64, pl.Float64, pl.Int64), strict=True))
     try:
@@ -81,7 +80,7 @@ def _fast(data: bytes, layout: Layout) -> Ratings | None:
 
 
 def careful_ratings(block: Block, layout: Layout) -> Ratings:
-    """The same line by line: the reference, and the source of all messages."""
+    """Parse line by line: the reference implementation, with error messages."""
     rows: list[tuple[int, int, float, int]] = []
     for line, text in block.lines():
         if not text.strip():
@@ -105,4 +104,4 @@ def careful_ratings(block: Block, layout: Layout) -> Ratings:
 
 
 movielens_tabs, movielens_colons, movielens_commas = (partial(_movielens, layout) for layout in (TABS, COLONS, COMMAS))
-"""Readers of MovieLens-100k; of 1M and 10M; of 20M, 25M, 32M and the "latest" sets."""
+"""Readers of MovieLens-100k; 1M and 10M; 20M, 25M, 32M and the "latest" sets."""

@@ -1,6 +1,6 @@
-"""The Netflix Prize: Kaggle's ``combined_data_*.txt`` and the original ``mv_*.txt``, whose lines have one form.
+"""The Netflix Prize: Kaggle's ``combined_data_*.txt`` and the original ``mv_*.txt``, in the same format.
 
-``17:`` begins the ratings of movie 17; ``1488844,3,2005-09-06`` is a user, a rating and a day.
+``17:`` starts the ratings of movie 17; ``1488844,3,2005-09-06`` is a user, a rating and a date.
 """
 
 import io
@@ -25,10 +25,10 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def netflix(source: Path, options: RatingOptions, job: Job, scratch: Path) -> Content:
-    """All ratings of a folder or archive, movie by movie; times are seconds since 1970, one value per day."""
+    """Read all ratings of a directory or archive; times are seconds since 1970, one value per day."""
     files = find_sources(source, ["combined_data_*.txt", "mv_*.txt"], "combined_data_*.txt or mv_*.txt")
     if len({file.file_name[:3] for file in files}) > 1:
-        raise DataError("holds combined_data_*.txt and mv_*.txt", "name a folder with one of the two", file=str(source))
+        raise DataError("contains combined_data_*.txt and mv_*.txt", "expected only one of them", file=str(source))
     return to_catalogue(rating_log(_blocks(files, job)), options, job)
 
 
@@ -41,12 +41,12 @@ def _blocks(files: Sequence[Source], job: Job) -> Iterator[Ratings]:
 
 
 def parse_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
-    """User, movie, rating and time of a block, and the movie at its end."""
+    """Parse a block: user, movie, rating and time, and the current movie at its end."""
     return _fast(block.data, movie) or careful_netflix(block, movie)
 
 
 def _fast(data: bytes, movie: int | None) -> tuple[Ratings, int | None] | None:
-    """A block without anything unusual, else None: three columns, where a movie's line has only the first."""
+    """Parse a regular block with polars, else return None; lines of movies have one column, ratings three."""
     if b",," in data or b",\n" in data:
         return None
     named = dict.fromkeys(("first", "rating", "day"), pl.String)
@@ -80,7 +80,7 @@ def _fast(data: bytes, movie: int | None) -> tuple[Ratings, int | None] | None:
 
 
 def careful_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | None]:
-    """The same line by line: the reference, and the source of all messages."""
+    """Parse line by line: the reference implementation, with error messages."""
     rows: list[tuple[int, int, float, int]] = []
     for line, text in block.lines():
         text = text.strip()
@@ -92,13 +92,13 @@ def careful_netflix(block: Block, movie: int | None) -> tuple[Ratings, int | Non
         found = _RATING.fullmatch(text)
         if found is None:
             fix = "expected 'movie:' or 'user,rating,YYYY-MM-DD' with a rating from 1 to 5"
-            block.fail(f"the line is {shown(text)}", fix, line)
+            block.fail(f"line is {shown(text)}", fix, line)
         if movie is None:
-            block.fail("a rating comes before any movie", "expected 'movie:' as the first line", line)
+            block.fail("rating before the first movie", "expected 'movie:' as the first line", line)
         user, rating, year, month, day = map(int, found.groups())
         try:
             days = date(year, month, day).toordinal() - _EPOCH
         except ValueError:
-            block.fail(f"the day is {shown(text[-10:])}", "expected a day of the calendar", line)
+            block.fail(f"date is {shown(text[-10:])}", "expected a valid date", line)
         rows.append((user, movie, float(rating), days * _DAY))
     return rating_rows(rows), movie

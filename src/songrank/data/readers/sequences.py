@@ -1,4 +1,4 @@
-"""Files with one query per line: its id, then the ids of its items in order of time."""
+"""Interaction sequences: one line per user, the user id followed by item ids in time order."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,8 @@ from songrank.io.tables.id_columns import IdColumn
 
 
 def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -> Content:
-    """Interactions without times and ratings, in the order of the file."""
-    files = find_sources(source, ["*.txt", "*.tsv", "*.csv", "*.dat", "*.seq"], "text file with one user a line")
+    """Read interactions without times and ratings, in file order."""
+    files = find_sources(source, ["*.txt", "*.tsv", "*.csv", "*.dat", "*.seq"], "text file with one line per user")
     file = replace(only_source(files, source, "text files"), encoding=options.encoding)
     users, items = IdColumn(), IdColumn()
     counts: list[Array] = []
@@ -33,16 +33,16 @@ def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -
 
 
 def _parse(block: Block, lines: dict[str, int]) -> list[list[str]]:
-    """The user and the items of each line; ``lines`` is the line of every user so far."""
+    """The user and the items of each line; ``lines`` maps users to lines so far."""
     rows: list[list[str]] = []
     for number, text in block.texts():
         words = text.split()
         if not words:
             continue
         if len(words) == 1:
-            block.fail(f"user {words[0]!r} has no items", "expected the user, then items, separated by spaces", number)
+            block.fail(f"user {words[0]!r} has no items", "expected user and items, separated by spaces", number)
         first = lines.setdefault(words[0], number)
         if first != number:
-            block.fail(f"user {words[0]!r} stands on line {first:,} already", "expected one line a user", number)
+            block.fail(f"user {words[0]!r} is repeated from line {first:,}", "expected one line per user", number)
         rows.append(words)
     return rows

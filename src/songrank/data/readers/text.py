@@ -1,4 +1,4 @@
-"""Raw texts with labels: texts become numbers of words, from a vocabulary of the training texts alone."""
+"""Raw texts with labels, tokenised with a vocabulary of the training texts."""
 
 from functools import partial
 from pathlib import Path
@@ -25,31 +25,31 @@ VOCABULARY_FILE = "vocabulary.txt"
 
 
 class TextOptions(QuerySplitOptions):
-    """Texts to words, and rows to splits."""
+    """Options of texts: tokenisation and splits."""
 
-    max_tokens: int = Field(500, ge=1, description="keep the first so many words of a text")
-    vocabulary_size: int = Field(50_000, ge=1, description="keep the so many most frequent words of the training texts")
-    min_count: int = Field(1, ge=1, description="of words that occur at least so often there")
-    lowercase: bool = Field(True, description="take A for a")
-    encoding: str = Field("utf-8", description="of the files")
+    max_tokens: int = Field(500, ge=1, description="Maximum number of words per text; longer texts are truncated.")
+    vocabulary_size: int = Field(50_000, ge=1, description="Maximum number of words, by frequency in training texts.")
+    min_count: int = Field(1, ge=1, description="Minimum number of occurrences of a word in training texts.")
+    lowercase: bool = Field(True, description="Convert texts to lower case.")
+    encoding: str = Field("utf-8", description="Encoding of the files.")
 
 
 def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratch: Path) -> Content:
     """Read texts and their labels, from JSON lines, from one file of texts and one of labels, or from memory.
 
-    * JSON lines (``trn.json``, ``tst.json``, ``*.jsonl``): a text under ``text``, or under ``title`` and ``content``;
-      a list under ``labels`` or ``target_ind``, with graded relevance under ``target_rel`` if there is any; an id under
-      ``uid`` or ``id`` if there is one.
-    * ``train_texts.txt`` or ``train_raw_texts.txt``, one text per line, and ``train_labels.txt``, with the text's
-      labels on the same line, separated by blanks; likewise for test, and for validation if there is such a file.
+    * JSON lines (``trn.json``, ``tst.json``, ``*.jsonl``): the text in ``text``, or in ``title`` and ``content``; a
+      list of labels in ``labels`` or ``target_ind``, optionally with graded relevance in ``target_rel``; an optional id
+      in ``uid`` or ``id``.
+    * ``train_texts.txt`` or ``train_raw_texts.txt``, one text per line, and ``train_labels.txt``, with the labels on
+      the same line, separated by spaces; likewise for test, and optionally for validation.
 
-    The catalogue is known to all splits: labels that are names are those of all files, in order; of whole numbers the
-    largest says how many there are. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
-    ``lbl.json``) names them and counts those that never occur.
+    The catalogue is shared by all splits: labels that are names are collected from all files and sorted; integer labels
+    range up to the largest one. A list of all labels (``labels.txt``, ``label_names.txt``, ``label_map.txt``,
+    ``lbl.json``) names them and includes labels that never occur.
 
-    The vocabulary and the width of ``tokens`` are learned from training texts alone. Number 0 pads a text at its end, 1
-    is every unknown word; words follow from 2, the most frequent first. They are kept in ``vocabulary.txt``, one per
-    line. Query ids are those of the source, or else numbers of rows in their file.
+    The vocabulary and the width of ``tokens`` are learned from training texts only. Token 0 is padding, 1 an unknown
+    word; words start at 2, by descending frequency. They are saved in ``vocabulary.txt``, one per line. Query ids are
+    those of the source, or row numbers in the file.
     """
     tokenise = partial(vocabulary.tokenise, lowercase=options.lowercase, most=options.max_tokens)
     rows = TextRows(scratch, tokenise)
@@ -62,7 +62,7 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
         counts = _read(files, rows, options, job)
         item_ids, labels = _labels(files, rows, job)
     else:
-        raise DataError(f"source is a {type(source).__name__}", "expected a file, a folder or an archive")
+        raise DataError(f"source is a {type(source).__name__}", "expected a file, a directory or an archive")
     texts = rows.texts.finish()
     splits = labelled_queries.split_rows(counts, options)
     words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
@@ -80,7 +80,7 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
 
 
 def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> dict[Role, int]:
-    """Read all files; the number of rows of each."""
+    """Read all files; return the number of rows of each."""
     own_ids = labelled_queries.is_given(options, files.texts)
     return {
         role: rows.read_lines(source, files.labels[role], job)
@@ -91,7 +91,7 @@ def _read(files: TextFiles, rows: TextRows, options: TextOptions, job: Job) -> d
 
 
 def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, CSR]:
-    """The catalogue, and the labels of every row as numbers in it."""
+    """The catalogue, and the labels of each row as indices."""
     catalogue = None if files.catalogue is None else read_catalogue(files.catalogue, job)
     item_ids, number = rows.label_names.finish(catalogue, numbers_are_texts=bool(files.labels))
     codes = rows.labels.finish()
@@ -99,14 +99,14 @@ def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, CSR]:
 
 
 def _vocabulary(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> tuple[list[str], Array]:
-    """The words of the training texts that are kept, and the number of every word of any text."""
+    """The vocabulary of the training texts, and the token of each word of all texts."""
     counts = vocabulary.count_words(texts, train.rows, len(rows.words))
     words = vocabulary.choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
     if not words:
-        what, fix = "no text for training has a word", "expected letters or digits: check the texts and their encoding"
+        what, fix = "training texts have no words", "expected letters or digits; check the texts and their encoding"
         if counts.any():
-            what = f"no word occurs {options.min_count:,} times in the texts for training"
-            fix = f"choose a min_count of at most {counts.max():,}"
+            what = f"no word occurs {options.min_count:,} times in the training texts"
+            fix = f"expected a min_count of at most {counts.max():,}"
         raise DataError(what, fix)
     numbers = np.full(len(rows.words), UNKNOWN, np.int32)
     numbers[[rows.words[word] for word in words]] = np.arange(FIRST_WORD, FIRST_WORD + len(words))

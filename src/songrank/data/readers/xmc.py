@@ -1,4 +1,4 @@
-"""Bags of words with labels, as the Extreme Classification Repository publishes them."""
+"""Bags of words with labels, in the format of the Extreme Classification Repository."""
 
 import re
 from collections.abc import Iterator
@@ -27,10 +27,10 @@ _HEADER = re.compile(rb"(\xef\xbb\xbf)?\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*")
 def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Content:
     """Read ``rows features labels``, then one row per line: ``label,label index:value index:value``.
 
-    Labels and features are numbers from 0, and the catalogue has all that the first line counts. Rows without labels
-    are kept. Query ids are numbers of rows in their file, from 0; where rows of a train and a test file are split anew,
-    the latter's continue the former's. Lists of rows for training and test (``*_trSplit.txt``, ``*_tstSplit.txt``) are
-    not read, which is an error unless a random split is asked for.
+    Labels and features are numbered from 0 up to the counts of the first line. Rows without labels are kept. Query ids
+    are row numbers in the file, from 0; in a random split, row numbers of the test file continue those of the train
+    file. Lists of training and test rows (``*_trSplit.txt``, ``*_tstSplit.txt``) are not supported and raise an error
+    unless ``split=random``.
     """
     labels = RowWriter(scratch, "labels", {"item": np.int32})
     features = FeatureWriter(scratch, options.scale)
@@ -48,7 +48,7 @@ def xmc(source: Path, options: FeatureRowOptions, job: Job, scratch: Path) -> Co
 
 
 def _files(path: Path, options: QuerySplitOptions) -> dict[Role, Source]:
-    """The file of each role; other text files beside them are ignored."""
+    """The file of each role; other text files are ignored."""
     found = find_sources(path, ["*.txt"], _EXPECTED)
     data = [source for source in found if not _SOMETHING_ELSE.search(source.file_name)] if len(found) > 1 else found
     named = [source for source in data if split_of_path(inner_path(source, path), (".txt",)) is not None]
@@ -66,17 +66,17 @@ def _begins_like_data(source: Source) -> bool:
 
 
 def _check_no_lists_of_rows(found: list[Source], path: Path) -> None:
-    """Raise if a file lists the rows for training and for test, which a random split would ignore."""
+    """Raise if a file lists the rows of splits, which are not supported."""
     plain_file = names_one_file(path) and path.is_file()
     near = [Source(file) for file in sorted(path.parent.glob("*.txt"))] if plain_file else found
     for source in near:
         if _ROWS_OF_SPLITS.fullmatch(source.file_name):
-            what = f"the rows of splits that {source.file_name} lists are not read"
-            raise DataError(what, "write these rows to a train and a test file, or say split=random", file=str(path))
+            what = f"row splits in {source.file_name} are not supported"
+            raise DataError(what, "write train and test rows to two files, or pass split=random", file=str(path))
 
 
 def read_bags(file: Source, job: Job, *, any_labels: bool = False) -> tuple[Header, Iterator[Bags]]:
-    """The first line of a file, and its rows in blocks; with ``any_labels`` their labels are not checked."""
+    """The header of a file, and its rows in blocks; with ``any_labels`` labels are not validated."""
     blocks = file.blocks(job)
     line, _, data = next(blocks).data.partition(b"\n")
     header = parse_header(line, file.name)
@@ -89,21 +89,21 @@ def read_bags(file: Source, job: Job, *, any_labels: bool = False) -> tuple[Head
                 yield (bags := parse_bags(block, replace(header, labels=most)))
                 done += bags.label_counts.shape[0]
         if done < header.rows:
-            what = f"the first line says {header.rows:,} rows, but there are {done:,}"
-            raise DataError(what, "fetch the file again, or mend its first line", file=file.name)
+            what = f"the header gives {header.rows:,} rows, but there are {done:,}"
+            raise DataError(what, "download the file again, or correct its first line", file=file.name)
 
     return header, rows()
 
 
 def _first_rows(block: Block, most: int, said: int) -> Block:
-    """A blank line is a row without labels and features, but nothing after the last row."""
+    """Blank lines are rows without labels and features; after the last row they are ignored."""
     if block.data.count(b"\n") <= most:
         return block
     lines = block.data.split(b"\n")
     for at, line in enumerate(lines[most:], block.line + most):
         if line.strip():
-            what = f"the first line says {said:,} rows, but this is row {at - 1:,}"
-            block.fail(what, "fetch the file again, or mend its first line", at)
+            what = f"the header gives {said:,} rows, but this is row {at - 1:,}"
+            block.fail(what, "download the file again, or correct its first line", at)
     return Block(b"".join(line + b"\n" for line in lines[:most]), block.line, block.file)
 
 
@@ -113,6 +113,6 @@ def _agreed(headers: dict[str, Header]) -> Header:
         for what in ("features", "labels"):
             here, there = getattr(other, what), getattr(header, what)
             if here != there:
-                found = f"the first line says {here:,} {what}, but that of {first} says {there:,}"
+                found = f"the header gives {here:,} {what}, but that of {first} gives {there:,}"
                 raise DataError(found, "expected files of the same data set", file=name, line=1)
     return header

@@ -1,1 +1,1 @@
-"""Tables in memory and on disk, column by column, with the place of whatever is wrong."""
+"""Tables in memory and on disk, by column; errors name row and column."""

@@ -1,4 +1,4 @@
-"""Text tables with a header, any separator, and quotes, read block by block as columns of texts."""
+"""Delimited text tables with a header and quotes, read in blocks as string columns."""
 
 import csv
 import io
@@ -11,12 +11,12 @@ import polars as pl
 from songrank.core.errors import DataError, shown
 from songrank.io.source import MAX_LINE_BYTES, Block, Job, Source, check_utf8
 
-csv.field_size_limit(MAX_LINE_BYTES)  # Python's own limit is 128 KiB
+csv.field_size_limit(MAX_LINE_BYTES)  # Python's default limit is 128 KiB
 _SEPARATORS = ("\t", ",", ";", "|")
 
 
 class DelimitedFile:
-    """A CSV or TSV file; a ``separator`` of None is found in the first line."""
+    """A CSV or TSV file; with ``separator=None`` it is detected in the first line."""
 
     def __init__(self, source: Source, separator: str | None, job: Job) -> None:
         if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
@@ -32,7 +32,7 @@ class DelimitedFile:
         self._first = Block(rest, first.line + 1, first.file)
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, Callable[[int], int]]]:
-        """Blocks of these columns as texts, empty ones missing, each with a function from row to line."""
+        """Blocks of these columns as strings, null where empty, each with a function from row to line."""
         if any(self.columns.count(name) > 1 for name in columns):
             raise _bad_names(self._head, self._separator, self.name)
         rows = 0
@@ -45,10 +45,10 @@ class DelimitedFile:
             rows += frame.height
             yield frame, partial(self._line, block)
         if not rows:
-            raise DataError("has no rows under its names", "expected at least one", file=self.name)
+            raise DataError("has no rows", "expected at least one", file=self.name)
 
     def _fast(self, block: Block, columns: Sequence[str]) -> pl.DataFrame | None:
-        """What polars makes of a block in which every line has all columns, else None."""
+        """Parse a block with polars; None unless every line has all columns."""
         lines = block.data.count(b"\n")
         separators = block.data.count(self._separator.encode())
         if b'"' in block.data or separators != lines * (len(self.columns) - 1):
@@ -69,13 +69,13 @@ class DelimitedFile:
         return frame.select(pl.col(str(self.columns.index(name))).alias(name) for name in columns)
 
     def careful(self, block: Block, columns: Sequence[str]) -> pl.DataFrame:
-        """The same row by row: the reference, for quotes, and to name the line that is wrong."""
+        """Parse row by row: the reference implementation, for quotes and error messages."""
         places = [self.columns.index(name) for name in columns]
         found: list[list[str | None]] = [[] for _ in columns]
         for line, fields in self._rows(block):
             if len(fields) != len(self.columns):
                 what = f"has {len(fields)} columns: {shown(self._separator.join(fields))}"
-                block.fail(what, f"expected {len(self.columns)}, as the first line names", line)
+                block.fail(what, f"expected {len(self.columns)}, as in the header", line)
             for column, place in zip(found, places, strict=True):
                 column.append(fields[place] or None)
         return pl.DataFrame({name: pl.Series(c, dtype=pl.String) for name, c in zip(columns, found, strict=True)})
@@ -89,7 +89,7 @@ class DelimitedFile:
                     yield block.line + start, fields
                 start = reader.line_num
         except csv.Error as error:
-            block.fail(f"cannot be read ({error})", "check that quotes close around here", block.line + start)
+            block.fail(f"cannot be read ({error})", "check for unbalanced quotes", block.line + start)
 
     def _line(self, block: Block, row: int) -> int:
         return next(islice(self._rows(block), row, None))[0]
@@ -103,7 +103,7 @@ def _find_separator(head: str) -> str:
 def _names(head: str, separator: str, file: str) -> list[str]:
     try:
         names = [name.strip() for name in next(csv.reader([head], delimiter=separator, skipinitialspace=True), [])]
-    except csv.Error:  # a lone carriage return, for one
+    except csv.Error:  # e.g. a lone carriage return
         names = []
     if not any(names):
         raise _bad_names(head, separator, file)
@@ -112,4 +112,4 @@ def _names(head: str, separator: str, file: str) -> list[str]:
 
 def _bad_names(head: str, separator: str, file: str) -> DataError:
     what = f"the first line is {shown(head)}"
-    return DataError(what, f"expected names, each once, separated by {separator!r}", file=file, line=1)
+    return DataError(what, f"expected unique column names separated by {separator!r}", file=file, line=1)

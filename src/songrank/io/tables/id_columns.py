@@ -1,4 +1,4 @@
-"""Original ids of a column, block by block, to numbers from 0."""
+"""Mapping of original ids to indices from 0, in blocks."""
 
 import re
 
@@ -9,13 +9,13 @@ from songrank.core.columns import Array
 from songrank.core.ids import Ids
 
 WHOLE = r"(?:0|-?[1-9][0-9]{0,18})"
-"""A whole number as Python prints it: ``"007"`` and ``"+7"`` are texts, not 7."""
+"""A canonical integer: ``"007"`` and ``"+7"`` are strings, not 7."""
 
 
 class IdColumn:
-    """Collects ids of any type; whole numbers, written as such in text files too, stay whole numbers.
+    """Collects ids of any type; integers, also in text files, are kept as integers.
 
-    Numbers follow the order of the ids, not of their appearance or frequency, so that they say nothing about the rows.
+    Indices follow the sorted order of ids, not their appearance or frequency.
 
     >>> column = IdColumn()
     >>> column.add(pl.Series(["10", "9"]))
@@ -31,7 +31,7 @@ class IdColumn:
         self._integers = False
 
     def add(self, values: pl.Series) -> None:
-        """Append whole numbers or texts. Once a block holds texts, all ids are texts."""
+        """Append integers or strings. Once a block has strings, all ids are strings."""
         if values.dtype.is_integer() and not self._known:
             self._integers = True
             self._parts.append(values.cast(pl.Int64).to_numpy())
@@ -44,10 +44,10 @@ class IdColumn:
         distinct, known = values.unique(), self._known
         codes = [known.setdefault(text, len(known)) for text in distinct.to_list()]
         numbers = values.replace_strict(distinct, pl.Series(codes, dtype=pl.Int32), return_dtype=pl.Int32)
-        self._parts.append(numbers.to_numpy().astype(np.int32, copy=False))  # an empty column has no type
+        self._parts.append(numbers.to_numpy().astype(np.int32, copy=False))  # an empty column has no dtype
 
     def finish(self) -> tuple[Array, Ids]:
-        """The number of each row's id, and the ids."""
+        """The index of the id of each row, and the ids."""
         column = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
         self._parts = []
         if self._integers:
@@ -63,7 +63,7 @@ class IdColumn:
 
 
 def number_integers(column: Array) -> tuple[Array, Ids]:
-    """Ranks of whole numbers among the distinct ones.
+    """Ranks of integers among their distinct values.
 
     >>> number_integers(np.array([30, 10, 30]))[0].tolist()
     [1, 0, 1]
@@ -71,7 +71,7 @@ def number_integers(column: Array) -> tuple[Array, Ids]:
     if not column.shape[0]:
         return column.astype(np.int32), Ids.of(np.zeros(0, np.int64))
     low, high = int(column.min()), int(column.max())
-    if high - low <= 4 * column.shape[0] + 1024:  # a table by value is much faster than sorting
+    if high - low <= 4 * column.shape[0] + 1024:  # a lookup table is much faster than sorting
         seen = np.zeros(high - low + 1, bool)
         seen[column - low] = True
         by_value = np.cumsum(seen, dtype=np.int32) - 1

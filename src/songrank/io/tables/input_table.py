@@ -1,4 +1,4 @@
-"""Tables of rows: CSV, TSV and Parquet files, or tables in memory, read block by block."""
+"""CSV, TSV and Parquet files, or tables in memory, read in blocks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a table: those of a text file with a function from row to line, others from row ``first`` on."""
+    """A block of rows; ``line`` maps rows to lines of a text file, ``first`` is the first row otherwise."""
 
     frame: pl.DataFrame
     file: str
@@ -36,14 +36,14 @@ class Block:
     first: int = 0
 
     def read(self, reader: Callable[[pl.Series], T | None], column: str, fix: str) -> T:
-        """What ``reader`` makes of a column, or an error that names the first row that it rejects."""
+        """Convert a column with ``reader``; the error names the first invalid row."""
         return read_column(reader, self.frame[column], fix, self.file, self.line, self.first)
 
 
 class InputTable:
-    r"""A CSV, TSV or Parquet file, or a table in memory; ``columns`` are its names.
+    r"""A CSV, TSV or Parquet file, or a table in memory; ``columns`` are the column names.
 
-    ``separator`` is that of a text file; None: found in its first line.
+    ``separator`` of a text file is detected in the first line by default.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "users.csv"
@@ -66,11 +66,11 @@ class InputTable:
 
     @property
     def is_text(self) -> bool:
-        """Whether it has lines, and all columns hold texts."""
+        """Whether the table is a text file with string columns."""
         return self._text is not None
 
     def blocks(self, columns: Sequence[str], least: str | None = "expected at least one") -> Iterator[Block]:
-        """The rows of these columns in blocks that fit in memory; without any, raises with ``least``."""
+        """Rows of these columns in blocks that fit in memory; raises with remedy ``least`` if there are no rows."""
         if self._text is not None:
             for frame, line in self._text.frames(columns):
                 yield Block(frame, self.name, line)
@@ -86,10 +86,10 @@ class InputTable:
 def read_id_column(
     path: Path, given: str | None, usual: Sequence[str], what: str, fix: str, known: Ids, job: Job
 ) -> tuple[str | None, pl.Series]:
-    """The name of one column of ids, and the ids: whole numbers if all of them are, else texts.
+    """The name of a column of ids, and the ids: integers if all are integers, else strings.
 
-    The column is the ``given`` one, else found by ``usual`` names, else the only one. A text file with a single column
-    needs no header: its first line is an id if it is a whole number, or one of those that are ``known``.
+    The column is ``given``, detected by ``usual`` names, or the only one. A text file with a single column needs no
+    header: its first line is an id if it is an integer or one of the ``known`` ids.
     """
     table = InputTable(path, job)
     alone = len(table.columns) == 1
@@ -105,7 +105,7 @@ def read_id_column(
 
 
 def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
-    """Blocks of ids as one column: whole numbers if all are, plainly written ones in texts too, else texts.
+    """Concatenate blocks of ids: integers if all are canonical integers, else strings.
 
     >>> as_ids([pl.Series(["7", "-12"])]).to_list(), as_ids([pl.Series(["7", "007"])]).to_list()
     ([7, -12], ['7', '007'])
@@ -115,7 +115,7 @@ def as_ids(parts: Sequence[pl.Series]) -> pl.Series:
 
 
 def are_whole(ids: pl.Series) -> bool:
-    """Whether all ids are whole numbers of 64 bits, or texts with such numbers plainly written.
+    """Whether all ids are 64-bit integers, or their canonical strings.
 
     >>> are_whole(pl.Series(["7", "-12"])), are_whole(pl.Series(["7", "007"])), are_whole(pl.Series([str(2**63)]))
     (True, False, False)
@@ -126,7 +126,7 @@ def are_whole(ids: pl.Series) -> bool:
 
 
 def id_column(ids: Ids) -> pl.Series:
-    """All ids by number: int64 or texts.
+    """All ids by index: int64 or strings.
 
     >>> id_column(Ids.of(["b", "a"])).gather([1, 1, 0]).to_list()
     ['b', 'b', 'a']

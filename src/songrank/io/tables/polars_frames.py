@@ -1,4 +1,4 @@
-"""Tables as polars frames: pandas, polars, Arrow and dictionaries in memory, Parquet files on disk."""
+"""Conversion of pandas, polars, Arrow, dict and Parquet tables to polars frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ import polars as pl
 from songrank.core.errors import DataError, first_line
 from songrank.io.source import Job, Source
 
-TABLE = "the table"  # what messages call a table in memory
+TABLE = "the table"  # name of a table in memory in messages
 _SLICE_BYTES = 64 << 20
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """A table in memory as a polars frame, without a copy if possible.
+    """Convert a table in memory to a polars frame, without a copy if possible.
 
     >>> to_polars({"user": ["a", "b"], "item": [1, 2]}).columns
     ['user', 'item']
@@ -27,17 +27,17 @@ def to_polars(table: Any) -> pl.DataFrame:
             return table
         if isinstance(table, Mapping):
             return pl.DataFrame({str(name): _column(values) for name, values in table.items()})
-        if type(table).__module__.partition(".")[0] == "pandas":  # column by column: whole frames would need pyarrow
+        if type(table).__module__.partition(".")[0] == "pandas":  # by column: whole frames would need pyarrow
             names = [str(name) for name in table.columns]
             if len(set(names)) < len(names):
-                raise DataError("has two columns of one name", "rename one", file=TABLE)
+                raise DataError("has duplicate column names", "rename one", file=TABLE)
             return pl.DataFrame({name: _column(table.iloc[:, at]) for at, name in enumerate(names)})
         if hasattr(table, "__arrow_c_stream__"):
             return pl.DataFrame(table)
     except DataError:
         raise
-    except Exception as error:  # whatever a foreign table raises
-        fix = "expected columns of one length and one type each"
+    except Exception as error:  # third-party tables may raise anything
+        fix = "expected columns of equal length and a single type each"
         raise DataError(f"cannot be read ({first_line(error)})", fix, file=TABLE) from None
     fix = "expected a path, a pandas, polars or Arrow table, or a dict of columns"
     raise DataError(f"source is a {type(table).__name__}", fix)
@@ -61,7 +61,7 @@ def _column(values: Any) -> pl.Series:
 
 
 def _of_one_type(values: Any) -> pl.Series:
-    """A column; a mix of numbers and texts, as pandas has it, becomes texts."""
+    """A column; mixed numbers and strings, as in pandas, become strings."""
     try:
         return pl.Series(values, strict=True)
     except TypeError:
@@ -72,7 +72,7 @@ def _of_one_type(values: Any) -> pl.Series:
 
 
 def read_parquet(source: Source, job: Job) -> pl.LazyFrame:
-    """A Parquet file, to be collected with :func:`collect`."""
+    """Scan a Parquet file; use :func:`collect` to read it."""
     with _parquet(source):
         return pl.scan_parquet(source.whole(job), glob=False)
 
@@ -84,7 +84,7 @@ def column_names(table: pl.LazyFrame, file: str) -> list[str]:
 
 
 def collect(table: pl.LazyFrame, columns: Sequence[str], file: str) -> pl.DataFrame:
-    """These columns, in memory."""
+    """Read these columns into memory."""
     with _parquet(file):
         return table.select(columns).collect()
 
@@ -103,19 +103,19 @@ def _parquet(source: Source | str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
-        raise DataError(f"cannot be read as Parquet ({first_line(error)})", "write it again", file=name) from None
+        raise DataError(f"is not a valid Parquet file ({first_line(error)})", "regenerate it", file=name) from None
 
 
 def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:
-    """The column that the user named; for ``"auto"`` the first with a usual name, or None.
+    """The given column; for ``"auto"`` the first with a usual name, or None.
 
-    >>> find_column("auto", ("user", "user_id"), ["userId", "rating"], "query", "ratings.csv")
+    >>> find_column("auto", ("user", "user_id"), ["userId", "rating"], "user", "ratings.csv")
     'userId'
     """
     if given is None or given in columns:
         return given
     if given != "auto":
-        raise DataError(f"has no {what} column {given!r}", "it has " + ", ".join(map(repr, columns)), file=file)
+        raise DataError(f"has no {what} column {given!r}", "columns are " + ", ".join(map(repr, columns)), file=file)
     plain = {name.lower().replace("_", "").replace(" ", ""): name for name in reversed(columns)}
     return next((plain[name.replace("_", "")] for name in usual if name.replace("_", "") in plain), None)
 
@@ -123,14 +123,14 @@ def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str],
 def need_column(
     given: str, usual: Sequence[str], columns: Sequence[str], what: str, file: str, option: str | None = None
 ) -> str:
-    """Like :func:`find_column`, but required; ``option`` is what names the column, ``--{what}-column`` if None."""
+    """Like :func:`find_column`, but required; ``option`` sets the column, by default ``--{what}-column``."""
     found = find_column(given, usual, columns, what, file)
     if found is None:
-        raise no_column(columns, what, file, f"name it: {option or f'--{what}-column'}")
+        raise no_column(columns, what, file, f"pass {option or f'--{what}-column'}")
     return found
 
 
 def no_column(columns: Sequence[str], what: str, file: str, fix: str) -> DataError:
-    """The error where no column has a usual name."""
+    """The error if no column has a usual name."""
     names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
-    return DataError(f"no column is clearly the {what} among {names}", fix, file=file)
+    return DataError(f"cannot find the {what} column" + (f" among {names}" if names else ""), fix, file=file)

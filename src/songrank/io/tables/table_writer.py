@@ -1,4 +1,4 @@
-"""Tables written row by row: complete at the end, or as before."""
+"""Atomic writing of tables in blocks of rows."""
 
 import os
 import shutil
@@ -18,24 +18,23 @@ _PART_ROWS = 2**18
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Raise unless a file of this name can be created: a known suffix, and no existing file unless ``overwrite``.
+    """Raise unless the file can be created: known suffix, and no existing file unless ``overwrite``.
 
     >>> check_output(Path("best.xlsx"), overwrite=False)
     Traceback (most recent call last):
-    songrank.core.errors.DataError: best.xlsx: ends in '.xlsx'; expected a name that ends in .csv or .parquet
+    songrank.core.errors.DataError: best.xlsx: unknown suffix '.xlsx'; expected .csv or .parquet
     """
     if path.suffix not in suffixes:
-        fix = f"expected a name that ends in {' or '.join(suffixes)}"
-        raise DataError(f"ends in {path.suffix!r}", fix, file=str(path))
+        raise DataError(f"unknown suffix {path.suffix!r}", f"expected {' or '.join(suffixes)}", file=str(path))
     with writing(path):
         if path.is_dir():
-            raise DataError("is a directory", "name a file", file=str(path))
+            raise DataError("is a directory", "expected a file", file=str(path))
         if path.exists() and not overwrite:
-            raise DataError("exists already", "choose another name, or say --overwrite", file=str(path))
+            raise DataError("already exists", "pass --overwrite to replace it", file=str(path))
 
 
 class TableWriter:
-    """Takes rows of one schema; CSV is appended to, Parquet is kept in parts that become row groups."""
+    """Writes rows of one schema; Parquet is written in parts that become row groups."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder, self.rows = path, folder, 0
@@ -45,7 +44,7 @@ class TableWriter:
         self._waiting: list[pl.DataFrame] = []
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Add rows; the first call fixes the columns, even without rows."""
+        """Write rows; the first call sets the columns, even without rows."""
         self.check(rows.schema)
         with writing(self.path):
             self.rows += rows.height
@@ -59,11 +58,11 @@ class TableWriter:
                 self._write_part()
 
     def check(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Raise if a column is of a type that the file format cannot hold."""
+        """Raise if the file format does not support the type of a column."""
         for name, kind in columns.items():
             if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
-                what = f"cannot be written: column {shown(name)} is of type {kind}, which CSV does not have"
-                raise DataError(what, "choose a name that ends in .parquet, or remove the column", file=str(self.path))
+                what = f"column {shown(name)} is of type {kind}, which CSV does not support"
+                raise DataError(what, "write a .parquet file, or remove the column", file=str(self.path))
 
     def finish(self) -> Path:
         """Complete the file and flush it to disk."""
@@ -80,7 +79,7 @@ class TableWriter:
         return self._whole
 
     def close(self) -> None:
-        """Close the file, finished or not."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
 
@@ -91,7 +90,7 @@ class TableWriter:
 
 @contextmanager
 def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file row by row; it gets its name on success, and a failure leaves nothing.
+    """Write a CSV or Parquet file in blocks of rows; the file appears on success only.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "best.csv"
@@ -104,14 +103,14 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
     target = Path(os.path.realpath(path))
     folder = target.parent / f"{NEW}{target.name}"
     with new_parents(target), ExitStack() as last:
-        if WINDOWS:  # which removes no lock file while it is open
+        if WINDOWS:  # open lock files cannot be removed
             last.callback(shutil.rmtree, folder, ignore_errors=True)
         with writing(path):
             folder.mkdir(parents=True, exist_ok=True)
         with alone(folder, "written"):
             try:
                 with writing(path):
-                    for left in folder.iterdir():  # by a process that was killed
+                    for left in folder.iterdir():  # from a killed process
                         if left.name != LOCK:
                             left.unlink()
                 with closing(TableWriter(path, folder)) as writer:
@@ -126,11 +125,11 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn errors of the disk or the format into a ``DataError`` about the file."""
+    """Convert errors of the disk or the format to a ``DataError``."""
     try:
         yield
     except OSError as error:
         raise not_written(path, error) from None
     except pl.exceptions.PolarsError as error:
         what = f"cannot be written ({first_line(error)})"
-        raise DataError(what, "change or remove such columns", file=str(path)) from None
+        raise DataError(what, "change or remove these columns", file=str(path)) from None

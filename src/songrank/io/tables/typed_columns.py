@@ -1,4 +1,4 @@
-"""A column in the type that is needed, or a message that names its first wrong row."""
+"""Conversion of columns to ids, labels, times and features; errors name the first invalid row."""
 
 from collections.abc import Callable
 from typing import Literal, TypeVar
@@ -12,10 +12,10 @@ from songrank.core.errors import DataError, shown
 T = TypeVar("T")
 Where = Callable[[int], int]
 
-ID_EXPECTED = "expected an id: a whole number or a text"
+ID_EXPECTED = "expected an id: a whole number or a string"
 LABEL_EXPECTED = "expected a finite number of at least 0"
-TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, all rows written alike"
-_WHOLE_FLOATS = 2.0**53  # float64 does not tell larger neighbours apart
+TIME_EXPECTED = "expected a number, or a date such as 2024-05-31 or 2024-05-31 23:59:59, in the same format in all rows"
+_WHOLE_FLOATS = 2.0**53  # float64 is exact up to here
 _TIMES = (" %H:%M:%S%.f", "T%H:%M:%S%.f", " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z", " %H:%M", "")
 _FORMATS = (*(f"%Y-%m-%d{time}" for time in _TIMES), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%Y%m%d")
 _MISSING_WORDS = ["", "na", "n/a", "nan", "null", "none"]
@@ -29,28 +29,28 @@ def read_column(
     line: Where | None = None,
     first: int = 0,
 ) -> T:
-    """What ``read`` makes of a column, or an error that names the first row for which it gives None.
+    """Convert a column with ``read``; the error names the first row for which it returns None.
 
-    Rows are named by ``line``, from a row of the column to the line of the file, else by number: ``first`` is that of
-    the column's first row in the table, from 0.
+    ``line`` maps rows of the column to lines of the file; without it, rows are numbered from ``first``, the number of
+    the first row in the table.
     """
     found = read(column)
     if found is not None:
         return found
     if not len(column):
-        raise DataError(f"{column.name} has no rows", "bring at least one", file=file)
+        raise DataError(f"{column.name} has no rows", "expected at least one", file=file)
     row = _first_wrong(read, column)
     where = f"row {first + row + 1:,}: " if line is None else ""
     try:
         value = column[row : row + 1].to_list()[0]
         found_there = "missing" if value is None else shown(value)
-    except pl.exceptions.PanicException:  # a date that Python cannot hold
+    except pl.exceptions.PanicException:  # a date out of range for Python
         found_there = "out of range"
     raise DataError(f"{where}{column.name} is {found_there}", fix, file=file, line=None if line is None else line(row))
 
 
 def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
-    """The first row that ``read`` rejects, by bisection."""
+    """The first invalid row, by bisection."""
     low, high = 0, len(column) - 1
     while low < high:
         middle = (low + high) // 2
@@ -59,7 +59,7 @@ def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
 
 
 def read_features(column: pl.Series) -> Array | None:
-    """Numbers in the range of float32 as float64, NaN where missing; None if one is not a number or infinite.
+    """Numbers in float32 range as float64, NaN where missing; None if a value is invalid or infinite.
 
     >>> read_features(pl.Series(["1.5", "NA", None]))
     array([1.5, nan, nan])
@@ -81,13 +81,13 @@ def read_features(column: pl.Series) -> Array | None:
 
 
 def read_ids(column: pl.Series) -> pl.Series | None:
-    """Ids as whole numbers or texts; None if one is missing or not an id."""
+    """Ids as integers or strings; None if an id is missing or invalid."""
     if column.null_count():
         return None
     if column.dtype.is_integer():
         whole = column.cast(pl.Int64, strict=False)
         return column.cast(pl.String) if whole.null_count() else whole
-    if column.dtype.is_float():  # what pandas makes of whole numbers when one was missing
+    if column.dtype.is_float():  # pandas integers with missing values
         whole = column.cast(pl.Int64, strict=False)
         return whole if not whole.null_count() and bool((whole == column).all()) else None
     if column.dtype in (pl.List, pl.Struct, pl.Object, pl.Binary, pl.Array):
@@ -97,7 +97,7 @@ def read_ids(column: pl.Series) -> pl.Series | None:
 
 
 def read_labels(column: pl.Series) -> Array | None:
-    """Finite numbers of at least 0 as float32, or None."""
+    """Finite numbers of at least 0 as float32; None if a value is invalid."""
     if column.dtype == pl.String:
         column = column.str.strip_chars().cast(pl.Float64, strict=False)
     elif not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
@@ -110,7 +110,7 @@ def read_labels(column: pl.Series) -> Array | None:
 
 
 def read_times(column: pl.Series) -> tuple[str, Array] | None:
-    """The kind of these times, and their values, or None if one is not a time. Times of two kinds do not compare.
+    """The kind and the values of times; None if a value is invalid. Times of different kinds cannot be compared.
 
     >>> read_times(pl.Series(["7", "5"]))
     ('numbers', array([7, 5]))
@@ -136,7 +136,7 @@ def read_times(column: pl.Series) -> tuple[str, Array] | None:
         return ("numbers", values) if bool((np.abs(values) < _WHOLE_FLOATS).all()) else None
     if column.dtype not in (pl.Date, pl.Datetime):
         return None
-    # nanoseconds only where the column has them, so that different times stay different
+    # nanoseconds only if the column has them
     unit: Literal["ns", "us"] = "ns" if getattr(column.dtype, "time_unit", None) == "ns" else "us"
     try:
         dates = column.cast(pl.Datetime(unit), strict=False)
@@ -149,7 +149,7 @@ def _read_dates(column: pl.Series) -> tuple[str, Array] | None:
     column = column.str.strip_suffix("Z").str.strip_suffix(" UTC")
     for form in _FORMATS:
         zone = "UTC" if form.endswith("z") else None
-        for part in (column[:1], column):  # most formats fail on the first row
+        for part in (column[:1], column):  # most formats fail in the first row
             dates = part.str.to_datetime(form, time_unit="us", strict=False, time_zone=zone)
             if dates.null_count():
                 break

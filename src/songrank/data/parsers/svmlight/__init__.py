@@ -1,7 +1,7 @@
 """Rows of svmlight and LETOR text: ``label [qid:ID] index:value ... [# comment]``.
 
-Text is cut into pieces of whole lines for the vectorised parser. Pieces with anything unusual go through the
-line-by-line parser, which gives the same rows or names the mistake.
+Text is split into pieces of whole lines for the vectorised parser. Irregular pieces are parsed line by line, with
+the same rows or an error message.
 """
 
 import os
@@ -19,7 +19,7 @@ from songrank.data.parsers.svmlight.vectorised import parse_words
 
 __all__ = ["Rows", "parse_rows"]
 
-PIECE_BYTES = 1 << 20  # small enough for the processor's caches, large enough that threads seldom wait for Python
+PIECE_BYTES = 1 << 20  # fits CPU caches, yet large enough that threads seldom wait for the GIL
 MAX_THREADS = 4
 
 
@@ -38,8 +38,8 @@ def parse_rows(
         data: the text; blank lines and comments are skipped.
         file: name of the file, for messages.
         line: number of the first line of ``data``.
-        first_index: smallest index of a feature, 0 or 1.
-        max_index: largest index of a feature; a larger one is taken for a mistake.
+        first_index: minimum feature index, 0 or 1.
+        max_index: maximum feature index; larger ones are errors.
         piece_bytes: size of a piece.
 
     >>> rows = parse_rows(b"2 qid:7 1:0.5 3:NULL # a comment", file="train.txt")
@@ -51,7 +51,7 @@ def parse_rows(
     """
     max_index = min(max_index, 2**31 - 1)
     pieces = list(_pieces(data, piece_bytes))
-    # Freeing a large untouched block tells glibc to keep freed memory for the next piece: nearly half the time saved.
+    # Freeing a large untouched block makes glibc retain freed memory for the next piece: almost twice as fast.
     np.empty(1 << 24, dtype=np.uint8)
 
     def parse(piece: tuple[int, int]) -> Rows | None:
@@ -75,7 +75,7 @@ def parse_rows(
 
 @contextmanager
 def _swift_turns() -> Iterator[None]:
-    """Let threads switch at the interpreter a hundred times as often: their calls of numpy are that short."""
+    """Reduce the thread switch interval by a factor of 100, because numpy calls are short here."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(before / 100)
     try:
@@ -85,7 +85,7 @@ def _swift_turns() -> Iterator[None]:
 
 
 def _pieces(data: bytes, size: int) -> Iterator[tuple[int, int]]:
-    """Where whole lines of about ``size`` bytes start and stop."""
+    """Start and stop of pieces of whole lines of about ``size`` bytes."""
     start = 0
     while start < len(data):
         stop = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)

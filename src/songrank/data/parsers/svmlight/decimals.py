@@ -1,9 +1,9 @@
-"""Many short decimal numbers at once, as text in eight-byte words, the first character in the lowest byte.
+"""Vectorised parsing of short decimal numbers, as text in eight-byte words, first character in the lowest byte.
 
-Shifting a word to the left drops what follows a number and puts zeros before it. Up to sixteen characters (a minus
-sign, digits, one dot) give a whole number below 2**53 and a power of ten below 10**22, both exact, so that their one
-division rounds as ``float(text)`` does. Of up to 24 characters, the first sixteen bound the true number from both
-sides; if both bounds are the same float32, that is it. All other texts are left to the caller.
+A left shift of a word drops the characters after a number and prepends zeros. Up to 16 characters (minus sign, digits,
+one dot) give an integer below 2**53 and a power of ten below 10**22, both exact, so their quotient is rounded like
+``float(text)``. For up to 24 characters, the first 16 give lower and upper bounds; if both round to the same float32,
+it is the result. All other numbers are left to the caller.
 """
 
 import numpy as np
@@ -19,25 +19,25 @@ def _every_byte(value: int) -> np.uint64:
 
 _ZEROS = _every_byte(ord("0"))
 _MINUS = np.uint64(ord("-") ^ ord("0"))
-_DOT = np.uint64(ord(".") ^ ord("0"))  # 0x1E: unlike a digit's, its fifth bit is set
+_DOT = np.uint64(ord(".") ^ ord("0"))  # 0x1E: the fifth bit is set, unlike in digits
 _FIFTH_BIT, _HIGH_HALF, _SIX = _every_byte(0x10), _every_byte(0xF0), _every_byte(0x06)
-_PLACES = np.uint64(0x0706050403020100)  # times 2**(8k), its highest byte is 7 - k: how many bytes stand above byte k
+_PLACES = np.uint64(0x0706050403020100)  # times 2**(8k), its highest byte is 7 - k, the number of bytes above byte k
 _PAIRS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _1, _3, _4, _8, _16, _32, _56, _64, _128, _15, _255 = map(np.uint64, (1, 3, 4, 8, 16, 32, 56, 64, 128, 15, 255))
 _SIGNED_POWERS = np.array([10.0**n for n in range(16)] + [-(10.0**n) for n in range(16)])
 
 
 def whole_numbers(text: Words, length: Lengths) -> tuple[NDArray[np.int64], bool]:
-    """Numbers of one to eight digits, and whether all of them are digits."""
+    """Integers of one to eight digits, and whether all characters are digits."""
     digits = _digits(text, length)
     return _value(digits).view(np.int64), not _not_digits(digits).any()
 
 
 def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Numbers with an optional sign and dot, and which of them are sound; the values of others mean nothing.
+    """Numbers with optional sign and dot, and a mask of valid results.
 
-    ``words`` are the first 24 characters of each, [N, 3]; ``length`` is that of the number. Those of one character are
-    left to the caller.
+    ``words`` are the first 24 characters of each number, [N, 3], ``length`` its length.
+    One-character numbers are left to the caller.
     """
     value, sound = np.empty(length.size), np.zeros(length.size, dtype=np.bool_)
     short = (length > 1) & (length <= 8)
@@ -58,7 +58,7 @@ def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArra
     if some.size:
         word, _, sign = _without_sign(words[some, 0], length.take(some))
         whole, power, good = _two_words(word, words[some, 1] ^ _ZEROS, sign)
-        good &= np.abs(power) > 1  # has its dot there
+        good &= np.abs(power) > 1  # the dot is there
         good &= _not_digits(_digits(words[some, 2], length.take(some) - 16)) == 0
         value[some], above = whole / power, (whole + 1) / power
         sound[some] = good & (value[some].astype(np.float32) == above.astype(np.float32))
@@ -70,7 +70,7 @@ def _digits(text: Words, length: Lengths) -> Words:
 
 
 def _without_sign(text: Words, length: Lengths) -> tuple[Words, Words, Words]:
-    """Words whose sign is a leading zero, how many bits belong to the number, and 16 for a minus sign."""
+    """Words with the sign replaced by a zero, the number of bits, and 16 for a minus sign."""
     word = text ^ _ZEROS
     negative = (word & _255) == _MINUS
     word -= negative * _MINUS
@@ -79,7 +79,7 @@ def _without_sign(text: Words, length: Lengths) -> tuple[Words, Words, Words]:
 
 def _one_word(word: Words, sign: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     dot, bad = _take_dot(word)
-    bad |= dot >> _56  # nothing after the dot
+    bad |= dot >> _56  # no digit after the dot
     places = (((dot * _PLACES) >> _56) & _15) | sign
     _close_gap(word, dot - np.minimum(dot, _1))
     number = _value(word).view(np.int64).astype(np.float64)
@@ -90,7 +90,7 @@ def _one_word(word: Words, sign: Words) -> tuple[NDArray[np.float64], NDArray[np
 def _two_words(
     head: Words, tail: Words, sign: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Whole numbers, the signed powers of ten to divide them by, and which are sound."""
+    """Integers, their signed power-of-ten divisors, and a validity mask."""
     dot, bad = _take_dot(tail)
     head_dot, head_bad = _take_dot(head)
     in_tail, in_head = np.minimum(dot, _1), np.minimum(head_dot, _1)
@@ -99,13 +99,13 @@ def _two_words(
     power = _SIGNED_POWERS.take(((places & _15) | sign).view(np.int64))
     _close_gap(tail, dot - in_tail)
     tail |= (head >> _56) * in_tail
-    _close_gap(head, (head_dot - in_head) | (np.uint64(0) - in_tail))  # a dot in the tail moves the whole head
+    _close_gap(head, (head_dot - in_head) | (np.uint64(0) - in_tail))  # a dot in the tail shifts the whole head
     whole = (_value(head) * np.uint64(10**8) + _value(tail)).view(np.int64)
     return whole, power, (bad == 0) & (whole < 2**53)
 
 
 def _take_dot(word: Words) -> tuple[Words, Words]:
-    """Put a zero where the dot is; return a one in its byte, and what is wrong in the word."""
+    """Replace the dot by a zero; return a mask of its byte, and the invalid bits."""
     dot = word & _FIFTH_BIT
     dot >>= _4
     word ^= dot * _DOT
@@ -130,7 +130,7 @@ def _not_digits(word: Words) -> Words:
 
 
 def _value(digits: Words) -> Words:
-    """The number of eight digits, the first in the lowest byte: neighbours join to pairs, fours and eights."""
+    """The integer of eight digits, first in the lowest byte, by pairwise combination."""
     value = digits * np.uint64(10 * 2**8 + 1)
     value >>= _8
     value &= _PAIRS

@@ -1,4 +1,4 @@
-"""Rows of svmlight text, line by line: the reference of what is accepted, and the source of all messages."""
+"""Line-by-line parser of svmlight text: the reference implementation, with error messages."""
 
 import math
 import re
@@ -24,7 +24,7 @@ class Rows:
 
     Attributes:
         label: float32 [R].
-        query: [R] ids, int64 if ``str`` of the numbers gives back all texts, else str objects; None without ``qid:``.
+        query: [R] ids, int64 if all are canonical integers, else str objects; None without ``qid:``.
         offsets: int64 [R + 1].
         index: int32, as written in the file.
         value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64 (Istella).
@@ -38,7 +38,7 @@ class Rows:
 
 
 def number(text: bytes) -> float | None:
-    """The number that ``text`` stands for, before rounding to float32, or None if that is not finite.
+    """Parse a number, before rounding to float32; None if it is invalid or not finite.
 
     >>> number(b"-1.5e3"), number(b"1e39"), number(b"nan"), number(b"1_0")
     (-1500.0, None, None, None)
@@ -50,7 +50,7 @@ def number(text: bytes) -> float | None:
 
 
 def query_ids(texts: Sequence[str]) -> NDArray[Any]:
-    """Ids as int64 if ``str`` of the numbers gives back all texts, else as they are."""
+    """Ids as int64 if all are canonical integers, else as strings."""
     if all(map(_CANONICAL.fullmatch, texts)):
         numbers = list(map(int, texts))
         if min(numbers, default=0) >= -(2**63) and max(numbers, default=0) < 2**63:
@@ -61,7 +61,7 @@ def query_ids(texts: Sequence[str]) -> NDArray[Any]:
 def parse_lines(
     data: bytes, file: str, line: int, first_index: int, max_index: int, has_query: bool | None = None
 ) -> Rows:
-    """Parse one line at a time; ``has_query``: whether the lines before these have ``qid:``, None if there are none."""
+    """Parse line by line; ``has_query``: whether previous lines have ``qid:``, None if there are none."""
     reader = _Reader(file, first_index, max_index, has_query)
     for reader.line, text in enumerate(data.split(b"\n"), line):
         reader.read(text.removesuffix(b"\r").partition(b"#")[0])
@@ -99,7 +99,7 @@ class _Reader:
         features = tokens[1 + with_query :]
         for token in features:
             if token.startswith(b"qid:"):
-                self.fail(f"{shown(token)} is not in second place", "write one qid: a line, right after the label")
+                self.fail(f"{shown(token)} is not the second field", "expected one qid: per line, after the label")
         self.read_query(tokens[1] if with_query else None)
         last = -1
         for token in features:
@@ -108,10 +108,10 @@ class _Reader:
 
     def read_label(self, token: bytes) -> float:
         label = number(token)
-        fix = "expected a relevance of at least 0: map negative labels to 0"
+        fix = "expected a relevance of at least 0; map negative labels to 0"
         if label is None:
             fix = "start the line with it" if b":" in token else "write it as a plain decimal, e.g. 0 or 2"
-            fix = f"expected a finite number: {fix}"
+            fix = f"expected a finite number; {fix}"
         if label is None or label < 0:
             self.fail(f"label is {shown(token)}", fix)
         return label
@@ -119,18 +119,18 @@ class _Reader:
     def read_query(self, token: bytes | None) -> None:
         if token is None:
             if self.has_query:
-                self.fail("has no qid:, unlike the lines before it", "write 'qid:ID' after the label of every line")
+                self.fail("has no qid:, unlike previous lines", "write 'qid:ID' after the label of every line")
             self.has_query = False
             return
         if self.has_query is False:
-            self.fail(f"has {shown(token)}, unlike the lines before it", "give every line a qid:, or none")
+            self.fail(f"has {shown(token)}, unlike previous lines", "expected qid: in all lines or none")
         self.has_query = True
         if token == b"qid:":
-            self.fail("qid: is empty", "write the query's id after the colon, without a space")
+            self.fail("qid: is empty", "expected a query id after the colon, without a space")
         try:
             self.query.append(token[4:].decode("utf-8"))
         except UnicodeDecodeError:
-            self.fail(f"query id is {shown(token[4:])}", "expected UTF-8: convert the file, e.g. from latin-1")
+            self.fail(f"query id is {shown(token[4:])}", "expected UTF-8; convert the file, e.g. from latin-1")
 
     def read_feature(self, token: bytes, last: int) -> int:
         left, colon, right = token.partition(b":")
@@ -138,7 +138,7 @@ class _Reader:
             self.fail(f"{shown(token)} has no colon", "expected index:value; start comments with #")
         index = self.read_index(left, token)
         if index == last:
-            self.fail(f"feature {index} is repeated", "write each feature once a line")
+            self.fail(f"feature {index} is repeated", "expected each feature once per line")
         if index < last:
             self.fail(f"feature {index} follows feature {last}", "sort the features of a line by index")
         self.index.append(index)
@@ -148,11 +148,11 @@ class _Reader:
     def read_index(self, text: bytes, token: bytes) -> int:
         digits = text.lstrip(b"0") or b"0"
         if not _INDEX.fullmatch(text):
-            fix = f"expected a whole number from {self.first_index} on"
+            fix = f"expected a whole number of at least {self.first_index}"
         elif len(digits) > 18 or int(digits) > self.max_index:
-            fix = f"expected at most {self.max_index:,}: number the features densely, or raise max_index"
+            fix = f"expected at most {self.max_index:,}; renumber the features, or increase max_index"
         elif int(digits) < self.first_index:
-            fix = f"expected {self.first_index} for the first feature: set first_index=0 if it counts from 0"
+            fix = f"expected at least {self.first_index}; set first_index=0 if features start at 0"
         else:
             return int(digits)
         self.fail(f"feature index is {shown(text)} in {shown(token)}", fix)
@@ -163,4 +163,4 @@ class _Reader:
             return value
         if text.upper() == b"NULL" or UNKNOWN.fullmatch(b":" + text, 1):
             return math.nan
-        self.fail(f"feature {index} is {shown(text)}", "expected a finite number that fits float32, or NULL if unknown")
+        self.fail(f"feature {index} is {shown(text)}", "expected a finite number in float32 range, or NULL if missing")

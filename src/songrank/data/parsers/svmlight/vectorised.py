@@ -1,4 +1,4 @@
-"""Rows of svmlight text, all lines of a piece at once; gives up on anything unusual."""
+"""Vectorised parser of svmlight text; irregular text is left to the line-by-line parser."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from songrank.data.parsers.svmlight.decimals import Lengths, Words, decimals, wh
 from songrank.data.parsers.svmlight.lines import ROUNDS_TO_INFINITY, UNKNOWN, Rows, query_ids
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _COLON = 9, 10, 13, 32, 58
-_PAD = 32  # so that words around any character lie within the buffer
+_PAD = 32  # words around any character lie within the buffer
 _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789.+-eE\n"))
 _LOWER_CASE = np.uint64(0x20202020)
 _NULL = np.uint64(int.from_bytes(b"null", "little"))
@@ -23,13 +23,13 @@ class _Unusual(Exception):  # noqa: N818 - not an error: ``parse_lines`` takes o
 
 
 def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None:
-    """Parse whole lines, or return None if anything needs ``parse_lines``."""
+    """Parse whole lines, or return None if ``parse_lines`` is needed."""
     if b"#" in data:
         if b"\r" in data:
             data = (data + b"\n").replace(b"\r\n", b"\n")
         text, *others = data.split(b"#")  # several times as fast as a regular expression
         data = text + b"".join([part[part.find(b"\n") :] for part in others if b"\n" in part])
-        if b"\r" in data:  # one that stood before a comment
+        if b"\r" in data:  # before a comment
             return None
     if b":1.79769313486" in data:
         data = UNKNOWN.sub(b"NULL", data)
@@ -40,10 +40,10 @@ def parse_words(data: bytes, *, first_index: int, max_index: int) -> Rows | None
 
 
 class _Text:
-    """The characters, and the separators of fields: blanks, newlines and colons.
+    """The characters, and the field separators: blanks, newlines and colons.
 
-    ``place`` is where each separator is (the first is a newline before the text), ``kind`` its character, ``colon``
-    whether it is a colon.
+    ``place`` is the position of each separator (the first is a newline before the text), ``kind`` its character,
+    ``colon`` whether it is a colon.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ class _Text:
             raise _Unusual
 
     def is_usual(self) -> bool:
-        """No field has two colons, no separator is another control character, carriage returns end lines."""
+        """Whether no field has two colons, there are no other control characters, and carriage returns end lines."""
         if (self.colon[1:] & self.colon[:-1]).any():
             return False
         control = np.flatnonzero((self.kind < _SPACE) & (self.kind != _NEWLINE))
@@ -70,18 +70,18 @@ class _Text:
         return bool(ends.all())
 
     def after(self, separator: Places) -> tuple[Places, Lengths]:
-        """The place of each separator, and the length of the field after it."""
+        """The position of each separator, and the length of the field after it."""
         at = self.place.take(separator)
         return at, self.place.take(separator + 1) - at - 1
 
     def words(self, after: Places) -> Words:
-        """The 24 characters after each place, as [N, 3] words."""
+        """The 24 characters after each position, as [N, 3] words."""
         # Overlapping items of 24 bytes: one pass fetches all three words.
         windows = np.ndarray((self.characters.size - 23,), dtype="V24", buffer=self.characters, strides=(1,))
         return windows[after + 1].view("<u8").reshape(-1, 3)
 
     def fields(self, after: Places, length: Lengths) -> list[bytes]:
-        """The fields themselves, one by one."""
+        """The fields as bytes."""
         text = self.characters.tobytes() if after.size else b""
         return [text[at : at + size] for at, size in zip((after + 1).tolist(), length.tolist(), strict=True)]
 
@@ -101,7 +101,7 @@ def _parse(text: _Text, first_index: int, max_index: int) -> Rows:
 
 
 def _labels(text: _Text) -> Places:
-    """The newline before each label: a line is empty, or starts with its only field that has no colon."""
+    """The newline before each label, the only field of a line without colon."""
     newline = np.flatnonzero(text.kind == _NEWLINE)[:-1]
     filled = text.place.take(newline + 1) - text.place.take(newline) > 1
     follows = text.kind.take(newline + 1)
@@ -116,7 +116,7 @@ def _labels(text: _Text) -> Places:
 
 
 def _numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.float32]:
-    """The number in the field after each place; most are single digits."""
+    """The number in the field after each position; most are single digits."""
     digit = text.characters.take(at + 1)
     digit -= ord("0")
     value = digit.astype(np.float32)
@@ -142,12 +142,12 @@ def _longer_numbers(text: _Text, at: Places, length: Lengths) -> NDArray[np.floa
 
 
 def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.float64]:
-    """Numbers with an exponent, a plus sign or many digits: copied one per line, for polars."""
+    """Numbers with an exponent, a plus sign or many digits, parsed by polars."""
     stop = np.cumsum(length + 1)
     line = stop - length - 1
     copied = text.characters[np.repeat(start - line, length + 1) + np.arange(stop[-1])]
     copied[stop - 1] = _NEWLINE
-    if not _OF_NUMBERS.take(copied).all() or (length == 0).any():  # polars knows inf and nan, too
+    if not _OF_NUMBERS.take(copied).all() or (length == 0).any():  # polars also accepts inf and nan
         raise _Unusual
     schema = {"value": pl.Float64}
     table = pl.read_csv(copied.tobytes(), has_header=False, schema=schema, quote_char=None, ignore_errors=True)
@@ -158,7 +158,7 @@ def _other_numbers(text: _Text, start: Places, length: Lengths) -> NDArray[np.fl
 
 
 def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:
-    """The whole number before each place, digit by digit."""
+    """The integer before each position, digit by digit."""
     if not at.size:
         return np.empty(0, dtype=np.int32)
     longest = int(length.max())
@@ -176,7 +176,7 @@ def _indices(text: _Text, at: Places, length: Lengths) -> NDArray[np.int32]:
 
 
 def _queries(text: _Text, row: Places) -> NDArray[Any] | None:
-    """The id of each row's query; its colon is removed from those of features."""
+    """The query id of each row; its colon is removed from the feature colons."""
     colon = np.flatnonzero(text.colon)
     if not row.size or not colon.size:
         return None
