@@ -110,7 +110,7 @@ def paper_schedule(source: str) -> list[str]:
     """Changes to a shipped recipe whose own schedule is none of the paper's, and the batch that goes with them."""
     if source != "movielens-1m":
         return []
-    stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=null"]
+    stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.ema_decay=null"]
     return ["batch.relevant=20", *stage]
 
 

@@ -11,7 +11,7 @@ from songrank.analysis.report.plots import Mark, Series, curve_plot, key
 from songrank.data import Dataset
 
 _STAGE_WORDS = {
-    "average": "mean of weights over epochs, {:g} kept",
+    "ema_decay": "EMA of weights over epochs, decay {:g}",
     "clip": "gradient clipped at {:g}",
     "reset_head": "a new head before it",
 }
