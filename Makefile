@@ -1,4 +1,4 @@
-# `make test` on a machine with nothing but Python makes the environment, installs, and runs every test.
+# `make test` needs only Python: it creates the environment, installs songrank and runs all tests.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -15,29 +15,29 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
 	touch $(STAMP)
 
-install: $(STAMP)  ## make the environment and install songrank into it
+install: $(STAMP)  ## create the environment and install songrank
 
-test: $(STAMP)  ## run all tests and the examples in docstrings
+test: $(STAMP)  ## run all tests, including doctests
 	$(BIN)/python -m pytest -n 2
 
-lint: $(STAMP)  ## check style
+lint: $(STAMP)  ## check style and wording
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/check_words.py
 
-type: $(STAMP)  ## check types, strictly
+type: $(STAMP)  ## check types with mypy --strict
 	$(BIN)/mypy
 
 docs: $(STAMP)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-check: lint type test  ## everything that CI runs
+check: lint type test  ## run all checks of CI
 
 demo: $(STAMP)  ## train, compare, rank and report on embedded data, in about a minute
 	rm -rf songrank-demo
 	$(BIN)/songrank demo -o songrank-demo
 
-bench: $(STAMP)  ## measure costs (see benchmarks/README.md)
+bench: $(STAMP)  ## run benchmarks (see benchmarks/README.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps libauc==2.0.1
 	$(BIN)/python benchmarks/loss_step.py
 	$(BIN)/python benchmarks/sampling.py

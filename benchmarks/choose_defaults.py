@@ -1,4 +1,4 @@
-"""How the defaults of the losses with memory were chosen: on validation data only. The figures are in docs/defaults.md.
+"""Choice of the defaults of losses with memory, on validation data only. Results are in docs/defaults.md.
 
     cd benchmarks
     python choose_defaults.py prepare ml-1m.zip mq2008.zip --to data
@@ -6,10 +6,10 @@
     python choose_defaults.py lists data/mq2008.npz --study offset --out data/lists.jsonl
     python choose_defaults.py report data/catalogue.jsonl data/lists.jsonl
 
-Each finished run is one line of the output; what is there already is not run again. ``--shard 0/4`` takes every fourth
-seed and configuration, so that several processes can share a study, each with its own output. A run is a warm-up with
-``ListwiseCE``, then a new head and the loss under study; warm-up, head and slates depend on the seed alone, so that
-configurations can be compared seed by seed.
+Each finished run is a line of the output and is not run again. ``--shard 0/4`` selects every fourth seed and
+configuration, so that several processes can share a study, each with its own output. A run is a warm-up with
+``ListwiseCE``, then a new head and the loss of the study. Warm-up, head and slates depend only on the seed, so
+configurations are compared seed by seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import torch
 from default_models import Config, Record, prepare
 from default_tasks import Catalogue, Lists, unpack
 
-# ---- what is tried
+# ---- configurations
 
 
 def grid(**choices: list[Any]) -> list[Config]:
@@ -38,7 +38,7 @@ def grid(**choices: list[Any]) -> list[Config]:
 
 
 def catalogue_studies() -> dict[str, list[Config]]:
-    """Configurations by study; the first one of each K and mode is what the others are compared with."""
+    """Configurations by study; others are compared to the first one of each K and mode."""
     ksong: dict[str, list[Any]] = {"loss": ["k-song"], "k": [300, 20], "mode": ["theoretical", "practical"]}
     trackers = [("newton", rate, 0.1) for rate in (0.1, 0.05, 0.3, 1.0)]
     trackers += [("gradient", rate, 0.1) for rate in (0.01, 0.1, 1.0)]
@@ -64,7 +64,7 @@ def catalogue_studies() -> dict[str, list[Config]]:
 
 
 def list_studies() -> dict[str, list[Config]]:
-    """The same for short lists."""
+    """Configurations for short lists, by study."""
     offsets = [None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, "size/2", "relevant"]
     return {
         "offset": [*grid(loss=["song"], margin=[1.0], rank_offset=offsets), {"loss": "listwise-ce"}],
@@ -106,9 +106,9 @@ def _read(files: list[Path]) -> list[Record]:
 
 
 def report(files: list[Path]) -> None:
-    """One table per study: mean ± sd over seeds, and the difference from the study's first configuration, by seed.
+    """A table per study: mean ± sd over seeds, and the difference to the first configuration, by seed.
 
-    The last column is that difference with its standard error over users (each user's mean over seeds), where known.
+    The last column is this difference with its standard error over users (means over seeds per user), if known.
     """
     studies: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
     for record in sorted(_read(files), key=_place):
@@ -133,7 +133,7 @@ def report(files: list[Path]) -> None:
 
 
 def _place(record: Record) -> tuple[str, str, int]:
-    """Where a record stands in its study."""
+    """The position of a record in its study."""
     study = (list_studies() if record["task"] == "lists" else catalogue_studies())[record["study"]]
     return record["task"] + record["data"], record["study"], study.index(record["config"])
 
@@ -171,16 +171,16 @@ def main() -> None:
         ("lists", list_studies(), 20, 60),
     ):
         command = commands.add_parser(name)
-        command.add_argument("data", type=Path, help="what prepare made")
+        command.add_argument("data", type=Path, help="output of prepare")
         command.add_argument("--study", choices=list(studies), required=True)
-        command.add_argument("--out", type=Path, required=True, help="JSON lines, appended to")
+        command.add_argument("--out", type=Path, required=True, help="JSON lines file to append to")
         command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
         command.add_argument("--shard", type=_shard, default=(0, 1), help="i/n")
         command.add_argument("--warmup", type=int, default=warmup)
         command.add_argument("--epochs", type=int, default=epochs)
         command.add_argument("--labels", choices=["rating", "one"], default="rating")
         command.add_argument("--device", default="cpu")
-    command = commands.add_parser("report", help="tables from outputs")
+    command = commands.add_parser("report", help="print tables of outputs")
     command.add_argument("files", type=Path, nargs="+")
     args = parser.parse_args()
 

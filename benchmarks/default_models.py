@@ -1,4 +1,4 @@
-"""Data, models and training steps that the defaults were chosen with: stand-ins for what songrank will ship."""
+"""Data, models and training steps of the choice of defaults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prepare(archives: list[Path], folder: Path) -> None:
             texts = sorted(name for name in names if name.endswith(".txt"))
             if not ratings and len(texts) != 5:
                 raise SystemExit(
-                    f"{archive} holds neither ratings.dat, u.data nor five LETOR parts; expected one of them"
+                    f"{archive} has neither ratings.dat, u.data nor five LETOR parts; expected one of them"
                 )
             arrays = _read_ratings(files.read(ratings[0])) if ratings else _read_letor([files.read(n) for n in texts])
         target = folder / f"{archive.stem}.npz"
@@ -45,7 +45,7 @@ def prepare(archives: list[Path], folder: Path) -> None:
 
 
 def _read_ratings(text: bytes) -> dict[str, Array]:
-    """Leave-last-out by time, ties in the order of the file: the last item of a user is dropped (it is for tests)."""
+    """Leave-last-out by time, with ties in the order of the file; the last item of a user is dropped (for tests)."""
     table = np.loadtxt(io.StringIO(text.decode("latin-1").replace("::", " ")), dtype=np.int64)
     _, user = np.unique(table[:, 0], return_inverse=True)
     items, item = np.unique(table[:, 1], return_inverse=True)
@@ -64,7 +64,7 @@ def _read_ratings(text: bytes) -> dict[str, Array]:
 
 
 def _read_letor(parts: list[bytes]) -> dict[str, Array]:
-    """Features standardised within each query, NULL as the query's smallest value (LETOR's MIN)."""
+    """Features standardised within each query, NULL as the smallest value of the query (MIN of LETOR)."""
     features, labels, lengths, part_of = [], [], [], []
     for part, text in enumerate(parts):
         lines = [line.split("#")[0].split() for line in text.decode("latin-1").splitlines()]
@@ -89,7 +89,7 @@ def _read_letor(parts: list[bytes]) -> dict[str, Array]:
 
 
 class NeuMF(nn.Module):
-    """Separate factors for the product and for one hidden layer, whose item half is computed once per item."""
+    """Separate factors for the product and for a hidden layer, whose item half is computed once per item."""
 
     def __init__(self, num_queries: int, num_items: int, width: int = 64, dropout: float = 0.2) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class NeuMF(nn.Module):
 
 
 class DocumentMLP(nn.Module):
-    """64-32 on the rows of a feature matrix; an item is a row."""
+    """An MLP with layers 64 and 32 on the rows of a feature matrix; an item is a row."""
 
     def __init__(self, features: Tensor) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ FIELDS = ("query", "item", "label", "mask", "pair", "column", "list_size", "num_
 
 
 class Step:
-    """One training step. On a GPU the first three run as they are, and then one is recorded and replayed."""
+    """A training step. On a GPU, three eager steps precede the capture of a CUDA graph, which is replayed."""
 
     def __init__(self, model: Model, loss: RankingLoss, rate: float, decay: float) -> None:
         self.model, self.loss = model, loss
@@ -215,7 +215,7 @@ def cut(slate: Slate, rows: slice) -> Slate:
 def train(
     model: Model, loss: RankingLoss, sampler: SlateSampler, epochs: int, rate: float, decay: float, first: int = 0
 ) -> Iterator[int]:
-    """Train, pausing after each epoch; ×0.25 half-way. An epoch's slates are drawn at once."""
+    """Train and yield after each epoch, with learning rate × 0.25 half-way. Slates are drawn per epoch."""
     step = Step(model, loss, rate, decay)
     size = min(sampler.queries_per_batch, sampler.num_queries)
     model.train()
@@ -223,7 +223,7 @@ def train(
         if first > 0 and epoch == (epochs + 1) // 2:
             step.slow_down(0.25)
         slate = sampler.draw(sampler.order(first + epoch), first + epoch)
-        # Rows that do not fill a batch wait for another epoch: one shape for all steps.
+        # Rows of an incomplete batch are dropped, so that all steps have the same shape.
         for start in range(0, sampler.num_queries - size + 1, size):
             step(slate, slice(start, start + size))
         model.eval()
@@ -233,10 +233,10 @@ def train(
 
 @torch.no_grad()
 def tracking(model: NeuMF, loss: KSONG, num_queries: int) -> dict[str, float]:
-    """How far λ is from the exact threshold and from λ̂, in standard deviations of the query's scores: means.
+    """Mean distances of λ to the exact threshold and to λ̂, in standard deviations of the query's scores.
 
-    ``selected`` is the median over queries of how many items score above λ, over K. The lists are scored as they
-    are in training, dropout included: that is what λ is asked to follow.
+    ``selected`` is the median over queries of the number of items above λ, divided by K. Lists are scored as in
+    training, with dropout, since λ tracks these scores.
     """
     model.train()
     k, parts = loss.problem.k, defaultdict(list)

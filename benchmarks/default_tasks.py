@@ -1,4 +1,4 @@
-"""The two settings in which defaults are compared: a catalogue, and short lists."""
+"""The two tasks of the choice of defaults: a catalogue, and short lists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULES: dict[str, Callable[[Slate], Tensor]] = {
 
 
 class RuleSONG(SONG):
-    """SONG with a rank offset that is a function of the list."""
+    """SONG with a rank offset that depends on the list."""
 
     rule: str
 
@@ -39,7 +39,7 @@ class RuleSONG(SONG):
 
 
 class QuantileKSONG(KSONG):
-    """K-SONG whose λ is a moving average of the slate's own weighted (K+1)-th largest score, of weight η₀."""
+    """K-SONG whose λ is a moving average, with weight η₀, of the weighted (K+1)-th largest score of the slate."""
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
         value, moved = super().step(scores, slate, rows)
@@ -57,7 +57,7 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
         return ListwiseCE(relevance.num_pairs, **options).to(relevance.device)
     loss: SONG
     if config["loss"] == "k-song":
-        # "balanced" is Newton with ∇λ divided by the curvature of the slate; the others divide by s, as eq. 5 has it.
+        # "balanced" is Newton with ∇λ divided by the curvature of the slate; the others divide by s, as in eq. 5.
         step = options.pop("threshold_step", None)
         form: dict[str, Any] = {} if step is None else {"implicit": "slate" if step == "balanced" else "memory"}
         if step in ("newton", "gradient"):
@@ -81,7 +81,7 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
 
 @dataclasses.dataclass
 class Catalogue:
-    """A user ranks all items; one item of each user is held out for validation."""
+    """All items are ranked per user; one item per user is held out for validation."""
 
     arrays: dict[str, Array]
     labels: str
@@ -147,7 +147,7 @@ class Catalogue:
 
 @dataclasses.dataclass
 class Lists:
-    """A query ranks its own documents. Fold k trains on parts k, k+1, k+2 and is validated on k+3; k+4 is not read."""
+    """The documents of each query are ranked. Fold k trains on parts k to k+2, validates on k+3, and skips k+4."""
 
     arrays: dict[str, Array]
     warmup: int

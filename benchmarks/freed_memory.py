@@ -1,8 +1,8 @@
-"""A CPU step of NeuMF with SONG, MovieLens-1M's shape, before and after glibc is told to keep what is freed.
+"""A CPU step of NeuMF with SONG in the shape of MovieLens-1M, before and after glibc is set to keep freed memory.
 
     python benchmarks/freed_memory.py --threads 1 2
 
-One process a number of threads; the setting cannot be taken back, so "before" is always first. Read the ratio.
+Each number of threads has its own process. The setting cannot be reverted, so "before" is first. Compare the ratio.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SLATE: dict[str, Any] = {"queries_per_batch": 256, "relevant": 10, "irrelevant":
 
 
 def measure(threads: int, rounds: int) -> tuple[float, float]:
-    """Milliseconds of a step before and after."""
+    """Milliseconds per step before and after."""
     torch.set_num_threads(threads)
     relevance = long_tailed(USERS, FILMS, RATINGS)
     model = models.create("neumf", num_queries=USERS, num_items=FILMS)
     step = TrainingStep(model, MemoryAdapter(relevance), make_loss("song", relevance), **SLATE)
     before = medians({"step": step}, rounds)["step"]
     if not keep_freed_memory():
-        raise SystemExit("this C library is not glibc: there is nothing to compare")
+        raise SystemExit("this C library is not glibc, which the comparison needs")
     return before, medians({"step": step}, rounds)["step"]
 
 
@@ -44,7 +44,7 @@ def main() -> None:
         with multiprocessing.get_context("spawn").Pool(1) as alone:
             before, after = alone.apply(measure, (threads, options.rounds))
         gain = f"{before / after:.2f} × as fast"
-        print(f"{threads} threads: {before:.1f} ms a step; {after:.1f} ms with freed memory kept, {gain}", flush=True)
+        print(f"threads {threads}: {before:.1f} ms per step; {after:.1f} ms with freed memory kept, {gain}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rows of speed.py: NeuMF's forward and backward, its optimiser, and evaluation against the size of the tables."""
+"""Rows of speed.py: forward and backward of NeuMF, its optimiser, and evaluation against the size of the tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from timing import medians
 from songrank import SlateSampler, kernels, models
 from songrank.training.optim.row_adam import RowAdam
 
-_POOL = {"cpu": 16, "cuda": 400}  # batches of different items: rows that wait for their turn must have waited
-_COPIES = 6  # of the weights at once: two moments, and gradients, eager and recorded
+_POOL = {"cpu": 16, "cuda": 400}  # batches of different items, so that deferred row updates occur
+_COPIES = 6  # of the weights in memory: two moments, and gradients, eager and captured
 _OPTIMISERS = {
     "dense Adam adds": ("adam", "plain"),
     "the optimiser of songrank train adds": ("adam", "auto"),

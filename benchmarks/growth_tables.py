@@ -20,12 +20,12 @@ ITEM_SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 STATE_SIZES = (10**6, 10**7, 10**8, 10**9)
 SPREAD_TARGET = 1.10
 QUERIES, FEWEST, MOST = 20_000, 10, 50
-_POOL = 1_000  # batches of different rows: on a GPU more than its cache holds
+_POOL = 1_000  # batches of different rows; on a GPU more than its cache
 _CPU_STATE = 10**8
 
 
 def size_row(machine: Machine, name: str, found: Mapping[int, float], work: Work | None = None) -> Row:
-    """The figure at the largest size, and all others."""
+    """The time at the largest size, with those at all sizes."""
     largest = max(found)
     shown = ", ".join(f"{_power(size)} {value:.4g}" for size, value in found.items())
     floor = None if work is None else machine.floor(work)
@@ -33,7 +33,7 @@ def size_row(machine: Machine, name: str, found: Mapping[int, float], work: Work
 
 
 def flat_rows(machine: Machine, name: str, found: Mapping[int, float], work: Work) -> list[Row]:
-    """The same for what must not grow: with the largest figure over the smallest."""
+    """The same for times that must not grow, with the ratio of the largest to the smallest."""
     spread = max(found.values()) / min(found.values())
     return [size_row(machine, name, found, work), Row("  largest / smallest", spread, "×", SPREAD_TARGET)]
 
@@ -43,7 +43,7 @@ def _power(size: int) -> str:
 
 
 def cycling(target: Tensor, pool: Tensor) -> Callable[[], None]:
-    """Write the next row of the pool into the target, at each call."""
+    """A function that writes the next row of the pool into the target."""
     at = 0
 
     def advance() -> None:
@@ -55,7 +55,7 @@ def cycling(target: Tensor, pool: Tensor) -> Callable[[], None]:
 
 
 def draw(relevance: Relevance) -> Recorded:
-    """Drawing 256 × (10 + 300)."""
+    """Sampling of 256 × (10 + 300) items."""
     sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
     order = sampler.order(0)
     pool = order[: order.shape[0] // ROWS * ROWS].view(-1, ROWS)
@@ -64,7 +64,7 @@ def draw(relevance: Relevance) -> Recorded:
 
 
 def apply_loss(slate: Slate, num_pairs: int, pool: Tensor) -> Recorded:
-    """SONG forward and backward on given scores, its memory read and written."""
+    """SONG forward and backward on given scores, with reads and writes of its memory."""
     with slate.query.device:
         loss = SONG(num_pairs)
         scores = torch.randn(slate.label.shape).requires_grad_()
@@ -73,7 +73,7 @@ def apply_loss(slate: Slate, num_pairs: int, pool: Tensor) -> Recorded:
 
     def work() -> None:
         scores.grad = None
-        loss(scores, replace(given)).backward()  # a new slate, since one keeps what it derives from its pairs
+        loss(scores, replace(given)).backward()  # a new slate, since slates cache derived values
 
     return Recorded(work, slate.query.device, cycling(pair, pool))
 
@@ -92,7 +92,7 @@ def update_state(num_pairs: int, pool: Tensor) -> Recorded:
 
 
 def random_pairs(num_pairs: int, device: torch.device) -> Tensor:
-    """[batches, 256, 10] rows of a memory."""
+    """[batches, 256, 10] rows of the memory."""
     return torch.randint(num_pairs, (_POOL, ROWS, RELEVANT), device=device)
 
 
@@ -128,13 +128,13 @@ def relevance_queries(relevance: Relevance) -> Tensor:
 
 
 def by_state(machine: Machine) -> list[Row]:
-    """Growing memory of the loss; the table is there, its pairs are drawn at random."""
+    """Growing memory of the loss, with random pairs."""
     relevance = even_relevance(QUERIES, 10**5, FEWEST, MOST).to(machine.device)
     slate = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT).draw(relevance_queries(relevance), 0)
     losses, updates = {}, {}
     for size in STATE_SIZES:
         if (not machine.gpu and size > _CPU_STATE) or 3 * 4 * size > room(machine.device):
-            print(f"{size:,} pairs of state: left out, not enough memory or a CPU")
+            print(f"{size:,} pairs of state: skipped, on a CPU or for lack of memory")
             break
         pool = random_pairs(size, machine.device)
         losses[str(size)], updates[str(size)] = apply_loss(slate, size, pool), update_state(size, pool)

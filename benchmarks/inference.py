@@ -1,6 +1,6 @@
-"""Time and peak memory of `songrank recommend` and `songrank rank`, on models and tables that are made up for it.
+"""Time and peak memory of `songrank recommend` and `songrank rank`, on synthetic models and tables.
 
-python benchmarks/inference.py                                                               # some minutes
+python benchmarks/inference.py                                                               # a few minutes
 python benchmarks/inference.py --users 20000 --pairs 400000 --documents 20000 --queries 200  # half a minute
 """
 
@@ -31,7 +31,7 @@ FEATURES = [f"feature {number}" for number in range(1, 51)]
 
 
 def make_recommender(folder: Path, users: int, items: int, pairs: int) -> None:
-    """A NeuMF as it starts, and exactly so many met pairs, spread evenly; users are texts."""
+    """An untrained NeuMF with ``pairs`` evenly spread seen pairs; user ids are strings."""
     rng, step = np.random.default_rng(0), users * items // pairs
     cell = np.arange(pairs) * step + rng.integers(0, step, pairs)  # ascending and distinct: user × items + item
     item = torch.from_numpy(cell % items)
@@ -53,7 +53,7 @@ def make_recommender(folder: Path, users: int, items: int, pairs: int) -> None:
 
 
 def make_ranker(folder: Path, table: Path, documents: int, queries: int) -> None:
-    """An MLP as it starts, behind a standardisation, and a CSV of documents with ids, their queries mixed."""
+    """An untrained MLP with standardised features, and a CSV file of documents with ids, with mixed queries."""
     rng, width = np.random.default_rng(0), len(FEATURES)
     values = rng.standard_normal((documents, width), np.float32)
     transform = FeatureTransform.fit([values[:10_000]], width, standardise=True)
@@ -76,7 +76,7 @@ def make_ranker(folder: Path, table: Path, documents: int, queries: int) -> None
 
 
 def measure(name: str, words: Sequence[str | Path], threads: int) -> None:
-    """Run `songrank WORDS` in a process of its own, and print what it took."""
+    """Run `songrank WORDS` in a new process, and print its time and memory."""
     command = [sys.executable, "-m", "songrank.cli", *map(str, words), "--device", "cpu", "-q"]
     limit = {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
     start = time.perf_counter()
@@ -92,17 +92,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=1_000_000)
     parser.add_argument("--items", type=int, default=5_000)
-    parser.add_argument("--pairs", type=int, default=20_000_000, help="that users have met")
+    parser.add_argument("--pairs", type=int, default=20_000_000, help="number of seen user-item pairs")
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--threads", type=int, default=1, help="of torch and of polars")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch and of polars")
     options = parser.parse_args()
     if min(vars(options).values()) < 1 or options.pairs > options.users * options.items:
         parser.error("expected numbers of at least 1, and no more pairs than users × items")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         recommender, ranker, table = folder / "recommender", folder / "ranker", folder / "documents.csv"
-        with ProcessPoolExecutor(1, get_context("spawn")) as maker:  # what this process holds counts as its children's
+        with ProcessPoolExecutor(1, get_context("spawn")) as maker:  # memory of this process counts for its children
             maker.submit(make_recommender, recommender, options.users, options.items, options.pairs).result()
             maker.submit(make_ranker, ranker, table, options.documents, options.queries).result()
         print("; ".join(f"{word}: {value:,}" for word, value in vars(options).items()))

@@ -1,11 +1,11 @@
-"""LightGBM's lambdarank on prepared lists: tuned on validation, evaluated on test, written as runs to compare with.
+"""lambdarank of LightGBM on prepared lists, tuned on validation, evaluated on test, and written as runs.
 
     python benchmarks/lightgbm_lists.py mq2008/fold1 mq2008/fold2 … -o runs/lightgbm
 
-Random configurations are trained with every seed and stopped early by validation; what counts is the mean of NDCG@5 and
-NDCG@10, as songrank measures them. Each fold keeps the configuration with the highest mean over the seeds on its own
-validation part: one choice for all folds would look at test queries, since in LETOR's folds the test part of one is the
-validation part of another (``--same`` makes that choice nevertheless). Test is read once, for the chosen ones.
+Random configurations are trained with every seed, with early stopping by the mean of validation NDCG@5 and NDCG@10 of
+songrank. Each fold uses the configuration with the highest mean over seeds on its own validation split. A common
+choice for all folds would use test queries, since the test split of a LETOR fold is the validation split of another
+(``--same`` makes this choice). The test split is read once, for the chosen configurations.
 """
 
 import argparse
@@ -39,7 +39,7 @@ CHOICES: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Fold:
-    """One data set, and its lists in the shape that LightGBM wants."""
+    """A data set, with its lists in the format of LightGBM."""
 
     folder: Path
     parts: dict[str, ListSplit]
@@ -54,7 +54,9 @@ class Fold:
 
     def evaluate(self, name: str, scores: Any, metrics: tuple[str, ...] = METRICS) -> Evaluation:
         part = self.parts[name]
-        values = torch.from_numpy(np.array(scores, dtype=np.float64))  # a copy: LightGBM's own may be read-only
+        values = torch.from_numpy(
+            np.array(scores, dtype=np.float64)
+        )  # a copy, since arrays of LightGBM may be read-only
         return evaluate_lists(
             values, part.label, lengths=part.lengths, metrics=metrics, ties="pessimistic", empty="skip"
         )
@@ -70,7 +72,7 @@ def draw(count: int, seed: int) -> list[dict[str, float]]:
 
 
 def train(lightgbm: Any, fold: Fold, config: dict[str, float], seed: int, options: argparse.Namespace) -> Any:
-    """A booster at its best round on validation."""
+    """A booster at the best round on validation."""
     parameters = {
         "objective": "lambdarank",
         "metric": "None",
@@ -100,7 +102,7 @@ def train(lightgbm: Any, fold: Fold, config: dict[str, float], seed: int, option
 
 
 def write_run(folder: Path, fold: Fold, name: str, seed: int, notes: dict[str, Any], scores: Any) -> Evaluation:
-    """The configuration and the evaluation on test, laid out as a run's."""
+    """Write the configuration and the evaluation on test in the layout of a run."""
     found = fold.evaluate("test", scores)
     (folder / "evaluation").mkdir(parents=True, exist_ok=True)
     about: dict[str, Any] = {
@@ -109,7 +111,7 @@ def write_run(folder: Path, fold: Fold, name: str, seed: int, notes: dict[str, A
         "data": str(fold.folder),
         "seed": seed,
     }
-    about["notes"] = notes  # what differs from fold to fold is one method still
+    about["notes"] = notes  # differences between folds do not make a new method
     (folder / "config.yaml").write_text(json.dumps(about, indent=2) + "\n")  # JSON is YAML
     report = {
         "split": "test",
@@ -129,17 +131,19 @@ def write_run(folder: Path, fold: Fold, name: str, seed: int, notes: dict[str, A
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folds", nargs="+", type=Path, help="folders of prepared data sets with lists")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the runs, fold1-seed0 and so on")
+    parser.add_argument("folds", nargs="+", type=Path, help="directories of prepared data sets with lists")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="directory of the runs, fold1-seed0 and so on")
     parser.add_argument("--configurations", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--choosing", type=int, help="seeds by which a configuration is chosen; all by default")
-    parser.add_argument("--ensemble", type=Path, help="folder of runs too, of the mean of all seeds' scores: fold1, …")
+    parser.add_argument(
+        "--choosing", type=int, help="number of seeds for the choice of a configuration; all by default"
+    )
+    parser.add_argument("--ensemble", type=Path, help="directory of runs of the ensembles over seeds, fold1 and so on")
     parser.add_argument("--zero-as-missing", action="store_true", help="for data prepared with --missing zero")
     parser.add_argument("--same", action="store_true", help="one configuration for all folds")
-    parser.add_argument("--rounds", type=int, default=1000, help="most trees")
-    parser.add_argument("--patience", type=int, default=50, help="rounds without a better figure before it stops")
-    parser.add_argument("--bins", type=int, default=255, help="bins of a feature")
+    parser.add_argument("--rounds", type=int, default=1000, help="maximum number of trees")
+    parser.add_argument("--patience", type=int, default=50, help="rounds without improvement before training stops")
+    parser.add_argument("--bins", type=int, default=255, help="bins per feature")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     try:

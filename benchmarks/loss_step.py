@@ -1,7 +1,7 @@
-"""Cost of one loss step (forward and backward on scores of 256 × 310, 10 relevant, state for 18.6 million pairs).
+"""Cost of a loss step (forward and backward on scores of 256 × 310, 10 relevant, memory for 18.6 million pairs).
 
-Beside libauc 2.0.1's losses in the same process, if that is installed (``pip install --no-deps libauc==2.0.1``), and
-for catalogues of 10³ to 10⁶ items, sampling included: it must not grow.
+Compared with the losses of libauc 2.0.1 in the same process, if it is installed (``pip install --no-deps
+libauc==2.0.1``), and measured with sampling for catalogues of 10³ to 10⁶ items, where it must be constant.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler, lo
 QUERIES, ITEMS, PAIRS = 138_493, 26_744, 18_600_000
 ROWS, RELEVANT, IRRELEVANT, K = 256, 10, 300, 300
 BASELINES = ("RankNet", "LambdaRank", "ListNet", "ListMLE", "ApproxNDCG", "SoftmaxCE", "PointwiseBCE")
-SOFT_SORTS = ("NeuralNDCG", "PiRank")  # minutes a step on a CPU
+SOFT_SORTS = ("NeuralNDCG", "PiRank")  # minutes per step on a CPU
 
 
 def slate(device: str) -> Slate:
-    """Ratings, identities and counts as a MovieLens-20M batch has them."""
+    """Ratings, ids and counts of a batch of MovieLens-20M."""
     generator = torch.Generator().manual_seed(0)
     label = torch.zeros(ROWS, RELEVANT + IRRELEVANT)
     label[:, :RELEVANT] = torch.randint(1, 6, (ROWS, RELEVANT), generator=generator).float()
@@ -50,7 +50,7 @@ def step(loss: torch.nn.Module, scores: Tensor, batch: object) -> Callable[[], N
 
 
 def peers(batch: Slate, device: str) -> dict[str, Any]:
-    """libauc's losses on the same batch, as its documentation calls them."""
+    """Losses of libauc on the same batch, called as in its documentation."""
     try:
         from libauc.losses.ranking import ListwiseCELoss, NDCGLoss
     except ImportError:
@@ -89,7 +89,7 @@ def side_by_side(device: str, rounds: int) -> None:
     theirs = {name: step(loss, scores, given) for name, (loss, given) in peers(batch, device).items()}
     result = medians({**theirs, **steps}, rounds)
     baseline = "libauc SONG" if theirs else None
-    table(f"one loss step, {ROWS} × {RELEVANT + IRRELEVANT}, {PAIRS:,} pairs, {device}", result, baseline)
+    table(f"loss step, {ROWS} × {RELEVANT + IRRELEVANT}, {PAIRS:,} pairs, {device}", result, baseline)
     if theirs:
         for mine, other in (("SONG", "libauc SONG"), ("K-SONG theoretical", "libauc K-SONG")):
             print(f"  {mine}: {result[other] / result[mine]:.1f} × as fast as {other}")
@@ -99,7 +99,7 @@ def side_by_side(device: str, rounds: int) -> None:
 
 
 def whole_step(relevance: Relevance, device: str) -> Callable[[], None]:
-    """Draw a slate, score it by a table, SONG forward and backward."""
+    """Sample a slate, score it with a table, SONG forward and backward."""
     sampler = SlateSampler(relevance, ROWS, RELEVANT, IRRELEVANT)
     loss = SONG(relevance.num_pairs).to(device)
     values = torch.randn(4096, device=device)
@@ -118,7 +118,7 @@ def growing_catalogue(device: str, rounds: int) -> None:
     steps = {
         f"{items:>9,} items": whole_step(long_tailed(20_000, items, 600_000).to(device), device) for items in sizes
     }
-    table(f"sampling + SONG, {device}, against the size of the catalogue", medians(steps, rounds))
+    table(f"sampling + SONG, {device}, by size of the catalogue", medians(steps, rounds))
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""Training a sequence model over a catalogue of a million items: seconds of each epoch, and the most GPU memory.
+"""Training of a sequence model over a million items: seconds per epoch, and peak GPU memory.
 
     python benchmarks/many_items.py data/many batch.irrelevant=2000 warm_up.epochs=2 fine_tuning.epochs=2
     python benchmarks/many_items.py data/many model.length=8 validation.every=0 warm_up.epochs=1 fine_tuning.epochs=1
 
-The folder is made if it is not there: 2,000 users who walk through the catalogue in steps of seven, and 2,000 whose
-500 items each make every item known. Further words change the recipe `sequences`, whose candidates are all items.
+The data set is created if it does not exist: 2,000 users who walk through the catalogue in steps of seven, and 2,000
+users with 500 items each, which cover all items. Further arguments change the recipe `sequences`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
     trainer.run()
     print(f"{trainer.at.step} steps")
     if trainer.device.type == "cuda":
-        print(f"at most {torch.cuda.max_memory_allocated() / 1e9:.2f} GB on the GPU")
+        print(f"peak GPU memory {torch.cuda.max_memory_allocated() / 1e9:.2f} GB")
 
 
 if __name__ == "__main__":

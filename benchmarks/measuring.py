@@ -1,4 +1,4 @@
-"""How the rows of speed.py are measured: medians after a warm-up, work without Python in between, peak memory."""
+"""Measurements of speed.py: medians after a warm-up, work without Python overhead, peak memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import torch
 from timing import medians
 
 CHUNK = 50
-"""Steps in a row on a GPU, with one wait at the end, so that the host is not waited for in between."""
+"""Consecutive steps on a GPU with one synchronisation at the end."""
 
 _GPU_WARM_UP = 10
-_SLOW = 0.05  # seconds; steps above are timed one by one, and fewer of them
+_SLOW = 0.05  # seconds; slower steps are timed one by one, with fewer repetitions
 _SLOW_ROUNDS = 5
 
 
 def milliseconds(
     steps: Mapping[str, Callable[[], object]], device: torch.device, rounds: int, warm_up: int = 2
 ) -> dict[str, float]:
-    """Median milliseconds of each step: of chunks in a row on a GPU, of single steps that alternate on a CPU."""
+    """Median milliseconds per step: of consecutive steps on a GPU, of alternating single steps on a CPU."""
     if device.type == "cpu":
         return medians(steps, rounds, warm_up)
     return {name: _in_chunks(step, rounds, warm_up) for name, step in steps.items()}
@@ -45,7 +45,7 @@ def _in_chunks(step: Callable[[], object], rounds: int, warm_up: int) -> float:
 
 
 def _seconds(step: Callable[[], object], times: int) -> float:
-    """Seconds that one of so many steps in a row takes."""
+    """Seconds per step over consecutive steps."""
     torch.cuda.synchronize()
     begun = time.perf_counter()
     for _ in range(times):
@@ -55,15 +55,15 @@ def _seconds(step: Callable[[], object], times: int) -> float:
 
 
 class Recorded:
-    """The same work without Python in between: a replayed graph on a GPU, the work itself on a CPU.
+    """Work without Python overhead: a replayed CUDA graph on a GPU, the work itself on a CPU.
 
-    ``advance`` gives the work other inputs before each call, by writing into its tensors.
+    ``advance`` writes new inputs into the tensors of the work before each call.
     """
 
     def __init__(
         self, work: Callable[[], object], device: torch.device, advance: Callable[[], object] = lambda: None
     ) -> None:
-        self.work, self.advance = work, advance  # kept, since a graph does not keep the tensors that it works on
+        self.work, self.advance = work, advance  # references, since a graph does not keep its tensors alive
         self.run = work
         if device.type == "cuda":
             self.run = self._record()
@@ -81,7 +81,7 @@ class Recorded:
                 self.work()
         except RuntimeError as error:
             torch.cuda.synchronize()
-            print(f"cannot be recorded, launches are timed too: {str(error).splitlines()[0]}")
+            print(f"cannot be captured, so times include launches: {str(error).splitlines()[0]}")
             return self.work
         return graph.replay
 
@@ -91,9 +91,9 @@ class Recorded:
 
 
 class Peak:
-    """The most memory in use while a block runs, beyond what was in use at its start.
+    """Peak memory of a block, beyond the memory in use at its start.
 
-    On a GPU what torch has allocated; on a CPU resident memory, where Linux tells it, else ``bytes`` is None.
+    On a GPU, the memory allocated by torch; on a CPU, resident memory on Linux, otherwise ``bytes`` is None.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -118,12 +118,12 @@ class Peak:
             self.bytes = after - self._before
 
     def gigabytes(self, less: int = 0) -> float | None:
-        """The peak in GB, less so many bytes."""
+        """The peak in GB, minus ``less`` bytes."""
         return None if self.bytes is None else max(0.0, (self.bytes - less) / 1e9)
 
 
 def _give_back() -> None:
-    """Hand memory that was freed to the system, so that taking it again is seen."""
+    """Return freed memory to the system, so that new allocations are measured."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -146,7 +146,7 @@ def _resident(name: str) -> int | None:
 
 
 def room(device: torch.device) -> int:
-    """Bytes that are free."""
+    """Free bytes."""
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()

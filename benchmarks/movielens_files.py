@@ -1,4 +1,4 @@
-"""Files in MovieLens-20M's format with exactly its counts, written in seconds; what stands in them is arbitrary."""
+"""Files in the format of MovieLens-20M with its exact counts and arbitrary content."""
 
 import zipfile
 from pathlib import Path
@@ -11,7 +11,7 @@ MIN_RATINGS = 20
 
 
 def activity(users: int, items: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
-    """Ratings of each user: at least 20, long-tailed, summing to ``pairs``."""
+    """Numbers of ratings per user: at least 20, long-tailed, with the sum ``pairs``."""
     weight = rng.lognormal(0, 1.3, users)
     counts = MIN_RATINGS + np.floor(weight / weight.sum() * (pairs - users * MIN_RATINGS)).astype(np.int64)
     counts = np.minimum(counts, items // 3)
@@ -21,7 +21,7 @@ def activity(users: int, items: int, pairs: int, rng: np.random.Generator) -> np
 
 
 def write_zip(path: Path, users: int, items: int, pairs: int, seed: int = 0) -> None:
-    """An archive with ``ml-20m/ratings.csv``: users in order, each user's movies in order, times in none."""
+    """An archive with ``ml-20m/ratings.csv``, ordered by user and movie, but not by time."""
     rng = np.random.default_rng(seed)
     counts = activity(users, items, pairs, rng)
     movie_ids = np.sort(rng.permutation(131_262)[:items] + 1)
@@ -32,7 +32,7 @@ def write_zip(path: Path, users: int, items: int, pairs: int, seed: int = 0) -> 
             block = counts[first : first + 4096]
             user = np.repeat(np.arange(first, first + block.shape[0]), block)
             within = np.arange(user.shape[0]) - np.repeat(np.cumsum(block) - block, block)
-            item = (user * 7919 + within * 3) % items  # distinct within a user, since no one rates a third of all
+            item = (user * 7919 + within * 3) % items  # distinct per user, since no user rates a third of all items
             rating = rng.integers(1, 11, user.shape[0]) / 2
             time = rng.integers(789_652_009, 1_427_784_002, user.shape[0]) // 60 * 60  # many equal times
             table = pl.DataFrame({"u": user + 1, "m": movie_ids[item], "r": rating, "t": time})

@@ -1,4 +1,4 @@
-"""Seconds to read a LETOR file, beside scikit-learn and, where they are installed, XGBoost and LightGBM."""
+"""Time to read a LETOR file, compared with scikit-learn and, if installed, XGBoost and LightGBM."""
 
 import argparse
 import importlib
@@ -27,14 +27,14 @@ def lines_of(path: Path, member: str | None) -> bytes:
 
 
 def readers(path: Path, without_query: Path) -> dict[str, Callable[[], Any]]:
-    """One function a library, each from the file on disk to numbers in memory."""
+    """A function per library, from the file on disk to numbers in memory."""
     steps: dict[str, Callable[[], Any]] = {
         "songrank": lambda: [parse_rows(path.read_bytes(), file=path.name)],
         "scikit-learn": lambda: load_svmlight_file(str(path), query_id=True, zero_based=False),
     }
     if xgboost := installed("xgboost"):
         steps["XGBoost"] = lambda: xgboost.DMatrix(f"{path}?format=libsvm")
-    if lightgbm := installed("lightgbm"):  # knows neither qid: nor comments, and bins the values, too
+    if lightgbm := installed("lightgbm"):  # supports neither qid: nor comments, and also bins the values
         steps["LightGBM"] = lambda: lightgbm.Dataset(str(without_query), params={"verbose": -1}).construct()
     return steps
 
@@ -47,7 +47,7 @@ def installed(name: str) -> Any:
 
 
 def best(steps: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """The shortest time of each, in rounds that alternate, and what it gave, or why it could not."""
+    """The shortest time of each in alternating rounds, and its result or error."""
     results: dict[str, Any] = {}
     seconds = dict.fromkeys(steps, float("inf"))
     for _ in range(rounds):
@@ -56,7 +56,7 @@ def best(steps: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str,
             start = time.perf_counter()
             try:
                 results[name] = step()
-            except Exception as error:  # a peer that does not know NULL, say
+            except Exception as error:  # for example a library that does not support NULL
                 results[name] = error
                 continue
             seconds[name] = min(seconds[name], time.perf_counter() - start)
@@ -64,7 +64,7 @@ def best(steps: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str,
 
 
 def assert_same(blocks: list[Rows], expected: tuple[Any, ...]) -> None:
-    """Equal to what scikit-learn reads in float64, rounded."""
+    """Whether the values equal those of scikit-learn in float64, rounded."""
     features, label, query = expected
     pairs = {
         "label": label.astype(np.float32),
@@ -82,8 +82,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="a LETOR file or zip archive (default: MSLR's sample)")
     parser.add_argument("--member", help="which file of the archive")
-    parser.add_argument("--data", type=Path, default=Path(), help="folder that holds mslr-web10k-sample.zip")
-    parser.add_argument("--megabytes", type=int, default=50, help="the file is repeated until it has as many")
+    parser.add_argument("--data", type=Path, default=Path(), help="directory with mslr-web10k-sample.zip")
+    parser.add_argument("--megabytes", type=int, default=50, help="size to which the file is repeated")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     source = options.file or options.data / "mslr-web10k-sample.zip"
@@ -104,7 +104,7 @@ def main() -> None:
             print(f"  {name:14s}{value:8.3f} s {len(data) / 1e6 / value:8.0f} MB/s {ratio:7.2f} × songrank's time")
     if not isinstance(results["scikit-learn"], Exception):
         assert_same(results["songrank"], results["scikit-learn"])
-        print("  songrank's numbers are scikit-learn's, rounded to float32")
+        print("  values of songrank equal those of scikit-learn, rounded to float32")
 
 
 if __name__ == "__main__":

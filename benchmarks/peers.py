@@ -1,4 +1,4 @@
-"""Peers in training: the step that one writes first, and libauc's loss in it, beside its users drawn one by one."""
+"""Other implementations of training: a straightforward step, and the loss of libauc in it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from songrank import SONG, Relevance, SlateSampler
 
-_KEPT = 16  # batches that lie on the device already
+_KEPT = 16  # batches that are already on the device
 
 
 def installed(name: str) -> bool:
-    """Whether a peer is there; one line says so if not."""
+    """Whether a package is installed; prints a line if not."""
     found = importlib.util.find_spec(name) is not None
     if not found:
         print(f"{name} is not installed: no comparison with it")
@@ -25,7 +25,7 @@ def installed(name: str) -> bool:
 
 
 class Straightforward(nn.Module):
-    """NeuMF as one writes it first: every pair is embedded and goes through the whole first layer."""
+    """Straightforward NeuMF: every pair is embedded and passes through the full first layer."""
 
     def __init__(self, num_queries: int, num_items: int, dim: int = 64) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Straightforward(nn.Module):
 
 
 def _updater(relevance: Relevance, loss: Any) -> Callable[[Tensor, Tensor, Any], None]:
-    """Score, loss, gradient and torch's default Adam on the straightforward model."""
+    """Scores, loss, gradient and the default Adam of torch on the straightforward model."""
     model = Straightforward(relevance.num_queries, relevance.num_items).to(relevance.device)
     optimiser = torch.optim.Adam(model.parameters(), 1e-3)
 
@@ -78,8 +78,8 @@ def _libauc_loss(relevance: Relevance, relevant: int) -> Any:
 
 
 def libauc_loss_step(relevance: Relevance, rows: int, relevant: int, irrelevant: int) -> Callable[[], None]:
-    """libauc's loss in the straightforward step, with batches that lie on the device already."""
-    active = torch.nonzero(relevance.num_relevant >= relevant).squeeze(-1)  # libauc wants so many of each user
+    """The loss of libauc in the straightforward step, with batches that are already on the device."""
+    active = torch.nonzero(relevance.num_relevant >= relevant).squeeze(-1)  # libauc needs this number for each user
     sampler = SlateSampler(relevance, rows, relevant, irrelevant)
     update = _updater(relevance, _libauc_loss(relevance, relevant))
     batches = []
@@ -102,7 +102,7 @@ def libauc_loss_step(relevance: Relevance, rows: int, relevant: int, irrelevant:
 
 
 def libauc_step(relevance: Relevance, rows: int, relevant: int, irrelevant: int) -> Callable[[], None]:
-    """libauc's loss in the straightforward step, with items drawn user by user on the host, as its examples do."""
+    """The loss of libauc in the straightforward step, with items sampled per user on the host, as in its examples."""
     device, items = relevance.device, relevance.num_items
     host = relevance.to("cpu")
     offsets, item, label = host.indptr.numpy(), host.item.numpy(), host.label.numpy()

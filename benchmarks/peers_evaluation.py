@@ -1,4 +1,4 @@
-"""Peers in evaluation: a full sort as RecBole does it, and torchmetrics' NDCG."""
+"""Other implementations of evaluation: a full sort as in RecBole, and NDCG of torchmetrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUTOFFS = (10, 20, 50)
 
 @torch.no_grad()
 def full_sort(score_all: Scorer, targets: Relevance, users: int, batch: int) -> dict[str, float]:
-    """NDCG of one target a user: all scores, the history at −∞, the 50 best, and where the target is among them."""
+    """NDCG of one target per user: all scores, seen items at −∞, the top 50, and the rank of the target."""
     seen, starts = targets.taken_item.long(), targets.taken_indptr
     gained = dict.fromkeys(CUTOFFS, torch.zeros((), dtype=torch.float64, device=targets.device))
     for begin in range(0, users, batch):

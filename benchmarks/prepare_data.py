@@ -1,6 +1,6 @@
-"""Cost of preparing data: MovieLens-1M against pandas, the memory of 20 million ratings, and opening what was prepared.
+"""Cost of data preparation: MovieLens-1M compared with pandas, memory for 20 million ratings, and opening a data set.
 
-python benchmarks/prepare_data.py --data FOLDER    # holds ml-1m.zip; without it a file of that shape is made
+python benchmarks/prepare_data.py --data DIRECTORY    # with ml-1m.zip; by default a file of that shape is generated
 """
 
 import argparse
@@ -26,7 +26,7 @@ MOVIELENS_1M = (6_040, 3_706, 1_000_209)
 
 
 def ratings_dat(folder: Path, data: Path | None) -> Path:
-    """MovieLens-1M's ratings.dat, or a file of its form and size."""
+    """ratings.dat of MovieLens-1M, or a file of its format and size."""
     path = folder / "ratings.dat"
     if data is not None and (data / "ml-1m.zip").exists():
         with zipfile.ZipFile(data / "ml-1m.zip") as archive:
@@ -40,7 +40,7 @@ def ratings_dat(folder: Path, data: Path | None) -> Path:
 
 
 def with_pandas(path: Path) -> tuple[np.ndarray, ...]:
-    """The usual recipe: a separator of two characters needs pandas' Python engine."""
+    """The usual way; a separator of two characters needs the Python engine of pandas."""
     names = ["user", "movie", "rating", "time"]
     frame = pandas.read_csv(path, sep="::", engine="python", names=names)
     return tuple(frame[name].to_numpy() for name in names)
@@ -57,7 +57,7 @@ def compare_parsing(path: Path, folder: Path) -> None:
     steps = {
         "pandas, sep='::'": lambda: with_pandas(path),
         "songrank, the same columns": lambda: with_songrank(path),
-        "songrank, the whole preparation": lambda: prepare("movielens-1m", path, folder / "ml-1m", overwrite=True),
+        "songrank, full preparation": lambda: prepare("movielens-1m", path, folder / "ml-1m", overwrite=True),
     }
     table("MovieLens-1M, ratings.dat (equal columns)", medians(steps, rounds=5, warm_up=1), "pandas, sep='::'")
 
@@ -86,7 +86,7 @@ def opening(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with ml-1m.zip")
+    parser.add_argument("--data", type=Path, help="directory with ml-1m.zip")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

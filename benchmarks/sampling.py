@@ -1,4 +1,4 @@
-"""Cost of drawing 256 × (10 + 300) from a relevance of MovieLens-20M's shape, and the memory that relevance takes."""
+"""Cost of sampling 256 × (10 + 300) items from a relevance with the shape of MovieLens-20M, and its memory."""
 
 import argparse
 import itertools
@@ -13,7 +13,7 @@ from songrank.sampling.item_draws import Spread, taken_before_by_merge, taken_be
 
 
 def megabytes(relevance: Relevance) -> float:
-    """Bytes of all its tensors, shared ones once."""
+    """Megabytes of all tensors; shared tensors count once."""
     tensors = {id(value): value for value in vars(relevance).values() if isinstance(value, torch.Tensor)}
     tensors |= {id(value): value for value in relevance._ideal.values()}
     return sum(value.numel() * value.element_size() for value in tensors.values()) / 2**20
@@ -30,7 +30,7 @@ def one_draw(sampler: SlateSampler) -> Callable[[], None]:
 
 
 def batch_sizes(sampler: SlateSampler) -> dict[str, Callable[[], None]]:
-    """One draw of n queries, and the two ways to find what is not taken, on the first 256."""
+    """A draw of n queries, and the two methods to find free items, on the first 256."""
     query = sampler.order(0)
     steps: dict[str, Callable[[], None]] = {}
     for size in (256, 1024):
@@ -49,7 +49,7 @@ def batch_sizes(sampler: SlateSampler) -> dict[str, Callable[[], None]]:
         def find(count: Callable[..., object] = count) -> None:
             count(relevance, local, *bounds, spread)
 
-        steps[f"what is not taken, by {name}"] = find
+        steps[f"free items, by {name}"] = find
     return steps
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     relevance = long_tailed(*MOVIELENS_20M)
     print(relevance)
     plain = SlateSampler(relevance.to(options.device))
-    seen = relevance.item[relevance.indptr[:-1]].long()  # every query's first item becomes one that it has seen
+    seen = relevance.item[relevance.indptr[:-1]].long()  # the first item of every query becomes a seen item
     query = torch.repeat_interleave(torch.arange(relevance.num_queries), relevance.num_relevant)
     kept = torch.ones_like(query, dtype=torch.bool)
     kept[relevance.indptr[:-1]] = False
@@ -75,7 +75,7 @@ def main() -> None:
     )
     barred = SlateSampler(excluding.to(options.device))
     print(f"memory: {megabytes(relevance):.0f} MB; with exclusions {megabytes(excluding):.0f} MB")
-    steps = {"draw 256 × (10 + 300)": one_draw(plain), "the same with exclusions": one_draw(barred)}
+    steps = {"sample 256 × (10 + 300)": one_draw(plain), "the same with exclusions": one_draw(barred)}
     table(f"sampling, {options.device}", medians(steps, options.rounds))
     if options.device == "cpu":
         for threads in (torch.get_num_threads(), 1):

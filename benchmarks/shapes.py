@@ -1,4 +1,4 @@
-"""Synthetic relevance of a known data set's shape, long-tailed in users and items."""
+"""Synthetic relevance with the shape of a known data set, long-tailed in users and items."""
 
 import torch
 

@@ -1,17 +1,17 @@
-"""One table of what songrank costs on this machine: measured, target, floor by counted bytes and operations, peers.
+"""Speed of songrank on this machine: measured times, targets, lower bounds by bytes and operations, other libraries.
 
     python benchmarks/speed.py [--device cuda] [--only step losses …] [--json FILE]
 
-Targets are those for an H200, and shown only on a GPU. On a CPU some rows are smaller, and say so; read the ratios.
-Peers that are not installed are named and left out: pip install --no-deps libauc==2.0.1, pip install torchmetrics.
+Targets are for an H200 and shown only on a GPU. On a CPU some rows use smaller sizes; compare ratios. Libraries that
+are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install torchmetrics.
 
-    step        a whole training step of NeuMF with SONG, MovieLens-20M's shape, 256 × (10 + 300), and its GPU memory
+    step        full training step of NeuMF with SONG, shape of MovieLens-20M, 256 × (10 + 300), and its GPU memory
     losses      the same step with every loss
-    evaluation  ranking all items for all users, seen items excluded
-    train       `songrank train` end to end by the recipe movielens-20m, final test included
-    lists       the Context-Aware Ranker, MSLR-WEB30K's shape
-    labels      heads over 31,000 labels, all of them in every step
-    growth      what must not grow with items or pairs, and what an optimiser adds
+    evaluation  ranking of all items for all users, seen items excluded
+    train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
+    lists       Context-Aware Ranker, shape of MSLR-WEB30K
+    labels      heads over 31,000 labels, with all labels in every step
+    growth      times that must not grow with items or pairs, and the cost of optimisers
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from songrank import __version__
 
 
 def growth_rows(machine: Machine) -> Iterator[Row]:
-    """All that is measured against size."""
+    """All rows on scaling."""
     for part in (growth_tables.by_items, growth_tables.by_state, growth_models.by_items, growth_models.by_scores):
         yield from part(machine)
 
@@ -57,7 +57,7 @@ SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
 
 
 def describe(machine: Machine) -> dict[str, Any]:
-    """What the figures depend on."""
+    """The conditions of the measurement."""
     name = torch.cuda.get_device_name() if machine.gpu else f"CPU, {torch.get_num_threads()} threads"
     ceilings = machine.ceilings
     return {
@@ -73,11 +73,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--only", nargs="+", default=list(SECTIONS), choices=list(SECTIONS), metavar="SECTION")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs of the data of MovieLens-20M's shape")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs of the data in the shape of MovieLens-20M")
     parser.add_argument("--rounds", type=int, help="steps to time; 200 on a GPU, 20 on a CPU")
     parser.add_argument("--epochs", type=int, nargs=2, default=(20, 120), metavar=("WARM_UP", "FINE_TUNING"))
-    parser.add_argument("--data", type=Path, help="folder of the prepared data of train; kept, and used again")
-    parser.add_argument("--json", type=Path, help="write the same as JSON")
+    parser.add_argument("--data", type=Path, help="directory of the prepared data of train; kept and reused")
+    parser.add_argument("--json", type=Path, help="also write the results as JSON")
     options = parser.parse_args()
     torch.manual_seed(0)
     device = torch.device(options.device)
@@ -89,7 +89,7 @@ def main() -> None:
     for name in options.only:
         try:
             table.section(name, SECTIONS[name](machine))
-        except Exception:  # the other sections are worth having
+        except Exception:  # the other sections are independent
             failed = True
             traceback.print_exc()
         gc.collect()

@@ -1,4 +1,4 @@
-"""Rows of speed.py: ranking the whole catalogue for all users, beside a full sort and torchmetrics."""
+"""Rows of speed.py: ranking of all items for all users, compared with a full sort and torchmetrics."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SECONDS_TARGET, MEMORY_TARGET = 0.25, 4.0
 METRICS = tuple(f"ndcg@{k}" for k in CUTOFFS)
 _CPU_USERS = 500
 _BATCH = {"cpu": 64, "cuda": 1024}
-_PLAIN_USERS = {"cpu": 16, "cuda": 512}  # whose every pair goes through the straightforward model
+_PLAIN_USERS = {"cpu": 16, "cuda": 512}  # users whose pairs all pass through the straightforward model
 _PLAIN_BATCH = 16
 _METRIC_USERS = 64
 
 
 def held_out(relevance: Relevance, users: int) -> Relevance:
-    """One target each for the first users: the last of their items; the others are excluded as seen."""
+    """One target per user, their last item; the others are excluded as seen items."""
     indptr = relevance.indptr[: users + 1].cpu()
     item = relevance.item[: int(indptr[-1])].long().cpu()
     query = torch.repeat_interleave(torch.arange(users), indptr.diff())
@@ -44,7 +44,7 @@ def evaluation(model: Any, targets: Relevance) -> Callable[[], dict[str, float]]
 
 
 def evaluation_rows(machine: Machine) -> list[Row]:
-    """Seconds, memory, and the peers."""
+    """Seconds, memory, and other implementations."""
     users = QUERIES if machine.gpu else _CPU_USERS
     device, items = machine.device, machine.relevance.num_items
     on_host = held_out(machine.relevance, users)
@@ -65,7 +65,7 @@ def evaluation_rows(machine: Machine) -> list[Row]:
     taken = medians(ways, 3, 1)
     rate = users * items / taken[""] / 1e3
     notes = [
-        f"{users:,} × {items:,}, {excluded:,} seen pairs excluded; {rate:,.0f} M scores a second",
+        f"{users:,} × {items:,}, {excluded:,} seen pairs excluded; {rate:,.0f} M scores per second",
         f"NDCG@50 by songrank {found['ndcg@50']:.6f}, by the full sort of the same scores {theirs['ndcg@50']:.6f}",
         *_slow_peers(machine, score_all, targets, users, taken[""]),
     ]
@@ -73,7 +73,7 @@ def evaluation_rows(machine: Machine) -> list[Row]:
     seconds = peers.pop("")
     return [
         Row("all-ranking evaluation, NDCG@10/20/50", seconds, "s", SECONDS_TARGET, floor, peers, notes),
-        Row("its peak memory beyond the model", peak.gigabytes(), "GB", MEMORY_TARGET),
+        Row("  peak memory beyond the model", peak.gigabytes(), "GB", MEMORY_TARGET),
     ]
 
 
@@ -83,7 +83,7 @@ def _plainly(run: Callable[[], object]) -> None:
 
 
 def _slow_peers(machine: Machine, score_all: Any, targets: Relevance, users: int, ours: float) -> list[str]:
-    """Costs a user of what is too slow for all users."""
+    """Costs per user of implementations that are too slow for all users."""
     device = machine.device
     some = min(users, _PLAIN_USERS[device.type])
     plain = Straightforward(users, targets.num_items).to(device).eval()
@@ -101,9 +101,9 @@ def _slow_peers(machine: Machine, score_all: Any, targets: Relevance, users: int
             scores = score_all(torch.arange(few, device=device))
         run = torchmetrics_ndcg(scores, targets.item[targets.indptr[:few]].long())
         taken = medians({"": run}, 3, 1)[""] / few
-        lines.append(_a_user("torchmetrics' NDCG@10 alone, of given scores", taken, few, ours / users))
+        lines.append(_a_user("NDCG@10 of torchmetrics, given scores", taken, few, ours / users))
     return lines
 
 
 def _a_user(name: str, taken: float, users: int, ours: float) -> str:
-    return f"{name}: {taken:.3g} ms a user ({users} users), {taken / ours:.1f} × ours, scores included, {ours:.3g} ms"
+    return f"{name}: {taken:.3g} ms per user ({users} users), {taken / ours:.1f} × ours including scores, {ours:.3g} ms"

@@ -1,4 +1,4 @@
-"""Rows of speed.py: heads over 31,000 labels, all of them in every step; time and memory must be linear in labels."""
+"""Rows of speed.py: heads over 31,000 labels, all in every step; time and memory must be linear in labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from songrank import models
 LABELS, TEXTS, EPOCHS = 31_000, 2_048, 20
 ROWS = {"cpu": 16, "cuda": 128}
 MEMORY_TARGET, LINEAR_TARGET = 2.0, 2.2
-FEWEST, MOST = 8, 30  # labels of a text: 19 on average, as in Wiki10-31K
+FEWEST, MOST = 8, 30  # labels per text: 19 on average, as in Wiki10-31K
 LOSSES = ("song", "ranknet", "lambdarank", "approx-ndcg", "gumbel-approx-ndcg")
 FEATURES, HIDDEN = 5_000, 1_024
 VOCABULARY, WORDS, BOTTLENECK = 20_000, 300, 512
@@ -28,7 +28,7 @@ CNN = {"dim": 300, "filters": 128, "windows": (2, 4, 8), "pools": 8, "bottleneck
 
 @dataclass(frozen=True)
 class Reader:
-    """A model for labels: how it is made, what it reads, the width below its head, operations a text up to there."""
+    """A model for labels: constructor, input, width below the head, and operations per text up to there."""
 
     make: Callable[[int], nn.Module]
     texts: Callable[[torch.Generator], Tensor]
@@ -55,7 +55,7 @@ READERS = {
 
 
 def labels_rows(machine: Machine) -> Iterator[Row]:
-    """Each model and loss at 31,000 labels, beside half as many."""
+    """Each model and loss at 31,000 labels, compared with half as many."""
     for model in READERS:
         for loss in LOSSES:
             yield from _both_sizes(machine, model, loss)

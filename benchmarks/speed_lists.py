@@ -1,4 +1,4 @@
-"""Rows of speed.py: the Context-Aware Ranker on lists of MSLR-WEB30K's shape."""
+"""Rows of speed.py: the Context-Aware Ranker on lists in the shape of MSLR-WEB30K."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CPU_LISTS = 1_000
 
 
 def lists_rows(machine: Machine) -> list[Row]:
-    """One step with SONG, by the recipe for MSLR-WEB30K."""
+    """A step with SONG, as in the recipe for MSLR-WEB30K."""
     lists = LISTS if machine.gpu else _CPU_LISTS
     generator = torch.Generator().manual_seed(0)
     labels = torch.multinomial(torch.tensor(SHARES), lists * LENGTH, replacement=True, generator=generator)

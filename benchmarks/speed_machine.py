@@ -1,4 +1,4 @@
-"""What all sections of speed.py share: the device, how much is measured, its ceilings, and data of one shape."""
+"""Shared parts of speed.py: device, repetitions, peak rates, and data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, RELEVANT, IRRELEVANT, DIM = 256, 10, 300, 64
 
 @dataclass
 class Machine:
-    """Where and how much is measured."""
+    """Device and repetitions of the measurements."""
 
     device: torch.device
     ceilings: Ceilings
@@ -29,7 +29,7 @@ class Machine:
 
     @property
     def gpu(self) -> bool:
-        """Whether there is one."""
+        """Whether the device is a GPU."""
         return self.device.type == "cuda"
 
     def floor(self, work: Work) -> float:
@@ -38,12 +38,12 @@ class Machine:
 
     @cached_property
     def relevance(self) -> Relevance:
-        """MovieLens-20M's shape, on the device; with fewer pairs if so asked."""
+        """Data in the shape of MovieLens-20M on the device, with fewer pairs on request."""
         return long_tailed(QUERIES, ITEMS, self.pairs).to(self.device)
 
 
 def even_relevance(queries: int, items: int, fewest: int, most: int) -> Relevance:
-    """Pairs whose number does not depend on the items': each query has one from each of as many equal stretches."""
+    """Pairs whose number does not depend on that of items: each query has one item from each of equal ranges."""
     generator = torch.Generator().manual_seed(0)
     count = torch.randint(fewest, most + 1, (queries,), generator=generator)
     query = torch.repeat_interleave(torch.arange(queries), count)

@@ -1,4 +1,4 @@
-"""Rows of speed.py: one whole training step of NeuMF, with SONG beside its peers, and with every loss."""
+"""Rows of speed.py: a full training step of NeuMF, with SONG and other implementations, and with every loss."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHAPE = (ROWS, RELEVANT, IRRELEVANT)
 SOFT_SORTS = ("neural-ndcg", "pirank")
 OUTSIDE_TARGET = (*SOFT_SORTS, "gumbel-approx-ndcg")
 STEP_TARGET, LOSS_TARGET, MEMORY_TARGET = 0.40, 1.3, 2.0
-TWO_POINTS_TARGET = 2.0  # of SONG's: two plain steps
+TWO_POINTS_TARGET = 2.0  # relative to SONG: two plain steps
 
 
 def neumf_training_step(machine: Machine, loss: str = "song", speed: str = "auto") -> TrainingStep:
-    """Draw, score, loss, gradient, Adam on all weights."""
+    """Sampling, scores, loss, gradient, and Adam on all weights."""
     relevance = machine.relevance
     model = models.create("neumf", num_queries=relevance.num_queries, num_items=relevance.num_items, dim=DIM)
     sizes = {"queries_per_batch": ROWS, "relevant": RELEVANT, "irrelevant": IRRELEVANT}
@@ -36,7 +36,7 @@ def _floor(machine: Machine) -> float:
 
 
 def step_rows(machine: Machine) -> list[Row]:
-    """SONG, beside the plain and the straightforward step and libauc's loss; and the memory of the GPU."""
+    """SONG, compared with the plain step, the straightforward step and the loss of libauc; and GPU memory."""
     if machine.gpu:
         torch.cuda.reset_peak_memory_stats()
     ours = neumf_training_step(machine)
@@ -51,19 +51,19 @@ def step_rows(machine: Machine) -> list[Row]:
     taken = milliseconds(steps, machine.device, machine.rounds)
     taken |= milliseconds(slow, machine.device, max(3, machine.rounds // 4), 1)
     value = taken.pop("ours")
-    note = f"{ROWS * (RELEVANT + IRRELEVANT) / value / 1e3:.1f} M pairs a second; {machine.relevance}"
-    return [Row("a training step, SONG", value, "ms", STEP_TARGET, _floor(machine), taken, [note]), *rows]
+    note = f"{ROWS * (RELEVANT + IRRELEVANT) / value / 1e3:.1f} M pairs per second; {machine.relevance}"
+    return [Row("training step, SONG", value, "ms", STEP_TARGET, _floor(machine), taken, [note]), *rows]
 
 
 def _gpu_rows(machine: Machine, ours: TrainingStep) -> list[Row]:
-    """What a whole epoch takes a step, and the memory; rows of tables have waited as long as they will ever after."""
+    """Time per step over full epochs, and memory, with deferred row updates in their steady state."""
     ours.epoch()
     count = ours.steps_an_epoch
     taken = medians({"": ours.epoch}, 3, 0)[""] / count
     peak = torch.cuda.max_memory_allocated() / 1e9
-    note = "all of it: relevance, memory of the loss, weights, Adam, the recorded step"
+    note = "total: relevance, memory of the loss, weights, Adam, captured CUDA graph"
     return [
-        Row("  over whole epochs, their ends included", taken, "ms", STEP_TARGET, _floor(machine)),
+        Row("  over full epochs, including their ends", taken, "ms", STEP_TARGET, _floor(machine)),
         Row("  peak GPU memory", peak, "GB", MEMORY_TARGET, notes=[note]),
     ]
 
@@ -74,7 +74,7 @@ def loss_rows(machine: Machine) -> Iterator[Row]:
     song = 0.0
     for name in names:
         if machine.gpu:
-            torch.compiler.reset()  # a run compiles one loss or two, and no more than a few in one process
+            torch.compiler.reset()  # the number of compilations per process is limited
         step = neumf_training_step(machine, name)
         warm_up = step.steps_an_epoch if machine.gpu else 2
         taken = milliseconds({name: step}, machine.device, machine.rounds, warm_up)[name]
@@ -82,8 +82,8 @@ def loss_rows(machine: Machine) -> Iterator[Row]:
         target = None if name in OUTSIDE_TARGET else STEP_TARGET if name == "song" else LOSS_TARGET * song
         if name.startswith("faster"):
             target = TWO_POINTS_TARGET * song
-        notes = [] if name == "song" else [f"{taken / song:.2f} × SONG's"]
-        yield Row(f"a training step, {name}", taken, "ms", target, _floor(machine), notes=notes)
+        notes = [] if name == "song" else [f"{taken / song:.2f} × SONG"]
+        yield Row(f"training step, {name}", taken, "ms", target, _floor(machine), notes=notes)
         del step
     if not machine.gpu:
-        yield Row(", ".join(SOFT_SORTS), None, notes=["left out on a CPU: they sort softly, too slow there"])
+        yield Row(", ".join(SOFT_SORTS), None, notes=["skipped on a CPU: soft sorting is too slow"])

@@ -1,4 +1,4 @@
-"""The table of speed.py: rows as they are measured, in text of fixed width and as JSON."""
+"""The table of speed.py, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _WIDTHS = (44, 12, 12, 12, 9)
 
 @dataclass(frozen=True)
 class Row:
-    """One figure and what it is to be compared with.
+    """A measurement with its references.
 
     Args:
-        name: what was measured.
-        value: the figure; None where there is none, then a note says why.
-        unit: of the figure, its target, its floor and its peers.
-        target: what the issue asks for on an H200: at most so much.
-        floor: what the counted bytes and operations would take at this machine's ceilings.
-        peers: the same by others, or by a plainer way.
-        notes: what else a reader must know, in lines.
+        name: name of the measurement.
+        value: measured value; None if there is none, with the reason in a note.
+        unit: unit of value, target, floor and peers.
+        target: largest acceptable value on an H200.
+        floor: lower bound by bytes and operations at the peak rates of this machine.
+        peers: values of other implementations.
+        notes: further lines.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Row:
 
 
 class Table:
-    """Prints rows as they come, and writes all of them as JSON after each."""
+    """Prints each row, and writes all rows as JSON after each."""
 
     def __init__(self, machine: Mapping[str, Any], *, targets: bool, file: Path | None) -> None:
         self.machine, self.targets, self.file = machine, targets, file
@@ -75,7 +75,7 @@ def _peer(name: str, figure: float, value: float | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Four figures, without an exponent where people read none.
+    """A number with four significant digits, without an exponent for common sizes.
 
     >>> _number(0.39421), _number(12345.6)
     ('0.3942', '12,346')

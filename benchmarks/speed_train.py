@@ -1,4 +1,4 @@
-"""Rows of speed.py: ``songrank train`` from the start of the process to its end, by the recipe for MovieLens-20M."""
+"""Rows of speed.py: ``songrank train`` as a process, with the recipe for MovieLens-20M."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Run.begin(load_recipe(recipe, changes), folder, observe=lambda line: print(json.
 
 
 def train_rows(machine: Machine) -> list[Row]:
-    """Wall seconds, where they go, the floor of all steps and evaluations, and the memory of the GPU."""
+    """Wall time and its parts, the lower bound of all steps and evaluations, and GPU memory."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         dataset = _data(machine, machine.data or scratch / "data")
@@ -54,13 +54,13 @@ def train_rows(machine: Machine) -> list[Row]:
     notes = [_where(lines, seconds), f"{dataset.num_queries:,} users, {dataset.num_pairs:,} pairs", *notes]
     rows = [Row(name, seconds, "s", target, machine.floor(_work(machine, dataset)) / 1e3, notes=notes)]
     if machine.gpu and memory:
-        held = f"torch held {memory[0]['held'] / 1e9:.2f} GB at most"
+        held = f"peak memory reserved by torch {memory[0]['held'] / 1e9:.2f} GB"
         rows.append(Row("  peak GPU memory", memory[0]["peak"] / 1e9, "GB", MEMORY_TARGET, notes=[held]))
     return rows
 
 
 def _data(machine: Machine, folder: Path) -> Dataset:
-    """Synthetic data of MovieLens-20M's shape; with fewer pairs, fewer users. What lies in the folder is used again."""
+    """Synthetic data in the shape of MovieLens-20M; fewer pairs mean fewer users. An existing data set is reused."""
     if (folder / "dataset.json").exists():
         return open_dataset(folder)
     share = machine.pairs / PAIRS
@@ -71,7 +71,7 @@ def _data(machine: Machine, folder: Path) -> Dataset:
 def _train(
     machine: Machine, dataset: Dataset, run: Path
 ) -> tuple[float, list[tuple[float, dict[str, Any]]], list[str]]:
-    """Wall seconds, each line of the history with the second at which it came, and what is to be said."""
+    """Wall time, the lines of the history with their times, and notes."""
     changes = [f"data={dataset.path}", f"device={machine.device.type}", f"validation.every={EVERY}"]
     changes += [f"warm_up.epochs={machine.epochs[0]}", f"fine_tuning.epochs={machine.epochs[1]}"]
     command = [sys.executable, "-c", _COMMAND, "train", RECIPE, *changes, "-o", str(run), "--json"]
@@ -93,7 +93,7 @@ def _train(
 
 
 def _where(lines: list[tuple[float, dict[str, Any]]], seconds: float) -> str:
-    """Start-up, steps, validation and end, by when lines came; an epoch without validation is taken as all steps."""
+    """Start-up, steps, validation and end, by the times of lines; an epoch without validation has only steps."""
     steps = validation = 0.0
     usual: dict[str, float] = {}
     for stage in dict.fromkeys(line["stage"] for _, line in lines):
@@ -103,7 +103,7 @@ def _where(lines: list[tuple[float, dict[str, Any]]], seconds: float) -> str:
             if before["stage"] == after["stage"] == stage and not _validated(after)
         ]
         if not plain:
-            return "too few epochs to tell where the time goes"
+            return "too few epochs to split the time"
         usual[stage] = statistics.median(plain)
     for (here, before), (there, after) in pairwise(lines):
         expected = usual[after["stage"]]
@@ -125,7 +125,7 @@ def _validated(line: dict[str, Any]) -> bool:
 
 
 def _work(machine: Machine, dataset: Dataset) -> Work:
-    """All steps, validation among sampled candidates, and all items for validation and test at the end."""
+    """Lower bound of all steps, of validation on sampled candidates, and of the final evaluations on all items."""
     users, items, epochs = dataset.num_queries, dataset.num_items, machine.epochs
     step = neumf_step(users, items, DIM, ROWS, RELEVANT + IRRELEVANT)
     steps = sum(epochs) * -(-users // ROWS)

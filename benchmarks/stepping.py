@@ -1,4 +1,4 @@
-"""The training step of ``songrank train`` on data that lies in memory: what speed.py times."""
+"""The training step of ``songrank train`` on data in memory, which speed.py measures."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
 
 K = 300
-"""Of K-SONG, as the recipe for MovieLens-20M has it."""
+"""K of K-SONG, as in the recipe for MovieLens-20M."""
 
 _OVER = object()
 
 
 @dataclass
 class MemoryAdapter:
-    """A adapter without a data set: ``describe`` gives a model's two inputs for a slate."""
+    """An adapter without a data set: ``describe`` gives the two inputs of a model for a slate."""
 
     relevance: Relevance
     describe: Callable[[Slate], tuple[Any, Tensor]] = lambda slate: (slate.query, slate.item)
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """The model's answer for a slate."""
+        """Scores of the model for a slate."""
         answer: Tensor = model(*self.describe(slate))
         return answer
 
@@ -54,19 +54,19 @@ def make_loss(name: str, relevance: Relevance, **options: Any) -> RankingLoss:
 
 
 def make_stage(loss: RankingLoss, sampler: SlateSampler, epochs: int = 120, optimiser: str = "adam") -> Stage:
-    """A stage of fine-tuning, as the recipe for MovieLens-20M has it."""
+    """A stage of fine-tuning, as in the recipe for MovieLens-20M."""
     return Stage("fine-tuning", loss, sampler, epochs, 4e-4, weight_decay=1e-7, optimiser=optimiser)
 
 
 class TrainingStep:
-    """One step of training a call, as ``songrank train`` takes it on this device, drawing included.
+    """A training step per call, as in ``songrank train`` on this device, including sampling.
 
     Args:
-        model: what is trained.
-        adapter: what it is fed with.
+        model: model to train.
+        adapter: data adapter of the model.
         loss: any loss.
         speed: ``"auto"`` or ``"plain"``.
-        epochs: of the stage, since a long one may be worth preparations.
+        epochs: epochs of the stage, since compilation pays only for long stages.
         slates: options of the sampler.
     """
 
@@ -104,7 +104,7 @@ class TrainingStep:
         self._left = self.step.epoch()
 
     def epoch(self) -> None:
-        """What is left of an epoch, and what training does to the weights at its end."""
+        """Finish an epoch, with the updates of weights at its end."""
         with kernels.plain(self.plain):
             for _ in self._left:
                 pass

@@ -20,13 +20,13 @@ A whole study is three rounds in one command:
 Settings are ranked by the mean of the --metric on validation; several metrics are averaged. A change contains no blanks
 here: {"60":0.25} instead of {60: 0.25}.
 
-With --backtests, settings are chosen by the test split of other data sets, each with every seed: those that
-`songrank data prepare --drop-last 1` (2, 3) makes of the same interactions, without the last ones, which are the
-recipe's own test. A setting is then judged as it will be in the end: by what came after the data that its epoch was
-chosen on. With --backtests-again the best of each grid are run on these instead, so that luck on the first ones counts
-less.
+With --backtests, settings are chosen on the test splits of other data sets, each with every seed. Prepare them from the
+same interactions with `songrank data prepare --drop-last 1` (2, 3), which drops the last interactions, those of the
+recipe's own test split. As in the final evaluation, a setting is then scored on interactions after those that its epoch
+was chosen on. With --backtests-again, the best settings of each grid are run on these data sets instead, which reduces
+selection bias.
 
-With --share, trials that have their warm-up in common, including the seed, train it once and continue from its end,
+With --share, trials with the same warm-up, including the seed, train it once and continue from its end,
 bit-exactly.
 """
 
@@ -61,7 +61,7 @@ REPORTED = ("validation", "test")
 
 @dataclass(eq=False)
 class Setting:
-    """One combination of a grid, and the metrics of its runs."""
+    """A combination of a grid, and the metrics of its runs."""
 
     grid: int
     changes: list[str]
@@ -69,13 +69,13 @@ class Setting:
     seconds: float = 0.0
 
     def mean(self, name: str) -> float:
-        """The mean over all runs, to the same bits in whatever order they ended."""
+        """The mean over all runs, bit-exactly independent of the order in which they ended."""
         return math.fsum(metrics[name] for metrics in self.metrics) / len(self.metrics)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One trial: the setting that it belongs to, by number, and where it is trained."""
+    """A trial: the index of its setting, and its data set, seed and run directory."""
 
     setting: int
     changes: tuple[str, ...]
@@ -85,14 +85,14 @@ class Job:
 
 
 def shared_part(recipe: Recipe) -> str:
-    """A checksum of all that a warm-up depends on."""
+    """A checksum of everything that a warm-up depends on."""
     apart = {"title", "prepare", "device", "loss", "fine_tuning", "evaluation"}
     values = recipe.model_dump(mode="json", exclude=apart)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_job(source: str, job: Job) -> dict[str, Any]:
-    """Run a trial, in a process of its own; the row that is printed about it."""
+    """Train a trial in its own process; returns the row to print."""
     begun, row = time.monotonic(), dict[str, Any](changes=job.changes)
     try:
         recipe = load_recipe(source, job.changes)
@@ -113,13 +113,13 @@ def run_warm_up(folder: Path, recipe: Recipe) -> None:
 
 
 def run_name(changes: Sequence[str]) -> str:
-    """A folder's name for a trial: its changes; of very many the last ones, after a checksum of all."""
+    """The directory name of a trial: its changes; long names keep the last ones after a checksum of all."""
     name = re.sub(r"[^A-Za-z0-9.=_-]+", "-", " ".join(changes) or "plain")
     return name if len(name) <= 200 else f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{name[-190:]}"
 
 
 class Study:
-    """Processes, and the outcome of the trials."""
+    """Processes, and the results of the trials."""
 
     def __init__(self, options: argparse.Namespace, workers: Workers) -> None:
         self.options, self.workers, self.begun, self.refused = options, workers, time.monotonic(), False
@@ -127,7 +127,7 @@ class Study:
     def run(
         self, settings: list[Setting], seeds: list[str], output: Path, splits: tuple[str, ...], data: Sequence[str] = ()
     ) -> bool:
-        """Run settings with all of these seeds and data sets, where given; False if the time was over before."""
+        """Run settings with these seeds and data sets, if given; False if the time limit was reached."""
         others = [[f"data={path}"] for path in data] or [[]]
         own = [[f"seed={seed}"] for seed in seeds] or [[]]
         warm_ups = Path(self.options.output) / "warm-ups" if self.options.share else None
@@ -148,12 +148,12 @@ class Study:
         return next(left, None) is None
 
     def _next(self, left: Iterator[Any]) -> list[Any]:
-        """The next piece of work; none once the time is over."""
+        """The next trial; none after the time limit."""
         first = time.monotonic() - self.begun <= self.options.limit
         return list(itertools.islice(left, 1)) if first else []
 
     def _warm_up(self, folder: Path, jobs: list[Job]) -> bool:
-        """Train every warm-up of these trials once; False if the time was over before."""
+        """Train every warm-up of these trials once; False if the time limit was reached."""
         recipes: dict[str, Recipe] = {}
         for job in jobs:
             with suppress(UserError):  # the trial reports what is wrong
@@ -167,14 +167,14 @@ class Study:
         return next(left, None) is None
 
     def show(self, settings: list[Setting], split: str) -> None:
-        """The settings, the best first."""
+        """Print the settings, best first."""
         for setting in self.ranked(settings):
             figures = "  ".join(f"{name} {setting.mean(name):.4f}" for name in setting.metrics[0])
             seeds = f"{len(setting.metrics)} runs  " if len(setting.metrics) > 1 else ""
             print(f"{split} {figures}  {seeds}{setting.seconds:5.0f} s  {' '.join(setting.changes)}")
 
     def ranked(self, settings: list[Setting]) -> list[Setting]:
-        """By the mean of the metrics; those of most runs first."""
+        """Sort by the number of runs, then by the mean of the metrics."""
         good = [setting for setting in settings if setting.metrics]
         if not good:
             return []
@@ -188,7 +188,7 @@ class Study:
 
 
 def read_options(words: Sequence[str] | None) -> argparse.Namespace:
-    """The command line, checked: what would not be an honest choice ends with exit code 2."""
+    """Read and check the command line; invalid ways of selection exit with code 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
     parser.add_argument("grids", nargs="*", default=[""])
@@ -196,46 +196,51 @@ def read_options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--splits", default="validation")
-    parser.add_argument("--metric", default="", help="what settings are ranked by; the first one if not given")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no more is begun")
-    parser.add_argument("--seeds", default="", help="of every setting; else as the grids say")
-    parser.add_argument("--backtests", "--rehearsals", default="", help="data sets whose test split chooses settings")
+    parser.add_argument("--metric", default="", help="metrics to rank settings by; by default the first one")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no trial starts")
+    parser.add_argument("--seeds", default="", help="seeds of every setting; by default those of the grids")
     parser.add_argument(
-        "--backtests-again", "--rehearsals-again", default="", help="data sets for the seeds of --again; else the same"
+        "--backtests", "--rehearsals", default="", help="data sets on whose test splits settings are chosen"
     )
-    parser.add_argument("--share", action="store_true", help="train a warm-up that trials have in common once")
-    parser.add_argument("--best", type=int, default=4, help="settings of each grid that are run again")
-    parser.add_argument("--again", default="", help="further seeds of the best")
-    parser.add_argument("--report", default="", help="seeds of the best one of each grid, evaluated on test too")
+    parser.add_argument(
+        "--backtests-again",
+        "--rehearsals-again",
+        default="",
+        help="data sets for the seeds of --again; by default the same",
+    )
+    parser.add_argument("--share", action="store_true", help="train warm-ups that trials share once")
+    parser.add_argument("--best", type=int, default=4, help="number of settings per grid that are run again")
+    parser.add_argument("--again", default="", help="further seeds of the best settings")
+    parser.add_argument("--report", default="", help="seeds of the best setting of each grid, also evaluated on test")
     options = parser.parse_intermixed_args(words)
     for name in ("seeds", "again", "report", "backtests", "backtests_again"):
         setattr(options, name, [word for word in getattr(options, name).split(",") if word])
     seeds, again, report, backtests = options.seeds, options.again, options.report, options.backtests
     if (again or report) and (not seeds or options.splits != "validation"):
-        parser.error("--again and --report choose on validation, or by backtests, among settings of --seeds")
+        parser.error("--again and --report need --seeds, and validation or backtests to choose on")
     if len({*seeds, *again, *report}) < len(seeds) + len(again) + len(report):
-        parser.error("--seeds, --again and --report expect different seeds")
+        parser.error("--seeds, --again and --report need different seeds")
     if options.backtests_again and not (backtests and again):
-        parser.error("--backtests-again goes with --backtests and --again")
+        parser.error("--backtests-again needs --backtests and --again")
     if backtests and options.splits != "validation":
-        parser.error("--backtests are judged by their test split; leave --splits out")
+        parser.error("--backtests use the test split; leave out --splits")
     if backtests and any(re.match("data=.*,", word) for text in options.grids for word in text.split()):
-        parser.error("--backtests replace data=, and a grid names several data sets")
+        parser.error("--backtests replace data=, but a grid has several data sets")
     if seeds and any(word.startswith("seed=") for text in options.grids for word in text.split()):
-        parser.error("seed= stands in a grid, and --seeds too")
+        parser.error("seeds are given by seed= in a grid and by --seeds; pass one of them")
     options.backtests_again = options.backtests_again or backtests
     others = dict.fromkeys([*backtests, *options.backtests_again])
     with suppress(UserError):  # the trials report what is wrong
         first = load_recipe(options.recipe, read_grid(options.grids[0])[0])
         measured, own = first.evaluation.metrics, Path(first.data)
         if any(Path(other).resolve() == own.resolve() for other in others):
-            parser.error(f"{own} is the recipe's own data set, whose test is not a backtest")
+            parser.error(f"{own} is the data set of the recipe, whose test split is not a backtest")
         if not set(filter(None, options.metric.split(","))) <= set(measured):
             parser.error(f"--metric is {options.metric}; expected some of {', '.join(measured)}")
     for other in others:
         try:
             if "test" not in open_dataset(other):
-                parser.error(f"{other} has no test split, by which a backtest is judged")
+                parser.error(f"{other} has no test split, which a backtest needs")
         except UserError as error:
             parser.error(str(error))
     return options
@@ -252,20 +257,22 @@ def main(words: Sequence[str] | None = None) -> None:
         study = Study(options, workers)
         whole, refused = study.run(settings, options.seeds, output, splits, options.backtests), False
         if options.again and whole:
-            study.refused = False  # what is refused in the first round is left out of the second, and no more
+            study.refused = False  # settings rejected in the first round are only skipped in the second
             best = [setting for grid in study.by_grid(settings) for setting in grid[: options.best]]
             whole = study.run(best, options.again, output, splits, options.backtests_again)
             refused = study.refused
         for grid in study.by_grid(settings):
             study.show(grid, "backtest" if options.backtests else splits[0])
         if options.report and refused:
-            print("a run of the second round was refused: nothing was chosen; fix it, and the same command resumes")
+            print(
+                "a run of the second round failed, so no setting was chosen; fix it and run the same command to resume"
+            )
         elif options.report and whole:
             chosen = [Setting(grid[0].grid, grid[0].changes) for grid in study.by_grid(settings) if grid]
             study.run(chosen, options.report, output / "report", REPORTED)
             study.show(chosen, "validation, seeds of the report:")
     if not whole:
-        print("the time was over before all was run: nothing was chosen; the same command resumes")
+        print("time limit reached, so no setting was chosen; run the same command to resume")
 
 
 if __name__ == "__main__":

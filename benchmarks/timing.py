@@ -1,4 +1,4 @@
-"""Timing two things side by side: rounds alternate, so that a busy moment hits both."""
+"""Side-by-side timing in alternating rounds, so that other work on the machine affects all candidates."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ import torch
 
 
 def medians(steps: Mapping[str, Callable[[], object]], rounds: int = 30, warm_up: int = 3) -> dict[str, float]:
-    """Median milliseconds of each step."""
+    """Median milliseconds per step."""
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for at in range(warm_up + rounds):
         for name, step in steps.items():
@@ -27,7 +27,7 @@ def _wait() -> None:
 
 
 def table(title: str, rows: Mapping[str, float], baseline: str | None = None) -> None:
-    """Print milliseconds, and how many times faster than the baseline each row is."""
+    """Print milliseconds, and the speed of each row relative to the baseline."""
     print(f"\n{title}")
     for name, value in rows.items():
         faster = f"{rows[baseline] / value:8.1f} × as fast as {baseline}" if baseline and name != baseline else ""

@@ -1,4 +1,4 @@
-"""Golden results: record what the library computes, to the bit, and compare two versions of it.
+"""Golden results: record the exact results of the library, and compare two versions.
 
     python golden.py record OLD --data DATA          # with the old code; writes OLD/golden.json and OLD/artefacts
     python golden.py record NEW --data DATA          # with the new code
@@ -6,11 +6,11 @@
     python golden.py open OLD/artefacts opened.json  # with the new code: opens what the old code wrote
     python golden.py compare OLD/golden.json opened.json --subset
 
-``DATA`` is a folder with the archives ml-100k.zip, ml-1m.zip, sequences.zip, mq2008.zip, mq2007-agg.zip,
-lightgbm-rank.zip, mslr-web10k-sample.zip, eurlex-4k.zip, bibtex.zip and ir-benchmark.zip; those that are missing, and
-all of them without ``--data``, are skipped. Both versions must run on the same machine with the same packages. Only
-the command line and the public API are used. Times, paths and versions are left out of what is recorded. Artefacts
-hold absolute paths to their data sets: leave them where they were recorded.
+``DATA`` is a directory with the archives ml-100k.zip, ml-1m.zip, sequences.zip, mq2008.zip, mq2007-agg.zip,
+lightgbm-rank.zip, mslr-web10k-sample.zip, eurlex-4k.zip, bibtex.zip and ir-benchmark.zip. Missing archives are skipped;
+without ``--data``, all are skipped. Both versions must run on the same machine with the same packages. Only the command
+line and the public API are used. Times, paths and versions are not recorded. Artefacts contain absolute paths to their
+data sets, so do not move them.
 """
 
 import os
@@ -58,10 +58,10 @@ import songrank
 
 
 class Cases(Golden):
-    """All that is recorded."""
+    """The recorded values."""
 
     def train(self, case: str, model: str, *changes: str, recipe: str = "", to: Path = Path("runs")) -> None:
-        """A short run of a small model; changes that it has not are recorded as the error that they are."""
+        """A short run of a small model; invalid changes are recorded as errors."""
         data, usual, *small = MODELS[model]
         sample = SAMPLE if usual == "recommendation" else []
         words = [*small, *SHORT, *sample] if recipe else [f"model={model}", *small, *SHORT, *FAST, *sample]
@@ -69,7 +69,7 @@ class Cases(Golden):
         if self.say(f"train/{case}", "train", recipe or usual, *words, "-q", "-o", to / case):
             self.run(f"train/{case}", to / case)
 
-    # ---- what is recorded
+    # ---- records
 
     def prepare(self) -> None:
         write_raw(Path("raw"))
@@ -92,7 +92,7 @@ class Cases(Golden):
             self.say(f"help/{name}", name, "--help")
 
     def recipes(self) -> None:
-        """Every shipped recipe, with each loss that it has settings for."""
+        """All included recipes, with each loss for which they have settings."""
         names = [line.split()[0] for line in self.call("recipes")[1].splitlines()[1:] if line[0] != " "]
         for name in names:
             text = self.call("recipes", name)[1]
@@ -111,7 +111,7 @@ class Cases(Golden):
                 self.train(f"real/{name}", model, f"data={data}", "batch.queries=128", recipe=name)
 
     def known(self, section: str) -> list[str]:
-        """Names of all losses or models, as an error tells them."""
+        """Names of all losses or models, read from an error message."""
         told = self.call("train", "recommendation", f"{section}=zzz", "-o", self.scratch / "none")[2]
         return told.split("one of ")[1].strip().split(", ")
 
@@ -125,7 +125,7 @@ class Cases(Golden):
                 self.train(f"loss/{name}/{option}", "neumf", *own, f"loss.{option}")
 
     def runs(self) -> None:
-        """Every model, every key of a recipe, seeds, a run that is stopped, a study, and estimators."""
+        """All models, all keys of a recipe, seeds, a stopped run, a study, and estimators."""
         for name in self.known("model"):
             self.train(f"model/{name}", name)
         self.train("model/mlp-table", "mlp", "data=data/table")
@@ -151,7 +151,7 @@ class Cases(Golden):
         fit_estimators(self)
 
     def stopped(self, *words: str) -> None:
-        """A run that is stopped by a signal after some epochs; wherever that was, it ends as if it had not been."""
+        """A run that a signal stops after some epochs; its final result does not depend on when."""
         folder, done = Path("runs/stopped"), threading.Event()
 
         def stop() -> None:
@@ -175,7 +175,7 @@ class Cases(Golden):
                 text = "\n".join(" | ".join(row[at] for at in kept) for row in table)
                 self.put(f"paper/{name}/{path.name}", self.clean(text))
 
-    # ---- what is answered by artefacts, of this version or another
+    # ---- outputs of artefacts, of this version or another
 
     def answers(self) -> None:
         for folder in sorted(Path("data").iterdir()):
@@ -208,9 +208,9 @@ class Cases(Golden):
             ):
                 self.run(f"ensemble/{kind}", out / f"ensemble-{kind}")
                 self.say(f"ensemble/{kind}/evaluate", "evaluate", out / f"ensemble-{kind}", "--json", *METRICS)
-        yardsticks = [word for name in ("popularity", "ease", "ials") for word in ("--yardstick", name)]
-        self.say("compare/yardsticks", "compare", "runs/seeds", *yardsticks)
-        self.say("compare/yardsticks-json", "compare", "runs/seeds", *yardsticks, "--json", "-q")
+        baselines = [word for name in ("popularity", "ease", "ials") for word in ("--baseline-model", name)]
+        self.say("compare/baseline-models", "compare", "runs/seeds", *baselines)
+        self.say("compare/baseline-models-json", "compare", "runs/seeds", *baselines, "--json", "-q")
         self.say(
             "compare/losses", "compare", *(f"runs/loss/{name}/neumf" for name in ("song", "k-song", "bce", "listnet"))
         )
@@ -228,7 +228,7 @@ class Cases(Golden):
             self.say(f"error/{case}", *(word.replace("OUT", str(out / case)) for word in words))
 
     def answer(self, name: str, run: Path, data: str) -> None:
-        """Everything that can be asked of a run."""
+        """All commands that read a run."""
         for split in ("validation", "test"):
             self.say(f"evaluate/{name}/{split}", "evaluate", run, "--split", split, "--json")
         for option in (
@@ -288,7 +288,7 @@ class Cases(Golden):
 
 
 def example(name: str, shape: list[Any]) -> Any:
-    """A fixed input of an exported model: three queries, five places each."""
+    """A fixed input of an exported model: three queries with five positions each."""
     sizes = [size if isinstance(size, int) else (3, 5)[at] for at, size in enumerate(shape)]
     generator = np.random.default_rng(7)
     if name == "features":
@@ -301,7 +301,7 @@ def example(name: str, shape: list[Any]) -> Any:
 
 def write_values(golden: Golden, path: Path) -> None:
     (path.parent / "texts").mkdir(exist_ok=True)
-    for key, text in golden.texts.items():  # to look at where digests differ
+    for key, text in golden.texts.items():  # for inspection of different digests
         (path.parent / "texts" / key).write_text(text)
     path.write_text(json.dumps(golden.values, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     print(f"{len(golden.values):,} values in {path}")
@@ -310,7 +310,7 @@ def write_values(golden: Golden, path: Path) -> None:
 def record(output: Path, data: Path | None, parts: list[str]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     root = output.resolve() / "artefacts"
-    root.mkdir()  # never into those of another version
+    root.mkdir()  # never into the artefacts of another version
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(root):
         golden = Cases(root, Path(scratch).resolve(), data.resolve() if data else None)
         steps: dict[str, Callable[[], None]] = {
@@ -340,7 +340,7 @@ def open_artefacts(root: Path, output: Path) -> None:
         before = {path: path.stat().st_mtime_ns for path in (golden.scratch / "paper/cells").glob("*/result.json")}
         golden.paper(golden.scratch / "paper")
         after = {path: path.stat().st_mtime_ns for path in (golden.scratch / "paper/cells").glob("*/result.json")}
-        print(f"{len(after.items() - before.items())} of {len(before)} cells of the paper were done again")
+        print(f"{len(after.items() - before.items())} of {len(before)} cells of the paper were run again")
     write_values(golden, output)
 
 
@@ -359,12 +359,12 @@ def run_command() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     words = commands.add_parser("record", help="run everything, and write OUTPUT/golden.json")
     words.add_argument("output", type=Path)
-    words.add_argument("--data", type=Path, help="folder with the archives of real data sets")
-    words.add_argument("--part", action="append", default=[], help="only this part; may be repeated")
+    words.add_argument("--data", type=Path, help="directory with archives of real data sets")
+    words.add_argument("--part", action="append", default=[], help="only this part; repeatable")
     words = commands.add_parser("open", help="open artefacts that another version wrote")
     words.add_argument("artefacts", type=Path)
     words.add_argument("output", type=Path, help="the JSON file to write")
-    words = commands.add_parser("compare", help="print what differs; exit code 1 if anything does")
+    words = commands.add_parser("compare", help="print differences; exit code 1 if there are any")
     words.add_argument("first", type=Path)
     words.add_argument("second", type=Path)
     words.add_argument("--subset", action="store_true", help="only the keys of the second file")

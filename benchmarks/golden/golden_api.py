@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import songrank
 
-library: Any = songrank  # its estimators are imported late, so that mypy does not know them
+library: Any = songrank  # its estimators are imported lazily, so mypy does not know them
 
 
 def documents(seed: int) -> tuple[Any, Any, Any]:
@@ -38,7 +38,7 @@ def table(answer: Any) -> str:
 
 
 def fit_estimators(golden: Golden) -> None:
-    """Fit each estimator, save it among the artefacts, and record what fitting tells."""
+    """Fit each estimator, save it among the artefacts, and record the attributes of the fit."""
     clicks, (features, labels, group), (rows, sets, texts) = pl.read_csv("raw/clicks.csv"), documents(0), labelled()
     common: dict[str, Any] = {"epochs": 2, "verbose": 0, "device": "cpu"}
     of_items = {"model.dim": 4, "model.hidden": [4], "batch.relevant": 4, "batch.irrelevant": 6, "warm_up.epochs": 1}
@@ -75,7 +75,7 @@ def fit_estimators(golden: Golden) -> None:
 
 
 def ask_estimators(golden: Golden) -> None:
-    """What saved estimators answer, and what partial_fit makes of one."""
+    """Predictions of saved estimators, and the result of partial_fit."""
     clicks, (features, labels, group), (rows, sets, texts) = pl.read_csv("raw/clicks.csv"), documents(2), labelled()
     histories = pl.read_csv("raw/histories.csv")
     for folder in sorted(Path("estimators").iterdir()):
@@ -112,7 +112,7 @@ def answer(golden: Golden, name: str, what: str, value: Any) -> None:
 
 
 def record_api(golden: Golden) -> None:
-    """Slates, losses and metrics by themselves."""
+    """Slates, losses and metrics."""
     generator = np.random.default_rng(1)
     pairs = np.unique(generator.integers(0, [30, 40], (300, 2)), axis=0)
     label = torch.from_numpy(generator.integers(1, 4, len(pairs)).astype(np.float32))

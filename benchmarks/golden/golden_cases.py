@@ -1,15 +1,15 @@
-"""The cases of golden.py, as tables: in each line a name, then words of a command line."""
+"""The cases of golden.py as tables: each line has a name, then arguments of a command line."""
 
 METRICS = ["--metric", "ndcg@5", "--metric", "mrr", "--metric", "map@10", "--metric", "recall@3"]
 SHORT = ["warm_up.epochs=1", "fine_tuning.epochs=2", "fine_tuning.decay={1:0.5}", "batch.queries=16", "device=cpu"]
 FAST = ["warm_up.learning_rate=0.02", "fine_tuning.learning_rate=0.02", "fine_tuning.epochs=3", "validation.every=0"]
 SAMPLE = ["batch.relevant=4", "batch.irrelevant=20"]
-TIMES = ("seconds", "ms", "ms at first", "ms at last", "exponent", "in those of SONG")
-"""Columns of the paper's tables that are times, or depend on them."""
+TIMES = ("seconds", "ms", "ms at first", "ms at last", "exponent", "relative to SONG")
+"""Columns of the paper's tables that depend on times."""
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """A table: in each line a name, then words."""
+    """A table: each line has a name, then words."""
     return {words[0]: words[1:] for words in map(str.split, text.strip().splitlines())}
 
 
@@ -33,7 +33,7 @@ mlp letor search model.hidden=[4]
 label-mlp xmc labelling model.hidden=[4]
 xml-cnn texts labelling-text model.dim=4 model.filters=2 model.bottleneck=4
 text-transformer texts labelling-text model.dim=4 model.blocks=1 model.heads=1
-""")  # model: data set, recipe, changes that make it small
+""")  # model: data set, recipe, changes for a small model
 LOSS_OPTIONS = rows(
     """
 song gamma=1.0 surrogate=smooth_hinge surrogate=logistic surrogate=sigmoid \
@@ -51,7 +51,7 @@ gumbel-approx-ndcg temperature=0.3 samples=3 scale=0.5
 neural-ndcg temperature=0.3 k=3 sinkhorn_iterations=5
 pirank temperature=0.3 k=3
 """.replace("K-OPTIONS", K_OPTIONS.replace("\n", " "))
-)  # loss: options, one a run
+)  # loss: options, one per run
 RECIPE_KEYS = rows("""
 adam neumf fine_tuning.optimiser=adam
 lazy-adam neumf fine_tuning.optimiser=lazy-adam warm_up.optimiser=lazy-adam
@@ -169,7 +169,7 @@ shape-mslr-web30k synthetic --shape mslr-web30k --queries 60
 shape-yahoo-ltr synthetic --shape yahoo-ltr --queries 60
 shape-eurlex-4k synthetic --shape eurlex-4k --queries 200 --items 50 --features 900
 shape-wiki10-31k synthetic --shape wiki10-31k --queries 200 --items 90 --features 2000
-""")  # case: the words after `songrank data prepare`
+""")  # case: arguments of `songrank data prepare`
 REAL = rows("""
 real-ml-100k movielens-100k ml-100k.zip
 real-ml-1m movielens-1m ml-1m.zip --min-interactions 30
@@ -182,7 +182,7 @@ real-lightgbm letor lightgbm-rank.zip --validation 0.1
 real-mslr letor mslr-web10k-sample.zip --preset paper
 real-eurlex xmc eurlex-4k.zip --validation 0.1 --scale log-l2
 real-bibtex arff bibtex.zip --validation 0.1
-""")  # the same of archives in the folder of --data
+""")  # the same for archives in the directory of --data
 ERRORS = rows(
     """
 unknown-loss TRAIN loss=sonk
@@ -220,8 +220,8 @@ broken-csv-line data prepare interactions raw/broken.csv -o OUT
 broken-ratings-line data prepare movielens-1m raw/broken.dat -o OUT
 broken-letor-line data prepare letor raw/broken.txt -o OUT
 broken-json-line data prepare xmc-text raw/broken.jsonl -o OUT
-no-such-column data prepare interactions raw/clicks.csv --item-column film -o OUT
-duplicates-refused data prepare interactions raw/clicks.csv --duplicates error -o OUT
+no-such-column data prepare interactions raw/clicks.csv --item-column movie -o OUT
+duplicates-rejected data prepare interactions raw/clicks.csv --duplicates error -o OUT
 data-set-exists data prepare interactions raw/clicks.csv -o data/clicks
 data-show-nothing data show raw
 evaluate-no-run evaluate raw
@@ -230,8 +230,8 @@ evaluate-bad-metric evaluate runs/model/neumf --metric ndgc
 compare-nothing compare raw
 compare-other-data compare runs/model/neumf runs/model/mlp
 compare-bad-baseline compare runs/seeds --baseline nothing
-compare-bad-yardstick compare runs/seeds --yardstick svd
-compare-yardstick-search compare runs/model/mlp --yardstick ease
+compare-bad-baseline-model compare runs/seeds --baseline-model svd
+compare-baseline-model-search compare runs/model/mlp --baseline-model ease
 ensemble-of-one ensemble runs/model/neumf -o OUT
 ensemble-of-different-models ensemble runs/model/neumf runs/model/two-tower -o OUT
 recommend-with-a-ranker recommend runs/model/mlp -o OUT.csv

@@ -1,4 +1,4 @@
-"""The files that golden.py prepares data sets from: small ones in every format, the same each time."""
+"""Source files of golden.py: small deterministic files in every format."""
 
 import json
 import random

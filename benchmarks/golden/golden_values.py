@@ -1,4 +1,4 @@
-"""Values by key, of commands, files and folders: what golden.py records."""
+"""The values that golden.py records, by key: outputs of commands, files and directories."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, made again from whatever data there is: ``songrank paper``."""
+"""``songrank paper``: reproduction of the paper's tables and figures on the data sets that are available."""
 
 import difflib
 from contextlib import suppress
@@ -26,32 +26,34 @@ EXPERIMENTS = {
     "fig-complexity": "songrank_paper.complexity:FigComplexity",
     "theory": "songrank_paper.theory:Theory",
 }
-"""Where each experiment is, by its name, in the order of the report; a module is imported when it is asked for."""
+"""Experiments by name, in the order of the report; their modules are imported on demand."""
 
 
 def load_experiment(name: str) -> Experiment:
-    """The experiment of this name, or a ``UserError`` with the nearest.
+    """The experiment of this name; a ``UserError`` with the most similar name if there is none.
 
     >>> load_experiment("fig-function")
     Traceback (most recent call last):
-    songrank.core.errors.UserError: 'fig-function' is no result of the paper; did you mean fig-functions?
+    songrank.core.errors.UserError: unknown result 'fig-function'; did you mean fig-functions?
     """
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"expected all or one of {', '.join(EXPERIMENTS)}"
-        raise UserError(f"{shown(name)} is no result of the paper; {hint}")
+        raise UserError(f"unknown result {shown(name)}; {hint}")
     module, _, kind = EXPERIMENTS[name].partition(":")
     try:
         experiment: Experiment = getattr(import_module(module), kind)()
     except (AttributeError, ModuleNotFoundError) as error:
         if error.name not in (module, kind):
             raise
-        raise UserError(f"{name} is not part of this installation; `songrank paper` lists what is") from None
+        raise UserError(
+            f"{name} is not part of this installation; `songrank paper` lists the available results"
+        ) from None
     return experiment
 
 
 def load_all() -> dict[str, Experiment]:
-    """All experiments that are installed, by name, in the order of the report.
+    """The installed experiments by name, in the order of the report.
 
     >>> load_all()["fig-functions"].name
     'fig-functions'

@@ -1,4 +1,4 @@
-"""What the parts of SONG and K-SONG are worth: moving average, warm-up, γ, the implicit term, the bilevel form."""
+"""Ablations of SONG and K-SONG: moving average, warm-up, γ, the implicit term, and the bilevel form."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _INSTEAD_OF_ONE = 0.3
 
 
 class FigAblation(CurveFigure):
-    """SONG, the same with γ = 1, and the same from a model that was not warmed up."""
+    """SONG, SONG with γ = 1, and SONG without warm-up."""
 
     name = "fig-ablation"
-    title = "SONG without its moving average (γ = 1), and without warm-up"
+    title = "SONG without moving average (γ = 1), and without warm-up"
     note = (
-        "Both variants have the setting that was chosen for SONG: nothing was tuned for them. Without warm-up there "
-        "are as many epochs in all, counted from the beginning; those of the others are counted after warm-up."
+        "Both variants use the setting chosen for SONG and were not tuned. The variant without warm-up trains for the "
+        "same total number of epochs, counted from the start; epochs of the others are counted after warm-up."
     )
     compared = True
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
-        """SONG; the two variants have its setting."""
+        """SONG; the variants use its setting."""
         return [each.method("song")]
 
     def panels(self, each: SetProtocol, found: Found) -> Mapping[str, Lines]:
@@ -43,12 +43,12 @@ class FigAblation(CurveFigure):
         }
 
     def remarks(self, each: SetProtocol, found: Found) -> list[str]:
-        """Where slates hold whole lists, there is nothing to remember."""
+        """A remark if slates are complete lists, since the memory is then exact."""
         return whole_lists(each)
 
 
 def without_warm_up(each: SetProtocol) -> list[str]:
-    """Changes that put epochs of fine-tuning in the place of those of warm-up, with decays as late in the run."""
+    """Changes that replace epochs of warm-up by epochs of fine-tuning, with learning rate decays at the same time."""
     base = each.recipe.fine_tuning(Setting(("loss=song",)), 0)
     warm, stage = base["warm_up"]["epochs"], base["fine_tuning"]
     decay = ", ".join(f"{int(epoch) + warm}: {factor}" for epoch, factor in stage["decay"].items())
@@ -57,7 +57,7 @@ def without_warm_up(each: SetProtocol) -> list[str]:
 
 
 def moving_gamma(each: SetProtocol, found: Found) -> float:
-    """The γ that was chosen for SONG; 0.3, the paper's for lists, where that is 1, for then nothing is averaged."""
+    """The γ chosen for SONG; if that is 1, which means no averaging, the paper's value for lists, 0.3."""
     setting = each.chosen(each.method("song"), found)
     changes = setting.changes if setting is not None else ()
     gammas = [float(change.partition("=")[2]) for change in changes if change.startswith("loss.gamma=")]
@@ -65,19 +65,19 @@ def moving_gamma(each: SetProtocol, found: Found) -> float:
 
 
 def whole_lists(each: SetProtocol) -> list[str]:
-    """A remark where slates hold whole lists."""
+    """A remark if slates are complete lists."""
     batch = each.recipe.warm_up(0)["batch"]
     if batch["length"] != "all" and batch["irrelevant"] != "all":
         return []
-    return [f"{each.name}: slates hold whole lists, so that γ = 1 leaves out nothing but the scores of earlier steps."]
+    return [f"{each.name}: slates are complete lists, so γ = 1 only drops the scores of earlier steps."]
 
 
 class FigGamma(CurveFigure):
-    """γ₀ of the warm-up's moving average, and of SONG's after the common warm-up."""
+    """γ₀ of the moving average in warm-up, and of SONG after the common warm-up."""
 
     name = "fig-gamma"
     title = "The effect of γ₀: in warm-up (listwise cross-entropy) and in SONG"
-    note = "All γ₀ have the learning rate that was chosen for SONG, or that of the recipe's warm-up."
+    note = "All γ₀ use the learning rate chosen for SONG, or that of the recipe's warm-up."
     tasks = ("recommendation",)
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
@@ -93,7 +93,7 @@ class FigGamma(CurveFigure):
 
 
 def variant(method: Method, title: str, change: str) -> Method:
-    """A method with one more option, to be tuned with the same budget.
+    """A method with an additional option, tuned with the same budget.
 
     >>> plain = Method("k-song", "K-SONG", (("loss.k=10",), ("loss.k=20",)))
     >>> variant(plain, "practical", "loss.mode=practical").options
@@ -104,12 +104,12 @@ def variant(method: Method, title: str, change: str) -> Method:
 
 
 class _TwoForms(CurveFigure):
-    """K-SONG as the tables have it, and with one option changed; each with a setting of its own."""
+    """K-SONG as in the tables, and with one option changed; each is tuned."""
 
     plain: str
     changed: str
     change: str
-    note = "Each form was tuned by itself, with the same budget."
+    note = "Each form was tuned with the same budget."
     compared = True
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
@@ -131,8 +131,8 @@ class FigTheoPrac(_TwoForms):
 
 
 class FigBilevel(_TwoForms):
-    """K-SONG's threshold from a lower-level problem, against the earlier form ψ(K − ḡ) of top-K NDCG."""
+    """K-SONG with the threshold of the lower-level problem, and the earlier form ψ(K − ḡ) of top-K NDCG."""
 
     name = "fig-bilevel"
-    title = "Top-K NDCG: the bilevel form against ψ(K − ḡ)"
+    title = "Top-K NDCG: the bilevel form and ψ(K − ḡ)"
     plain, changed, change = "bilevel, ψ(h − λ)", "rank, ψ(K − ḡ)", "loss.form.selection=rank"

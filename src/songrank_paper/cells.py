@@ -1,8 +1,8 @@
-"""Cells on disk and at work: each is done once, several at a time, and what is done survives any end.
+"""Experiment cells: units of work that run once, in parallel, with results stored on disk.
 
 ================================  =====================================================================================
-``cells/KEY/result.json``         what came out, of which work and options, how fast, on what; or it is absent
-``cells/KEY/…``                   the cell's own: what a killed run left there is found again by the next
+``cells/KEY/result.json``         result, work, options, duration and machine; absent until the cell is done
+``cells/KEY/…``                   files of the cell, from which a killed run is resumed
 ================================  =====================================================================================
 """
 
@@ -20,17 +20,18 @@ import torch
 
 from songrank import __version__
 from songrank.core.errors import DataError
+from songrank.core.text import counted
 from songrank.io.files import NEW, not_written, write_whole
 from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Cell, Experiment, Plan
 from songrank_paper.workers import Workers, cores
 
-_AGAIN = "it is done again"
+_AGAIN = "the cell is run again"
 
 
 @dataclass(frozen=True)
 class Done:
-    """A cell that is done: its result as JSON has it, and how it was made."""
+    """A finished cell: its result as JSON, and how it was computed."""
 
     result: dict[str, Any]
     seconds: float
@@ -39,7 +40,7 @@ class Done:
 
 
 class Store:
-    """Results of cells, by their keys, in a folder.
+    """Results of cells by key, in a directory.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()))
@@ -52,34 +53,34 @@ class Store:
         self.path, self.warn = path, warn
 
     def folder(self, cell: Cell) -> Path:
-        """The folder of a cell, which need not be there yet."""
+        """The directory of a cell, which may not exist yet."""
         return self.path / cell.key
 
     def sweep(self) -> None:
-        """Remove what processes that were ended left half-written."""
+        """Remove partial files of killed processes."""
         for left in self.path.glob(f"*/{NEW}*"):
             left.unlink(missing_ok=True)
 
     def read(self, cell: Cell) -> Done | None:
-        """What is known of a cell; None if it is to be done, also because its file is damaged, which is said."""
+        """The result of a cell; None if it must be run, with a warning if its file is damaged."""
         file = self.folder(cell) / "result.json"
         if not file.exists():
             return None
         try:
             content = read_json(file, _AGAIN)
             if Cell(cell.name, content["work"], content["options"]).key != cell.key:
-                raise DataError("belongs to other work", _AGAIN, file=str(file))
+                raise DataError("belongs to another cell", _AGAIN, file=str(file))
             versions = f"songrank {content['songrank']}, torch {content['torch']}"
             return Done(dict(content["result"]), float(content["seconds"]), str(content["machine"]), versions)
         except DataError as error:
             self.warn(str(error))
         except (KeyError, TypeError, ValueError):
-            self.warn(str(DataError("is not what was written there", _AGAIN, file=str(file))))
+            self.warn(str(DataError("is damaged", _AGAIN, file=str(file))))
         return None
 
 
 def do_cell(cell: Cell, folder: Path) -> None:
-    """Do the work of a cell, and write what came out into its folder."""
+    """Execute a cell, and write the result into its directory."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,7 +106,7 @@ def _do_within(store: Path, cell: Cell) -> None:
 
 
 def machine(device: str) -> str:
-    """What a cell runs on, in words."""
+    """A description of the machine."""
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
     try:
@@ -113,20 +114,20 @@ def machine(device: str) -> str:
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {cores()} cores"
+    return f"{names[0] if names else platform.machine()}, {counted(cores(), 'cores')}"
 
 
 class Observer:
-    """Is told how the work goes on; what it does about that is for subclasses."""
+    """Receives the progress of the work; subclasses show it."""
 
     def known(self, done: int, total: int) -> None:
-        """So many cells are done of those that are known to be needed."""
+        """Called with the number of finished cells and of known cells."""
 
     def begun(self, cell: Cell) -> None:
-        """Work on a cell has begun."""
+        """Called when a cell starts."""
 
     def finished(self, cell: Cell, seconds: float) -> None:
-        """A cell is done now."""
+        """Called when a cell is done."""
 
 
 Complete = Callable[[Experiment, dict[str, Done]], None]
@@ -140,19 +141,18 @@ def run_cells(
     observe: Observer | None = None,
     complete: Complete = lambda experiment, done: None,
 ) -> dict[str, Done]:
-    """Do whatever experiments still need; all of their cells by their keys.
+    """Run the missing cells of experiments; returns all of their cells by key.
 
     Args:
-        experiments: each is asked for its cells again whenever there is nothing to do, until it has no new ones, so
-            that no process waits for what it does not need. Cells that are timed are done when all others are, one at
-            a time, in this process.
-        plan: how they are to be made.
-        store: where results are.
-        workers: who do the work.
-        observe: told about each cell.
-        complete: given each experiment, and all of its cells, as soon as they are done.
+        experiments: each is asked for its cells again whenever workers are idle, until it has no new ones. Timed cells
+            run last, one at a time, in this process.
+        plan: the plan of the experiments.
+        store: results on disk.
+        workers: worker processes.
+        observe: receives the progress of each cell.
+        complete: called with each experiment and all of its cells as soon as they are done.
 
-    The first error ends it, once the cells that are under way have ended; all that is done by then is kept.
+    The first error is raised once the running cells have ended; finished cells are kept.
     """
     observe = observe or Observer()
     left = _Left(experiments, plan, store, observe, complete)
@@ -169,7 +169,7 @@ def run_cells(
 
 
 class _Left:
-    """What is still to be done."""
+    """The work that is left."""
 
     def __init__(
         self, experiments: Sequence[Experiment], plan: Plan, store: Store, observe: Observer, complete: Complete
@@ -182,7 +182,7 @@ class _Left:
         self._looked_for: set[str] = set()
 
     def cells(self, enough: int) -> list[Cell]:
-        """Cells that nobody was given yet, ``enough`` of them if there are; those that are timed are put aside."""
+        """Up to ``enough`` cells that are not assigned yet; timed cells are put aside."""
         found: list[Cell] = []
         for experiment in tuple(self.experiments):
             needed = self._needed(experiment)
@@ -200,7 +200,7 @@ class _Left:
         return found
 
     def _needed(self, experiment: Experiment) -> dict[str, Cell]:
-        """All cells of an experiment that are known; those that are in the store are done."""
+        """All known cells of an experiment; those in the store are done."""
         while True:
             cells = {cell.key: cell for cell in experiment.cells(self.plan, results(self.done))}
             new = [cell for key, cell in cells.items() if key not in self._looked_for]
@@ -212,12 +212,12 @@ class _Left:
 
 
 def results(done: Mapping[str, Done]) -> dict[str, dict[str, Any]]:
-    """Results alone, as experiments take them."""
+    """Results in the form that experiments use."""
     return {key: one.result for key, one in done.items()}
 
 
 def _kept(store: Store, cell: Cell) -> Done:
-    """A result as it was written, so that it is the same now and when the command is run again."""
+    """A result as it was written, so that it is the same when the command is run again."""
     found = store.read(cell)
     if found is None:
         raise DataError("cannot be read back", "check the disk", file=str(store.folder(cell) / "result.json"))

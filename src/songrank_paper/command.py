@@ -1,4 +1,4 @@
-"""``songrank paper``: the paper's tables and figures, made again from whatever data there is."""
+"""``songrank paper``: reproduction of the paper's tables and figures."""
 
 import json
 import shlex
@@ -22,45 +22,44 @@ _MOST_JOBS = 8
 
 
 def paper(
-    name: Annotated[str | None, typer.Argument(help="A result, or all; without one, they are listed.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the report and all work.")] = Path("paper"),
+    name: Annotated[str | None, typer.Argument(help="A result, or all; by default, results are listed.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the report and all work.")] = Path(
+        "paper"
+    ),
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="A data set: a prepared folder, or its files; may be repeated."),
+        typer.Option(metavar="NAME=PATH", help="Data set, prepared or raw; repeatable."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small: all of it in minutes, on two cores.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: everything in minutes on two cores.")] = False,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells at a time, at most one a core; as many, or 1 on a GPU, if not said."),
+        typer.Option(min=1, help="Parallel cells; by default one per core, at most 8, or 1 on a GPU."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each mean; 3, or 2 if --quick.")] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a cell and one at the end.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Seeds per mean; by default 3, with --quick 2.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per cell and one at the end.")] = False,
 ) -> None:
-    """Make a result of the paper again, with its numbers beside ours.
+    """Reproduce a result of the paper, with the published numbers beside the new ones.
 
-        songrank paper                                     what there is
-        songrank paper all --quick                         all of it, small
+    Pass data sets with --data: those of the paper (movielens-20m, netflix, mslr-web30k, yahoo-ltr, eurlex-4k,
+    wiki10-31k) or substitutes (movielens-1m, movielens-100k, amazon-beauty, amazon-sports, yelp, mslr-web10k,
+    mslr-sample, mq2008, mq2007-agg, bibtex, eurlex-4k-text, wiki10-31k-text). For a task without a data set, synthetic
+    data with the shape of the paper's data are generated. Each section of the report names its data sets.
+
+        songrank paper                                     list the results
+        songrank paper all --quick                         all results, small
         songrank paper table-rs --data movielens-1m=ml-1m.zip
         songrank paper all --device cuda --data mslr-web30k=MSLR-WEB30K.zip
 
-    Data are what you give: the paper's own sets (movielens-20m, netflix,
-    mslr-web30k, yahoo-ltr, eurlex-4k, wiki10-31k), or such as stand in for
-    them (movielens-1m, movielens-100k, amazon-beauty, amazon-sports, yelp,
-    mslr-web10k, mslr-sample, mq2008, mq2007-agg, bibtex, eurlex-4k-text,
-    wiki10-31k-text). For a task of which you give none, synthetic data in the
-    shape of the paper's are made. Every section says which data were used.
+    OUTPUT/report.html has all results so far; OUTPUT/NAME has a CSV file per table and an SVG file per figure.
 
-    OUTPUT/report.html is one page about all results made there so far, with a
-    CSV file a table and an SVG file a figure beside it, in OUTPUT/NAME.
+    The work is divided into experiment cells, which are stored in OUTPUT/cells and shared by results. Ctrl-C or
+    SIGTERM stops the command; the same command runs the missing cells.
 
-    Work is done in cells, kept in OUTPUT/cells by what they depend on: stop it
-    with Ctrl-C or any signal, and the same command goes on with what is
-    missing. Cells that several results need are done once.
-
-    Exit code 0: done; 2: something that was given is wrong; 130, 143: stopped,
-    to be gone on with.
+    Exit codes: 0 success; 2 invalid input; 130 or 143 stopped, can be resumed.
     """
     from songrank.core.devices import choose_device
     from songrank.io.files import make_folder
@@ -80,7 +79,7 @@ def paper(
     given = read_given(data or [])
     on = choose_device(device).type
     if find_spec("matplotlib") is None:
-        raise UserError('matplotlib draws the figures and is not installed; say pip install "songrank[paper]"')
+        raise UserError('figures need matplotlib, which is not installed: pip install "songrank[paper]"')
     check_report(output)
     make_folder(output)
     jobs = min(jobs, cores()) if jobs else _default_jobs(on)
@@ -101,7 +100,7 @@ def paper(
                 run_cells(chosen, plan, store, workers, view, show)
         except KeyboardInterrupt:
             store.sweep()
-            typer.echo(f"stopped, {view.told()}; run the same command again to go on", err=True)
+            typer.echo(f"stopped, {view.told()}; run the same command to resume", err=True)
             sys.exit(128 + (received[0] if received else 2))
     place = output / "report.html"
     if as_json:
@@ -111,7 +110,7 @@ def paper(
 
 
 def _stop() -> NoReturn:
-    """End what is under way; what is done is on disk."""
+    """Stop the running cells; results are on disk."""
     raise KeyboardInterrupt
 
 
@@ -122,7 +121,7 @@ def _default_jobs(device: str) -> int:
 
 
 def _words(output: Path, data: Sequence[str], quick: bool, device: str, seeds: int | None) -> list[str]:
-    """The options that a result depends on, as they were given."""
+    """The options that a result depends on."""
     words = [word for one in data for word in ("--data", one)]
     words += ["--quick"] if quick else []
     words += ["--device", device] if device != "auto" else []
@@ -138,7 +137,7 @@ def _show(
     output: Path,
     options: list[str],
 ) -> None:
-    """Write the files of one result, whose cells are done."""
+    """Write the files of a result whose cells are done."""
     from songrank.data import open_dataset
     from songrank_paper.cells import results
     from songrank_paper.data_sets import describe_set
@@ -147,7 +146,7 @@ def _show(
 
     assert isinstance(plan.data, DataSets)
     plan.data.used.clear()
-    experiment.cells(plan, results(done))  # it asks for its sets once more
+    experiment.cells(plan, results(done))  # which records the data sets that it uses
     findings = experiment.show(plan, results(done))
     section = Section(
         experiment.name,
@@ -168,8 +167,8 @@ def _list(experiments: "dict[str, Experiment]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "what it shows", box=None, pad_edge=False)
+    table = Table("name", "description", box=None, pad_edge=False)
     for name, experiment in experiments.items():
         table.add_row(name, experiment.title)
-    table.add_row("all", "all of these, in one report")
+    table.add_row("all", "All results in one report")
     Console(highlight=False, markup=False).print(table)

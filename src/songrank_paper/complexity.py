@@ -1,4 +1,4 @@
-"""``fig-complexity``: the time of a step against the sizes of the batch, of the slates and of the lists."""
+"""``fig-complexity``: time per step against the sizes of batch, slates and lists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from songrank_paper.experiment import Cell, Experiment, Findings, Found, Plan, T
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LOSSES = {"song": "SONG", "k-song": "K-SONG", "bce": "BCE, for contrast"}
-WHAT = {"loss": "loss alone, given scores", "step": "whole step, NeuMF"}
-SIZES = {"queries": "queries a step", "irrelevant": "|B_q|, sampled items a query", "items": "N_q, items of a list"}
+LOSSES = {"song": "SONG", "k-song": "K-SONG", "bce": "BCE, for comparison"}
+WHAT = {"loss": "loss only", "step": "full step, NeuMF"}
+SIZES = {"queries": "queries per step", "irrelevant": "|B_q|, sampled items per query", "items": "N_q, items per list"}
 ORDERS = {"queries": 1, "irrelevant": 1, "items": 0}
 """The exponents of the paper's per-iteration complexity: Σ_q |B_q⁺|·|B_q| for the loss, Σ_q (|B_q⁺| + |B_q|)·d for the
 model; both grow with the number of queries and with |B_q|, and neither with N_q."""
@@ -33,17 +33,17 @@ _DIM = 64
 def measure(
     folder: Path, loss: str, what: str, size: str, points: Sequence[int], base: dict[str, int], rounds: int, device: str
 ) -> dict[str, Any]:
-    """Median milliseconds of a step for each value of one size, all others being fixed.
+    """Median milliseconds per step for each value of one size; the other sizes are fixed.
 
     Args:
-        folder: of the cell; nothing is written there.
-        loss: ``"song"``, ``"k-song"`` or ``"bce"``, which has no memory and compares nothing.
+        folder: directory of the cell, which is not used.
+        loss: ``"song"``, ``"k-song"`` or ``"bce"``, which has no memory and compares no items.
         what: ``"loss"`` for the loss and its gradient in the scores; ``"step"`` for scores, loss, gradient and update.
-        size: which size varies: ``"queries"``, ``"irrelevant"`` or ``"items"``.
-        points: its values.
-        base: the sizes that do not vary.
-        rounds: steps at each point. Points take turns, so that a busy moment hits all of them.
-        device: where.
+        size: the size that varies: ``"queries"``, ``"irrelevant"`` or ``"items"``.
+        points: values of this size.
+        base: the fixed sizes.
+        rounds: steps per value, in alternation, so that other work on the machine affects all values.
+        device: device of the measurement.
     """
     steps = {point: make_step(loss, what, {**base, size: point}, device) for point in points}
     taken: dict[int, list[float]] = {point: [] for point in points}
@@ -59,7 +59,7 @@ def measure(
 
 
 def make_step(loss: str, what: str, sizes: dict[str, int], device: str) -> Callable[[], None]:
-    """A step with slates of these sizes, drawn beforehand."""
+    """A step with slates of these sizes, which are sampled before."""
     relevance = _relevance(sizes["items"], sizes["queries"]).to(device)
     top = _K if loss == "k-song" else None
     sampler = SlateSampler(relevance, sizes["queries"], _RELEVANT, sizes["irrelevant"], k=top)
@@ -93,7 +93,7 @@ def _differentiate(loss: torch.nn.Module, scores: torch.Tensor, slate: Slate) ->
 
 
 def _relevance(items: int, queries: int) -> Relevance:
-    """Each query with twice as many relevant items as a slate takes of it, spread over the catalogue."""
+    """Queries with twice as many relevant items as a slate has, spread over the catalogue."""
     users = max(_USERS, queries)
     query = torch.arange(users).repeat_interleave(2 * _RELEVANT)
     item = (query * 7 + torch.arange(query.shape[0]) % (2 * _RELEVANT) * (items // (2 * _RELEVANT))) % items
@@ -105,10 +105,10 @@ class FigComplexity(Experiment):
     """Appendix A, measured."""
 
     name = "fig-complexity"
-    title = "Per-iteration complexity: time of a step against the number of queries, |B_q| and N_q"
+    title = "Per-iteration complexity: time per step against the number of queries, |B_q| and N_q"
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """One a curve."""
+        """One per curve."""
         return list(self._curves(plan).values())
 
     def _curves(self, plan: Plan) -> dict[tuple[str, str, str], Cell]:
@@ -139,7 +139,7 @@ class FigComplexity(Experiment):
         return Cell(name, "songrank_paper.complexity:measure", options, timed=True)
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """Curves on log axes with the theory's order, and fitted exponents."""
+        """Curves on log axes with the order in theory, and fitted exponents."""
         curves = {names: found[cell.key] for names, cell in self._curves(plan).items()}
         slopes = {names: exponent(curve["points"], curve["milliseconds"]) for names, curve in curves.items()}
         rows: list[list[str | float | int | None]] = []
@@ -151,14 +151,15 @@ class FigComplexity(Experiment):
         columns = ["loss", "time of", "against", "from", "to", "ms at first", "ms at last", "exponent", "theory"]
         return Findings(
             [
-                "Theory: the loss costs Σ_q |B_q⁺|·|B_q|, the model Σ_q (|B_q⁺| + |B_q|)·d. A step's fixed cost makes "
-                "measured exponents smaller than 1 where it still counts.",
-                f"Loss alone against N_q: exponent {slopes['loss', 'items', 'song']:.2f} for SONG and "
+                "Theory: the cost is Σ_q |B_q⁺|·|B_q| for the loss and Σ_q (|B_q⁺| + |B_q|)·d for the model. The fixed "
+                "cost of a step makes measured exponents smaller than 1 at small sizes.",
+                f"Loss only against N_q: exponent {slopes['loss', 'items', 'song']:.2f} for SONG and "
                 f"{slopes['loss', 'items', 'k-song']:.2f} for K-SONG (theory: 0).",
-                "NeuMF itself grows with N_q, and so do the gradient and the update (Adam) of its tables: the whole "
-                f"step has {slopes['step', 'items', 'song']:.2f} for SONG, {slopes['step', 'items', 'k-song']:.2f} for "
-                f"K-SONG, and {slopes['step', 'items', 'bce']:.2f} for BCE, which compares no items at all.",
-                f"{_RELEVANT} relevant items a query, K = {_K}, NeuMF of dimension {_DIM}; "
+                "The embedding tables of NeuMF, their gradient and their update (Adam) grow with N_q: the exponent of "
+                f"the full step is {slopes['step', 'items', 'song']:.2f} for SONG, "
+                f"{slopes['step', 'items', 'k-song']:.2f} for K-SONG, and {slopes['step', 'items', 'bce']:.2f} for "
+                "BCE, which compares no items.",
+                f"{_RELEVANT} relevant items per query, K = {_K}, NeuMF of dimension {_DIM}; "
                 f"medians over steps on {plan.device}.",
             ],
             {"exponents": Table("Fitted exponents", columns, rows)},

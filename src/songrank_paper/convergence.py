@@ -1,4 +1,4 @@
-"""How fast methods converge: validation NDCG@5 against epochs of fine-tuning (the paper's training curves)."""
+"""Convergence of methods: validation NDCG@5 against epochs of fine-tuning (the paper's training curves)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from songrank_paper.protocol import SetProtocol
 
 
 class FigConvergence(CurveFigure):
-    """All methods, each with its chosen setting: the runs of ``table-rs`` and ``table-ltr``."""
+    """All methods with their chosen settings: the runs of ``table-rs`` and ``table-ltr``."""
 
     name = "fig-convergence"
     title = "Convergence of all methods: validation NDCG@5 against epochs after the common warm-up"
@@ -21,5 +21,5 @@ class FigConvergence(CurveFigure):
         return each.methods
 
     def panels(self, each: SetProtocol, found: Found) -> Mapping[str, Lines]:
-        """One a set."""
+        """One per set."""
         return {each.panel: {method.title: each.reported(method, found) for method in each.methods}}

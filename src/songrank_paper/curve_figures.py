@@ -1,4 +1,4 @@
-"""Figures of validation NDCG against epochs: what is common to them."""
+"""Base of the figures of validation NDCG against epochs."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from songrank_paper.methods import Method
 from songrank_paper.protocol import SetProtocol, Training, budget_remark, protocols, waiting
 
 Lines = Mapping[str, Sequence[Training]]
-"""By label, the runs of all seeds; none before their setting is chosen."""
+"""Runs of all seeds by label; empty until their setting is chosen."""
 VALUE = "validation NDCG@5"
 
 
 class CurveFigure(Experiment):
-    """Panels side by side, one line a method or variant, with a band over seeds.
+    """Panels side by side, with a line per method or variant and a band over seeds.
 
     Args:
-        changes: of each set's recipe, after all others, in the words of ``songrank train``.
+        changes: last changes of each set's recipe, in the notation of ``songrank train``.
     """
 
     tasks: Sequence[str] = ("recommendation", "search")
     most = 2
-    """Sets of each task; a quick run takes the first."""
+    """Number of sets per task; a quick run uses the first."""
     note = ""
-    """What has to be said about the settings."""
+    """A remark on the settings."""
     compared = False
-    """Whether the lines of a panel are compared with its first on test, paired by query and seed."""
+    """Whether the lines of a panel are compared to the first on test, paired by query and seed."""
 
     def __init__(self, changes: Sequence[str] = ()) -> None:
         self.changes = changes
 
     @abstractmethod
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
-        """Methods and variants whose setting is chosen on validation."""
+        """Methods and variants that are tuned on validation."""
 
     @abstractmethod
     def panels(self, each: SetProtocol, found: Found) -> Mapping[str, Lines]:
-        """By title, what a set's panels show."""
+        """The panels of a set by title."""
 
     def remarks(self, each: SetProtocol, found: Found) -> list[str]:
-        """What else has to be said about a set."""
+        """Further remarks on a set."""
         return []
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """What is tried, then what is drawn, then the comparisons."""
+        """Cells of tuning, then of the curves, then of the comparisons."""
         ready = waiting(self.trainings(plan, found), found)
         done = all(cell.key in found for cell in ready)
         return [*ready, *(self._comparisons(plan, found).values() if done else [])]
 
     def _comparisons(self, plan: Plan, found: Found) -> dict[str, Cell]:
-        """One a panel, of the lines of which no seed diverged."""
+        """One per panel, of the lines without a diverged seed."""
         cells: dict[str, Cell] = {}
         for each in protocols(plan, self.tasks, self.changes, self.most) if self.compared else []:
             for title, lines in self.panels(each, found).items():
@@ -67,7 +67,7 @@ class CurveFigure(Experiment):
         return cells
 
     def trainings(self, plan: Plan, found: Found) -> Iterable[Training]:
-        """All runs that are known to be needed."""
+        """All known runs."""
         for each in protocols(plan, self.tasks, self.changes, self.most):
             for method in self.tuned(each):
                 yield from each.tuning(method).values()
@@ -77,7 +77,7 @@ class CurveFigure(Experiment):
                         yield from trainings
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """The figure, its figures as a table, and those on test."""
+        """The figure, and its values on validation and test as tables."""
         sets = protocols(plan, self.tasks, self.changes, self.most)
         panels = {title: lines for each in sets for title, lines in self.panels(each, found).items()}
         curves = {title: curves_of(lines, found) for title, lines in panels.items()}
@@ -113,8 +113,8 @@ def _first(title: str, lines: Mapping[str, Sequence[Sequence[Sequence[float]]]])
 
 
 def _difference_table(compared: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Each line of a panel less the first, with 95 % intervals."""
-    columns = ["panel", "curve", "less", "metric", "difference", "95 % from", "to"]
+    """Differences of each line of a panel to the first, with 95 % intervals."""
+    columns = ["panel", "curve", "compared to", "metric", "difference", "95 % from", "to"]
     rows: list[list[str | float | int | None]] = []
     for title, figures in compared.items():
         first = next(label for label in figures["summaries"] if label not in figures["differences"])
@@ -122,11 +122,11 @@ def _difference_table(compared: Mapping[str, Mapping[str, Any]]) -> Table:
             for metric, one in by_metric.items():
                 numbers = [None if one[key] is None else round(one[key], 5) for key in ("mean", "low", "high")]
                 rows.append([title, label, first, metric, *numbers])
-    return Table("Differences on test, paired by query and seed", columns, rows)
+    return Table("Paired differences on test, by query and seed", columns, rows)
 
 
 def _test_table(sets: Sequence[SetProtocol], panels: Mapping[str, Lines], found: Found) -> Table:
-    """Mean and standard deviation on test of the models that were kept."""
+    """Mean and standard deviation of the best checkpoints on test."""
     metrics = list(dict.fromkeys(each.chosen_by for each in sets))
     rows: list[list[str | float | int | None]] = []
     for title, lines in panels.items():

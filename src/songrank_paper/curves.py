@@ -1,4 +1,4 @@
-"""Curves over epochs: the mean over seeds with a band from the lowest to the highest, and a table of where they end."""
+"""Curves over epochs: the mean over seeds with a band from minimum to maximum, and a summary table."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Curve = Sequence[Sequence[float]]
-"""Epoch and value of one run."""
+"""Epochs and values of a run."""
 _LOOKS = [("-", ""), ("--", "o"), ("-.", "s"), (":", "^"), ("-", "D"), ("--", "v"), ("-.", "x"), (":", "*")]
 
 
 def draw_curves(
     panels: Mapping[str, Mapping[str, Sequence[Curve]]], *, value: str, epochs: str = "epochs", log: bool = False
 ) -> Figure:
-    """One panel a title, side by side, and in it one line a label.
+    """Draw a panel per title, side by side, with a line per label.
 
     Args:
-        panels: by title, then by label: the curves of all seeds.
-        value: what is drawn.
-        epochs: what it is drawn against.
-        log: values on a logarithmic axis.
+        panels: curves of all seeds, by title, then by label.
+        value: label of the y-axis.
+        epochs: label of the x-axis.
+        log: whether the y-axis is logarithmic.
 
     >>> draw_curves({"some": {"song": [[[1, 0.1], [2, 0.2]]]}}, value="NDCG@5").axes[0].get_title()
     'some'
@@ -52,7 +52,7 @@ def draw_curves(
 
 
 def summarise(runs: Sequence[Curve]) -> list[tuple[float, float, float, float]]:
-    """Epoch, mean, lowest and highest value over the runs, for the epochs that all of them have.
+    """Epoch, mean, minimum and maximum over the runs, for the epochs that all runs have.
 
     >>> summarise([[[1, 0.25], [2, 0.5]], [[1, 0.75]]])
     [(1, 0.5, 0.25, 0.75)]
@@ -67,7 +67,7 @@ def summarise(runs: Sequence[Curve]) -> list[tuple[float, float, float, float]]:
 
 
 def diverged_remarks(title: str, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What is missing from curves, means and rankings: by label, how many of the results of all seeds diverged.
+    """Remarks on diverged runs, which are missing from curves, means and rankings.
 
     >>> diverged_remarks("yelp", {"SONG": [{"curve": []}, {"diverged": "step 3"}], "K-SONG": [{"curve": []}]})
     ['yelp: SONG diverged with 1 of 2 seeds.']
@@ -79,12 +79,12 @@ def diverged_remarks(title: str, runs: Mapping[str, Sequence[Mapping[str, Any]]]
 def curve_table(
     title: str, panels: Mapping[str, Mapping[str, Sequence[Curve]]], value: str, *, lowest: bool = False
 ) -> Table:
-    """Each curve in figures: its best mean (the highest, unless told otherwise), when it was reached, and its last.
+    """Summarise each curve: its best mean (the highest by default), the epoch of it, and the last values.
 
     >>> curve_table("Curves", {"set": {"song": [[[1, 0.3], [2, 0.2]]]}}, "NDCG@5").rows
     [['set', 'song', 1, 0.3, 1, 0.2, 0.2, 0.2]]
     """
-    columns = ["set", "curve", "seeds", f"best mean {value}", "at epoch", "last mean", "last lowest", "last highest"]
+    columns = ["set", "curve", "seeds", f"best mean {value}", "at epoch", "last mean", "last minimum", "last maximum"]
     rows: list[list[str | float | int | None]] = []
     for panel, lines in panels.items():
         for label, runs in lines.items():

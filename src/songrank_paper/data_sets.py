@@ -1,4 +1,4 @@
-"""The data sets of the paper's experiments: those it uses, those that stand in for them, and their synthetic shapes."""
+"""Data sets of the experiments: those of the paper, substitutes, and synthetic shapes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from songrank.data.registry import KINDS
 
 @dataclass(frozen=True)
 class PaperSet:
-    """A data set by the name that ``--data NAME=PATH`` takes.
+    """A data set of ``--data NAME=PATH``.
 
     Args:
-        name: of ours, also of the shipped recipe where there is one.
+        name: name of the set, also that of the included recipe if there is one.
         task: ``"recommendation"``, ``"search"`` or ``"labelling"``.
-        title: what it is called in tables.
-        kind: how raw files of it are prepared, a name of ``songrank data list``.
-        options: of that preparation.
-        file: which file of an archive or a folder it is, where others lie beside it.
-        stands_for: the paper's set in whose place it is used; empty for the paper's own.
-        shape: options of synthetic data of this shape; None where there is no such data.
-        small: what changes in these for a quick run.
+        title: title in tables.
+        kind: kind of the raw files, a name of ``songrank data list``.
+        options: options of the preparation.
+        file: name of the file in an archive or directory with several files.
+        stands_for: the paper's set that it substitutes; empty for sets of the paper.
+        shape: options of synthetic data of this shape; None if there is no such data.
+        small: changes of these options for a quick run.
 
     >>> SETS["movielens-1m"].stands_for, SETS["movielens-20m"].published["items"]
     ('movielens-20m', 26744)
@@ -39,7 +39,7 @@ class PaperSet:
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """What the paper says about this very set; empty where it says nothing."""
+        """Published statistics of this set; may be empty."""
         known = KINDS[self.kind].published if not self.stands_for else ()
         return next((figures for figures in known if figures["title"] == self.title), {})
 
@@ -56,7 +56,7 @@ def _catalogue(name: str, title: str, queries: int, items: int, pairs: int, file
 
 
 def _shaped(name: str, task: str, title: str, of: str = "", small: Mapping[str, Any] | None = None) -> PaperSet:
-    """A set that has a kind and a synthetic shape of its own name."""
+    """A set with a kind and a synthetic shape of the same name."""
     return PaperSet(name, task, title, name, stands_for=of, shape={"shape": name}, small=small or {})
 
 
@@ -82,7 +82,7 @@ SETS: Mapping[str, PaperSet] = {
         PaperSet(
             "mslr-sample",
             "search",
-            "MSLR-WEB10K, its first queries",
+            "MSLR-WEB10K, first queries",
             "letor",
             {"preset": "paper", "validation": 0.2},
             stands_for="mslr-web30k",
@@ -123,17 +123,17 @@ SETS: Mapping[str, PaperSet] = {
         PaperSet("bibtex", "labelling", "Bibtex", "arff", _HELD_OUT, "", "eurlex-4k", _BIBTEX, _FEW_TEXTS),
     )
 }
-"""All sets by name. Bags of words stand under the paper's titles too: counts are the same, only the input is not."""
+"""All sets by name. Bags of words have the titles of the paper too, since only the input differs."""
 
 
 def describe_set(name: str, dataset: Dataset) -> str:
-    """One line about what was used under a name: given, standing in, or synthetic.
+    """A line about the data under a name: the set, a substitute, or synthetic data.
 
     >>> import tempfile
     >>> from songrank.data import prepare
     >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/some", queries=60, items=80, pairs=900)
     >>> describe_set("movielens-20m", dataset)
-    'movielens-20m: synthetic data (60 users, 80 items, 900 pairs), in place of MovieLens20M'
+    'movielens-20m: synthetic data (60 users, 80 items, 900 pairs) instead of MovieLens20M'
     """
     known = SETS[name]
     queries, items = {
@@ -143,6 +143,6 @@ def describe_set(name: str, dataset: Dataset) -> str:
     }[known.task]
     size = f"{dataset.num_queries:,} {queries}, {dataset.num_items:,} {items}, {dataset.num_pairs:,} pairs"
     if dataset.name == "synthetic":
-        return f"{name}: synthetic data ({size}), in place of {known.title}"
-    instead = f"; stands in for {SETS[known.stands_for].title}" if known.stands_for else ""
-    return f"{name}: {known.title} as given ({size}){instead}"
+        return f"{name}: synthetic data ({size}) instead of {known.title}"
+    instead = f"; substitute for {SETS[known.stands_for].title}" if known.stands_for else ""
+    return f"{name}: {known.title} ({size}){instead}"

@@ -1,4 +1,4 @@
-"""What a result of the paper is made of: cells of work, and what is shown of them."""
+"""Experiments: a result of the paper consists of experiment cells and of the tables and figures made from them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Found = Mapping[str, dict[str, Any]]
-"""Results of cells that are done, by their keys."""
+"""Results of finished cells by key."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a result is to be made.
+    """Settings of a reproduction.
 
     Args:
-        quick: small, so that everything takes minutes on two cores; else the full protocol.
+        quick: whether to use small sizes, which take minutes on two cores, instead of the full protocol.
         device: ``"cpu"`` or ``"cuda"``.
-        data: folders of prepared data sets, by name, such as ``{"movielens-1m": …}``.
-        seeds: of the runs whose mean is shown.
+        data: directories of prepared data sets by name, for example ``{"movielens-1m": …}``.
+        seeds: seeds of the reported runs.
     """
 
     quick: bool = False
@@ -36,15 +36,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Cell:
-    """One piece of work, whose result is a function of its options alone: done once, kept, and never done again.
+    """A unit of work whose result is a function of its options only, so that it runs once and is stored.
 
     Args:
-        name: for people, such as ``"song, gamma 0.1, seed 2"``.
-        work: ``"module:function"``; called as ``function(folder, **options, **where)``, it returns what JSON can hold.
-            The folder is the cell's own: what a killed run left there is found again.
-        options: everything that the result depends on, as JSON: data by fingerprint, not only by path.
-        where: what the work needs and the result does not depend on, such as a path or a device.
-        timed: it measures time, and so is done alone; its device is one of its options then.
+        name: readable name, for example ``"song, gamma 0.1, seed 2"``.
+        work: ``"module:function"``, called as ``function(folder, **options, **where)``; returns JSON values. The
+            directory belongs to the cell and keeps the files of a killed run.
+        options: everything that the result depends on, as JSON; data sets by fingerprint, not only by path.
+        where: arguments that do not affect the result, for example a path or a device.
+        timed: whether it measures time and therefore runs alone; its device is then one of its options.
 
     >>> Cell("one", "module:work", {"seed": 0}).key == Cell("the same", "module:work", {"seed": 0}).key
     True
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of this work by its content."""
+        """A hash of work and options."""
         content = json.dumps([self.work, self.options], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -78,7 +78,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment came to: sentences first, then tables and figures, each with a name for its file."""
+    """Results of an experiment: remarks, then tables and figures by file name."""
 
     remarks: Sequence[str]
     tables: Mapping[str, Table] = field(default_factory=dict)
@@ -86,19 +86,18 @@ class Findings:
 
 
 class Experiment(ABC):
-    """One table or figure of the paper."""
+    """A table or figure of the paper."""
 
     name: str
-    """As ``songrank paper NAME`` takes it."""
+    """The NAME of ``songrank paper NAME``."""
     title: str
-    """One line: what is shown."""
+    """A one-line description."""
 
     @abstractmethod
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """All cells that are known to be needed, given what was found so far.
+        """All cells that are needed, given the results so far.
 
-        It is asked again and again until nothing is missing, so that what is run on test can depend on what was chosen
-        on validation.
+        It is called again until no cell is missing, so that runs on test can depend on choices on validation.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Full-items training against mini-batches: NDCG with SONG, and the likelihood in warm-up."""
+"""Full-items training compared with mini-batches: NDCG with SONG, and the likelihood in warm-up."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from songrank_paper.runs import finish_run
 
 _ALL, _BIASED = "batch.irrelevant=all", "gamma=1.0"
 _QUERIES = 4096
-_COMPARISONS = 1e11  # an epoch of full items beyond this takes a GPU minutes
+_COMPARISONS = 1e11  # above this, an epoch of full-items training takes minutes on a GPU
 _LIKELIHOOD = "−log-likelihood"
 
 
 class FigFullItems(CurveFigure):
-    """All items in every step; a sample of them, biased (γ = 1); the same sample with a moving average."""
+    """All items in each step; a biased sample of items (γ = 1); the same sample with a moving average."""
 
     name = "fig-full-items"
     title = "Full-items training, biased mini-batches (γ = 1) and moving averages: SONG, and the warm-up's likelihood"
     tasks = ("recommendation",)
-    note = "All three have the setting that was chosen for SONG, but for γ."
+    note = "All three use the setting chosen for SONG, except for γ."
 
     def tuned(self, each: SetProtocol) -> Sequence[Method]:
-        """SONG; all three have its setting."""
+        """SONG; all three use its setting."""
         return [each.method("song")]
 
     def panels(self, each: SetProtocol, found: Found) -> Mapping[str, Lines]:
-        """NDCG alone; the likelihood is drawn apart."""
+        """Panels of NDCG; the likelihood has its own figure."""
         song, gamma = each.method("song"), moving_gamma(each, found)
         full = each.reported(song, found, _ALL, f"loss.{_BIASED}") if feasible(each) else []
         return {
@@ -50,15 +50,15 @@ class FigFullItems(CurveFigure):
         }
 
     def remarks(self, each: SetProtocol, found: Found) -> list[str]:
-        """What was left out."""
+        """A remark on skipped curves."""
         if feasible(each):
             return []
         return [
-            f"{each.name}: full-items training was left out; an epoch would compare {_size(each):.0e} pairs of items."
+            f"{each.name}: full-items training was skipped; an epoch would compare {_size(each):.0e} pairs of items."
         ]
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """Those of NDCG, and warm-ups that are measured by their likelihood."""
+        """Cells of NDCG, and warm-ups with likelihoods."""
         likelihood = [one for each in self._sets(plan) for some in _likelihood(each).values() for one in some]
         return [*super().cells(plan, found), *waiting(likelihood, found)]
 
@@ -82,14 +82,14 @@ class FigFullItems(CurveFigure):
 
 
 def _size(each: SetProtocol) -> float:
-    """Comparisons in an epoch of full-items training."""
+    """Number of comparisons per epoch of full-items training."""
     relevant = each.recipe.warm_up(0)["batch"]["relevant"]
     pairs = each.dataset.num_pairs if relevant == "all" else relevant * each.dataset.num_queries
     return float(pairs * each.dataset.num_items)
 
 
 def feasible(each: SetProtocol) -> bool:
-    """Whether full-items training takes a GPU hours rather than days."""
+    """Whether full-items training takes hours rather than days on a GPU."""
     return _size(each) <= _COMPARISONS
 
 
@@ -131,9 +131,9 @@ def _watch_likelihood(run: Run) -> None:
 
 @torch.no_grad()
 def likelihood(run: Run) -> float:
-    """Mean over queries of the mean over relevant items of log Σ_j exp h_j − h_i, over all items j, exactly.
+    """Mean over queries of the mean over relevant items of log Σ_j exp h_j − h_i, exactly over all items j.
 
-    Of at most 4,096 queries, evenly chosen.
+    It is computed on at most 4,096 evenly spaced queries.
     """
     adapter, model = run.trainer.adapter, run.trainer.model
     assert isinstance(adapter, CatalogueAdapter)

@@ -1,4 +1,4 @@
-"""``fig-functions``: the functions of K-SONG's lower problem and its selectors, as the package computes them."""
+"""``fig-functions``: functions of the lower-level problem of K-SONG and its selectors, as implemented."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TAU = 0.5
-"""τ₁ of the figures: large, so that the eye can tell the curves apart."""
+"""τ₁ of the figures: large, so that the curves are distinguishable."""
 _STYLES = ("-", "--", ":", "-.")
 
 
 def smoothed_hinge(x: Tensor, smoothing: str, tau1: float = TAU) -> Tensor:
-    """φ(x) (``"softplus"``) or κ(x) (``"hinge"``): L_q at λ = 0 of a list with the one score x.
+    """φ(x) (``"softplus"``) or κ(x) (``"hinge"``): L_q at λ = 0 of a list with the single score x.
 
     >>> smoothed_hinge(torch.tensor([-1.0, 2.0]), "hinge", tau1=0.5)
     tensor([0.0000, 1.7500])
@@ -34,14 +34,14 @@ class FigFunctions(Experiment):
     """The appendix's two figures of functions, and the surrogate of the rank."""
 
     name = "fig-functions"
-    title = "The functions: hinge [·]₊ and its smooth forms φ and κ, selectors ψ, and the surrogate ℓ of the rank"
+    title = "Functions: hinge [·]₊ and its smooth forms φ and κ, selectors ψ, and the surrogate ℓ of the rank"
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """None: curves are drawn at once."""
+        """None: curves are computed directly."""
         return []
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """Three figures, and how far the smooth functions are from what they smooth."""
+        """Three figures, and the distances of the smooth functions from the hinge."""
         x = torch.linspace(-2.0, 2.0, 801, dtype=torch.float64)
         step = (x > 0).to(x.dtype)
         hinges = {
@@ -66,12 +66,12 @@ class FigFunctions(Experiment):
         below = float(selectors["sigmoid, α = 2"][x <= 0].max())
         return Findings(
             [
-                f"τ₁ is {TAU:g} here, so that the curves can be told apart; "
-                f"the losses have {ThresholdProblem(1).tau1:g} unless told otherwise.",
+                f"τ₁ is {TAU:g} here, so that the curves are distinguishable; "
+                f"the default of the losses is {ThresholdProblem(1).tau1:g}.",
                 f"φ is at most {gaps[0][1]:.3f} above the hinge (τ₁ ln 2), κ at most {gaps[1][1]:.3f} below it (τ₁/2).",
                 f"The sigmoid selects items below the threshold too, by up to {below:.2f}: "
-                "the lower bound of Lemma 3 holds for the smooth step and not for the sigmoid.",
-                "The squared hinge with c = 1 is at least I(x ≥ 0) everywhere, as Lemma 1 asks.",
+                "the lower bound of Lemma 3 holds for the smooth step, but not for the sigmoid.",
+                "The squared hinge with c = 1 is at least I(x ≥ 0) everywhere, as Lemma 1 requires.",
             ],
             {"gaps": Table(f"Largest distance from the hinge, τ₁ = {TAU:g}", ["function", "distance"], gaps)},
             {

@@ -1,8 +1,7 @@
-"""Where the data sets of an experiment come from: what a user gave, raw or prepared, and synthetic data for the rest.
+"""Data sets of the experiments: those of ``--data``, raw or prepared, and synthetic data for other tasks.
 
-What a user gives by name is taken, prepared first where it is not a prepared data set yet. For a task of which nothing
-is given, synthetic data in the shape of the paper's own sets are made. The same files and options give the same bytes,
-so whatever is made of a set can be kept by its fingerprint.
+Raw data sets are prepared. For a task without a data set, synthetic data with the shape of the paper's sets are
+generated. The same files and options give the same bytes, so results can be stored by the fingerprint of a set.
 """
 
 import difflib
@@ -22,16 +21,16 @@ from songrank_paper.data_sets import SETS, PaperSet
 
 
 class DataSets(Mapping[str, Path]):
-    """Folders of prepared data sets by name, each prepared when it is first asked for.
+    """Directories of prepared data sets by name; each set is prepared on first access.
 
-    There are those that were given, and for each task of which none was given synthetic ones in place of the paper's
-    (of the first of them in a quick run).
+    It contains the given sets and, for each task without one, synthetic sets instead of those of the paper (instead of
+    the first of them in a quick run).
 
     Args:
-        given: what the user gave, by name: prepared folders or raw files.
-        output: where sets that have to be prepared are kept.
-        quick: synthetic sets are small.
-        report: told what is being prepared.
+        given: given sets by name: prepared directories or raw files.
+        output: directory for prepared sets.
+        quick: whether synthetic sets are small.
+        report: called with a message when a set is prepared.
 
     >>> list(DataSets({"mq2008": Path("mq2008.zip")}, Path("paper"), quick=True))
     ['movielens-20m', 'mq2008', 'eurlex-4k']
@@ -47,19 +46,19 @@ class DataSets(Mapping[str, Path]):
     ) -> None:
         self.given, self.output, self.quick, self.report = given, output, quick, report
         self.used: set[str] = set()
-        """Names of the sets that were asked for since this was last emptied."""
+        """Names of the sets that were accessed since this was last cleared."""
         self._found: dict[str, Path] = {}
         self._names = [name for name, known in SETS.items() if name in given or self._fills(known)]
 
     def _fills(self, known: PaperSet) -> bool:
-        """Whether a synthetic set is used for lack of any other."""
+        """Whether a synthetic set is used, because none was given for its task."""
         if known.stands_for or known.shape is None or any(SETS[name].task == known.task for name in self.given):
             return False
         first = next(name for name, other in SETS.items() if other.task == known.task)
         return not self.quick or known.name == first
 
     def __getitem__(self, name: str) -> Path:
-        """The folder of a set; it is prepared now if it has not been."""
+        """The directory of a set, which is prepared if necessary."""
         if name not in self._names:
             raise KeyError(name)
         if name not in self._found:
@@ -78,30 +77,30 @@ class DataSets(Mapping[str, Path]):
 
 
 def read_given(words: Sequence[str]) -> dict[str, Path]:
-    """What ``--data NAME=PATH`` says, with every name and path checked.
+    """Read and check the values of ``--data NAME=PATH``.
 
     >>> read_given(["movielens=ml-1m.zip"])
     Traceback (most recent call last):
-    songrank.core.errors.UserError: --data: 'movielens' is no data set of the paper; did you mean movielens-1m?
+    songrank.core.errors.UserError: --data: unknown data set 'movielens'; did you mean movielens-1m?
     """
     given: dict[str, Path] = {}
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or not path:
-            raise UserError(f"--data is {shown(word)}; expected NAME=PATH, such as movielens-1m=ml-1m.zip")
+            raise UserError(f"--data is {shown(word)}; expected NAME=PATH, for example movielens-1m=ml-1m.zip")
         if name not in SETS:
             near = difflib.get_close_matches(name, SETS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(SETS)}"
-            raise UserError(f"--data: {shown(name)} is no data set of the paper; {hint}")
+            raise UserError(f"--data: unknown data set {shown(name)}; {hint}")
         if name in given:
-            raise UserError(f"--data: {name} stands twice; say it once")
+            raise UserError(f"--data: {name} is given twice; pass it once")
         _check_there(Path(path), name)
         given[name] = Path(path)
     return given
 
 
 def _check_there(path: Path, name: str) -> None:
-    """Raise if there is nothing at a path, which may lead into an archive."""
+    """Raise if a path, which may be inside an archive, does not exist."""
     try:
         there = path.is_dir() or any(part.is_file() for part in (path, *path.parents))
     except (OSError, ValueError) as error:
@@ -118,11 +117,11 @@ def find_set(
     quick: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> Path:
-    """The folder of a prepared set: what was given, prepared into ``output/data`` if it is raw; synthetic data else."""
+    """The directory of a prepared set: the given one, prepared into ``output/data`` if it is raw, or synthetic data."""
     known = SETS[name]
     if name not in given:
         if known.shape is None:
-            raise UserError(f"there is no synthetic {name}; give it with --data {name}=PATH")
+            raise UserError(f"there is no synthetic form of {name}; pass --data {name}=PATH")
         options = {**known.shape, **(known.small if quick else {})}
         place = output / "data" / f"{name}-synthetic{'-small' if quick else ''}"
         return _prepared(place, "synthetic", None, options, report)
@@ -134,22 +133,22 @@ def find_set(
 
 
 def _check_kind(dataset: Dataset, known: PaperSet, path: Path) -> None:
-    """Raise if a prepared set is not what its name says; synthetic data of the task are, and are shown as such."""
+    """Raise if a prepared set does not match its name; synthetic data of the task are accepted and marked."""
     if dataset.task != known.task:
-        fix = f"expected one of {known.task}, as {known.name} is"
-        raise DataError(f"is a data set of {dataset.task}", fix, file=str(path))
+        fix = f"expected {known.task} data for {known.name}"
+        raise DataError(f"is a {dataset.task} data set", fix, file=str(path))
     if dataset.name not in (known.kind, "synthetic"):
-        fix = f"expected {known.kind} for {known.name}; give it under its own name"
+        fix = f"expected {known.kind} for {known.name}; pass it under its own name"
         raise DataError(f"was prepared as {dataset.name}", fix, file=str(path))
     train = dataset["train"]
     text = isinstance(train, CatalogueSplit) and train.tokens is not None
     if known.task == "labelling" and text != (known.kind == "xmc-text"):
         has, wants = ("texts", "bags of words") if text else ("bags of words", "texts")
-        raise DataError(f"holds {has}", f"expected {wants}, as {known.name} has", file=str(path))
+        raise DataError(f"contains {has}", f"expected {wants} for {known.name}", file=str(path))
 
 
 def _within(path: Path, file: str) -> Path:
-    """The file of this name in a folder or an archive that holds it; else the path as it is."""
+    """The file of this name in a directory or archive that contains it, or the unchanged path."""
     if file and path.is_dir() and (path / file).exists():
         return path / file
     if file and path.is_file() and zipfile.is_zipfile(path):
@@ -157,7 +156,7 @@ def _within(path: Path, file: str) -> Path:
             with zipfile.ZipFile(path) as archive:
                 members = [member for member in archive.namelist() if member.rpartition("/")[2] == file]
         except (zipfile.BadZipFile, OSError, ValueError) as error:
-            raise DataError(f"is truncated or damaged ({error})", "fetch or copy it again", file=str(path)) from None
+            raise DataError(f"is truncated or damaged ({error})", "download it again", file=str(path)) from None
         return path / members[0] if members else path
     return path
 
@@ -165,26 +164,26 @@ def _within(path: Path, file: str) -> Path:
 def _prepared(
     place: Path, kind: str, source: Path | None, options: Mapping[str, Any], report: Callable[[str], None]
 ) -> Path:
-    """A folder prepared from a source, made again only where source or options are others than last time."""
+    """Prepare a directory from a source, unless source and options are unchanged."""
     stamp = {"kind": kind, "options": dict(options), "source": None if source is None else _stamp(source)}
     note = place.parent / f"{place.name}.json"
-    known = read_json(note, "delete it, and the folder beside it") if note.exists() else {}
+    known = read_json(note, "delete it and the directory of the same name") if note.exists() else {}
     if (place / "dataset.json").exists() and known == stamp:
         return place
     for there in (note, place):
         if there.exists() and "kind" not in known:
             raise DataError(
-                "exists and was not made by `songrank paper`", "choose another folder with -o", file=str(there)
+                "already exists and was not made by `songrank paper`", "choose another with -o", file=str(there)
             )
     report(f"preparing {place.name}")
-    write_whole(note, json.dumps({"kind": kind}) + "\n")  # ours from now on, however this ends
+    write_whole(note, json.dumps({"kind": kind}) + "\n")  # marks the directory as ours, even if preparation fails
     prepare(kind, source, place, overwrite=True, **options)
     write_whole(note, json.dumps(stamp, indent=2) + "\n")
     return place
 
 
 def _stamp(source: Path) -> str:
-    """What tells one state of a source from another without reading it: names, sizes and times."""
+    """A fingerprint of a source without reading it: names, sizes and times."""
     file = next(part for part in (source, *source.parents) if part.exists())
     files = sorted(file.rglob("*")) if file.is_dir() else [file]
     stats = [(str(one.relative_to(file)), one.stat().st_size, one.stat().st_mtime_ns) for one in files if one.is_file()]

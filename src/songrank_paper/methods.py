@@ -1,22 +1,21 @@
-"""The methods that the paper compares, and what is tried for each of them: as many settings for every one."""
+"""The methods of the paper, and the settings tried for each: the same number for all methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 RATES = (1.0, 0.4, 2.5)
-"""Learning rates that are tried, in multiples of the recipe's."""
+"""Learning rates to try, as multiples of the recipe's."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A loss, and two alternatives for its own options, in the words of ``songrank train``.
+    """A loss with two alternatives for its options, in the notation of ``songrank train``.
 
     Args:
-        name: of the loss.
-        title: in tables.
-        options: two alternatives, each some changes of a recipe. A loss without options of its own has two weight
-            decays instead.
+        name: name of the loss.
+        title: title in tables.
+        options: two alternatives, each a tuple of changes of a recipe; for a loss without options, two weight decays.
 
     >>> method = Method("song", "SONG", (("loss.gamma=0.1",), ("loss.gamma=0.3",)))
     >>> [setting.words for setting in method.settings(2)]
@@ -30,20 +29,20 @@ class Method:
     options: tuple[tuple[str, ...], tuple[str, ...]]
 
     def settings(self, budget: int) -> list[Setting]:
-        """The first so many settings: both options at the recipe's learning rate, then at the other rates."""
+        """The first ``budget`` settings: both options at the recipe's learning rate, then at the other rates."""
         return [Setting((f"loss={self.name}", *options), rate) for rate in RATES for options in self.options][:budget]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing to try: changes of a recipe, and what its learning rate is multiplied by."""
+    """A setting to try: changes of a recipe, and a factor of its learning rate."""
 
     changes: tuple[str, ...]
     rate: float = 1.0
 
     @property
     def words(self) -> str:
-        """For people: each option once, as it is in the end."""
+        """The setting in readable form: each option once, with its final value."""
         last = dict(change.split("=", 1) for change in self.changes[1:])
         options = [f"{key.removeprefix('loss.').removeprefix('fine_tuning.')}={value}" for key, value in last.items()]
         return ", ".join(options + ([f"learning rate × {self.rate:g}"] if self.rate != 1.0 else []))
@@ -85,7 +84,7 @@ _SEARCH = (
     Method("song", "SONG", _values("loss.gamma", 0.3, 1.0)),
     _k_song((0.3, 10), (1.0, 20)),
 )
-_WHOLE = "loss.gamma=1.0"  # every slate holds all labels: there is nothing to remember
+_WHOLE = "loss.gamma=1.0"  # every slate has all labels, so that the memory is exact
 _LABELLING = (
     Method("bce", "BCE (baseline)", _values("fine_tuning.weight_decay", 0.0, 1e-6)),
     Method("approx-ndcg", "ApproxNDCG", _values("loss.temperature", 1.0, 0.1)),
@@ -94,7 +93,7 @@ _LABELLING = (
     Method("k-song", "K-SONG", ((_WHOLE, "loss.margin=1.0", "loss.k=10"), (_WHOLE, "loss.margin=3.0", "loss.k=10"))),
 )
 METHODS = {"recommendation": _RECOMMENDATION, "search": _SEARCH, "labelling": _LABELLING}
-"""By task, in the order of the paper's tables. γ and K are values that the paper settled on, and 1 for whole lists."""
+"""By task, in the order of the paper's tables. γ and K are values of the paper, and γ is 1 for complete lists."""
 
 
 def find_method(task: str, name: str) -> Method:

@@ -1,10 +1,10 @@
-"""What experiments came to, as files: a CSV a table, an SVG a figure, and one page about all of them.
+"""Results of experiments as files: CSV tables, SVG figures, and a page with all experiments.
 
 ===========================  ===========================================================================================
-``NAME/TABLE.csv``           a table's numbers
+``NAME/TABLE.csv``           the numbers of a table
 ``NAME/FIGURE.svg``          a figure
-``NAME/findings.json``       all that the page says about this experiment
-``report.html``              all experiments that were made in this folder; one file that asks the network for nothing
+``NAME/findings.json``       the section of the page on this experiment
+``report.html``              all experiments of the output directory, in a self-contained file
 ===========================  ===========================================================================================
 """
 
@@ -21,6 +21,7 @@ from songrank import __version__
 from songrank.analysis.report.formatting import duration, short
 from songrank.analysis.report.html import Html, document, facts, folded, is_replaceable, table, tag
 from songrank.core.errors import DataError
+from songrank.core.text import counted
 from songrank.io.files import write_whole
 from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Findings, Table
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GENERATOR = "songrank paper"
-_LONG = 20  # rows from which on a table is folded
+_LONG = 20  # longer tables are folded
 _STYLE = """
 .drawings { display: flex; flex-wrap: wrap; gap: 1.25rem; margin: 1.25rem 0; }
 .drawings figure { background: #ffffff; padding: 1rem; max-width: 100%; }
@@ -42,18 +43,18 @@ ul.remarks { padding-left: 1.2rem; max-width: 48rem; }
 
 @dataclass(frozen=True)
 class Section:
-    """How an experiment's findings came about.
+    """How the results of an experiment were computed.
 
     Args:
-        name: as ``songrank paper NAME`` takes it.
-        title: one line: what is shown.
-        command: that makes it again.
-        quick: small, not the full protocol.
-        data: a line about each data set that was used.
-        seconds: of all its cells together.
-        cells: how many there are.
-        machines: what they ran on.
-        versions: of what they were made with.
+        name: the NAME of ``songrank paper NAME``.
+        title: a one-line description.
+        command: command that reproduces it.
+        quick: whether it is small, not the full protocol.
+        data: a line about each data set.
+        seconds: total time of its cells.
+        cells: number of cells.
+        machines: machines of the cells.
+        versions: software versions of the cells.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Section:
 
 
 def write_findings(output: Path, section: Section, findings: Findings) -> None:
-    """Write what an experiment came to into its folder; what an earlier run wrote there goes, and nothing else."""
+    """Write the results of an experiment into its directory; only files of an earlier run are removed."""
     folder = output / section.name
     earlier = _written_before(folder)
     written = {f"{name}.csv": _csv(shown) for name, shown in findings.tables.items()}
@@ -87,7 +88,7 @@ def write_findings(output: Path, section: Section, findings: Findings) -> None:
 
 
 def _written_before(folder: Path) -> set[str]:
-    """Tables and figures that ``findings.json`` names; none where it is absent or damaged."""
+    """Tables and figures that ``findings.json`` names; empty if it is missing or damaged."""
     try:
         found = read_json(folder / "findings.json")
         return {f"{name}.csv" for name in found["tables"]} | {f"{name}.svg" for name in found["figures"]}
@@ -96,9 +97,9 @@ def _written_before(folder: Path) -> set[str]:
 
 
 def write_report(output: Path, order: Sequence[str], warn: Callable[[str], None] = lambda message: None) -> Path:
-    """Write the page about all experiments of a folder, in the order of these names; where it is.
+    """Write the page with all experiments of a directory, in the order of these names, and return its path.
 
-    One whose files are damaged or gone is left out, which is said.
+    Experiments with damaged or missing files are skipped with a warning.
     """
     sections: dict[str, Html] = {}
     for name in order:
@@ -109,17 +110,18 @@ def write_report(output: Path, order: Sequence[str], warn: Callable[[str], None]
                 warn(str(error))
             except (AttributeError, KeyError, TypeError, ValueError):
                 file = str(output / name / "findings.json")
-                warn(str(DataError("is not what was written there", _left_out(name), file=file)))
+                warn(str(DataError("is damaged", _left_out(name), file=file)))
     place = output / "report.html"
     write_whole(place, _page(sections))
     return place
 
 
 def check_report(output: Path) -> None:
-    """Raise if the page would replace a file that is none of ours."""
+    """Raise if the page would replace a file of another program."""
     place = output / "report.html"
-    if not is_replaceable(place, _GENERATOR, "choose another folder"):
-        raise DataError("exists and was not made by `songrank paper`", "choose another folder with -o", file=str(place))
+    if not is_replaceable(place, _GENERATOR, "choose another directory"):
+        what = "already exists and was not made by `songrank paper`"
+        raise DataError(what, "choose another directory with -o", file=str(place))
 
 
 def _csv(shown: Table) -> str:
@@ -131,7 +133,7 @@ def _csv(shown: Table) -> str:
 
 
 def _svg(figure: "Figure", salt: str) -> str:
-    """A figure that is equal for equal content, with ids that no other figure of the page has."""
+    """A figure with ids that are unique on the page; equal content gives equal bytes."""
     import matplotlib
 
     text = io.StringIO()
@@ -142,7 +144,7 @@ def _svg(figure: "Figure", salt: str) -> str:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """What was written about an experiment, with its figures as markup."""
+    """The section of an experiment, with its figures as markup."""
     again = _left_out(folder.name)
     found, drawn = read_json(folder / "findings.json", again), {}
     for name in found["figures"]:
@@ -151,19 +153,19 @@ def _read(folder: Path) -> dict[str, Any]:
             text = file.read_text(encoding="utf-8")
         except (OSError, ValueError):
             raise DataError("cannot be read", again, file=str(file)) from None
-        drawn[name] = Html(re.sub(r"^.*?(?=<svg)", "", text, flags=re.DOTALL))  # without the head of an XML file
+        drawn[name] = Html(re.sub(r"^.*?(?=<svg)", "", text, flags=re.DOTALL))  # without the XML header
     return {**found, "figures": drawn}
 
 
 def _left_out(name: str) -> str:
-    return f"left out of the page; say songrank paper {name} again"
+    return f"skipped on the page; run `songrank paper {name}` again"
 
 
 def _page(sections: Mapping[str, Html]) -> str:
-    title = "Results of the paper, made again"
+    title = "Reproduced results of the paper"
     lead = (
         "Large-scale Stochastic Optimization of NDCG Surrogates for Deep Learning with Provable Convergence "
-        "(Qiu et al., ICML 2022), its numbers beside ours. Each section says which data were used."
+        "(Qiu et al., ICML 2022): published and reproduced numbers. Each section names its data sets."
     )
     links = [tag("a", name, href=f"#{name}") for name in sections]
     body = [
@@ -197,7 +199,7 @@ def _section(made: Mapping[str, Any]) -> Html:
     how = [
         ("Command", tag("code", about.command)),
         ("Protocol", protocol if about.cells else ""),
-        ("Work", f"{about.cells:,} cells, {duration(about.seconds)}" if about.cells else ""),
+        ("Work", f"{counted(about.cells, 'cells')}, {duration(about.seconds)}" if about.cells else ""),
         ("Machine", "; ".join(about.machines)),
         ("Versions", "; ".join(about.versions)),
     ]
@@ -205,13 +207,13 @@ def _section(made: Mapping[str, Any]) -> Html:
 
 
 def _words(rows: Sequence[Sequence[object]]) -> int:
-    """How many columns hold words: the first, and those after it up to the first with a number."""
+    """The number of text columns: the first, and those after it up to the first with a number."""
     kinds = [any(isinstance(cell, int | float) for cell in column) for column in zip(*rows, strict=True)]
     return max(1, kinds.index(True) if True in kinds else len(kinds))
 
 
 def _cell(value: object) -> str:
-    """A value as a reader wants it.
+    """Format a value.
 
     >>> _cell(20000263), _cell(0.04219), _cell(None), _cell("not reached")
     ('20,000,263', '0.04219', '–', 'not reached')

@@ -1,4 +1,4 @@
-"""The work of ``fig-peers``: libauc's loss in our loop, and epochs by the clock."""
+"""The work of ``fig-peers``: the loss of libauc in our training loop, and timed epochs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from songrank_paper.runs import finish_run, results, watch_curve
 
 
 class LibaucSONG(RankingLoss):
-    """``libauc.losses.NDCGLoss`` under the common call. Its memory is on the host, and no part of a checkpoint.
+    """``libauc.losses.NDCGLoss`` with the interface of our losses; its memory is on the host and not in checkpoints.
 
     Args:
-        num_pairs: relevant pairs of the task.
-        num_queries: queries of the task.
-        num_items: items of the catalogue.
-        relevant: relevant items of each row of a slate, which stand first; it knows no masks.
+        num_pairs: number of relevant pairs of the task.
+        num_queries: number of queries of the task.
+        num_items: number of items of the catalogue.
+        relevant: number of relevant items per slate row, which come first; masks are not supported.
         gamma: γ of u.
     """
 
@@ -41,7 +41,7 @@ class LibaucSONG(RankingLoss):
         self.theirs = NDCGLoss(**sizes, gamma0=gamma, device=torch.device("cpu"))
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """Its loss of the rows that are no padding."""
+        """The loss of the rows that are not padding."""
         there = slate.rows_present if slate.row_weight is None else slate.rows_present & (slate.row_weight > 0)
         assert slate.pair is not None
         batch = {
@@ -56,7 +56,7 @@ class LibaucSONG(RankingLoss):
 
     @torch.no_grad()
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """Not a value that a person could follow: it has none."""
+        """NaN: this loss has no objective to report."""
         return scores.new_zeros(())
 
 
@@ -70,7 +70,7 @@ def train_libauc(
     path: str,
     device: str,
 ) -> dict[str, Any]:
-    """As :func:`songrank_paper.runs.train`, with libauc's loss; always from the beginning."""
+    """Like :func:`songrank_paper.runs.train` with the loss of libauc, but never resumed."""
     shutil.rmtree(folder / "run", ignore_errors=True)
 
     def opened(run: Run) -> None:
@@ -93,7 +93,7 @@ def time_epochs(
     device: str,
     prepare: Callable[[Run], None] = lambda run: None,
 ) -> dict[str, Any]:
-    """Median seconds of an epoch after the first, in which much is done but once."""
+    """Median seconds per epoch, without the first, which includes one-time work."""
     assert after is None
     shutil.rmtree(folder / "run", ignore_errors=True)
     at: list[float] = []
@@ -107,12 +107,12 @@ def time_epochs(
 
 
 def time_libauc(folder: Path, **options: Any) -> dict[str, Any]:
-    """The same with libauc's loss."""
+    """Like :func:`clock` with the loss of libauc."""
     return time_epochs(folder, **options, prepare=_put_libauc)
 
 
 def _put_libauc(run: Run) -> None:
-    """Put libauc's loss in the place of the last stage's; its steps cannot be recorded."""
+    """Replace the loss of the last stage by that of libauc, whose steps cannot be captured in a CUDA graph."""
     stage, relevance = run.trainer.stages[-1], run.trainer.adapter.relevance
     relevant = stage.sampler.relevant
     assert isinstance(relevant, int)

@@ -1,4 +1,4 @@
-"""SONG and K-SONG beside other libraries: convergence, and seconds an epoch (in the paper: TensorFlow Ranking)."""
+"""SONG and K-SONG compared with other libraries: convergence, and seconds per epoch (paper: TensorFlow Ranking)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _VALUE = "validation NDCG@5"
 
 
 class FigPeers(Experiment):
-    """As the paper does it: one learning rate for all, nothing tuned; warm-up then SONG or K-SONG, the others alone.
+    """The comparison of the paper: one learning rate, no tuning; SONG and K-SONG with warm-up, the others without.
 
     Args:
-        changes: of the recipe, after all others, in the words of ``songrank train``.
+        changes: last changes of the recipe, in the notation of ``songrank train``.
     """
 
     name = "fig-peers"
-    title = "Convergence and seconds an epoch: SONG and K-SONG, TensorFlow Ranking's losses, libauc"
+    title = "Convergence and seconds per epoch: SONG and K-SONG, losses of TensorFlow Ranking, libauc"
 
     def __init__(self, changes: Sequence[str] = ()) -> None:
         self.changes = changes
@@ -42,13 +42,13 @@ class FigPeers(Experiment):
         return protocols(plan, ["recommendation"], self.changes, most=1)[0]
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """Runs of all seeds, and a few epochs of each loss by the clock."""
+        """Runs of all seeds, and timed epochs of each loss."""
         each = self._set(plan)
         runs = [one for some in _runs(each).values() for one in some]
         return waiting([*runs, *_timings(each).values()], found)
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """Curves over all epochs, those of warm-up included, and bars of seconds."""
+        """Curves over all epochs including warm-up, and bars of seconds."""
         each = self._set(plan)
         curves = {each.panel: {label: _curves(some, found) for label, some in _runs(each).items()}}
         timed = {label: found[one.cell.key] for label, one in _timings(each).items()}
@@ -59,13 +59,13 @@ class FigPeers(Experiment):
             [
                 *_remarks(each),
                 *diverged_remarks(each.name, results),
-                *(f"{label} diverged within the epochs that were timed." for label in timed if label not in seconds),
+                *(f"{label} diverged within the timed epochs." for label in timed if label not in seconds),
             ],
             {
                 "curves": curve_table("Curves", curves, _VALUE),
-                "seconds": Table("Seconds an epoch, median", ["loss", "seconds", "in those of SONG"], rows),
+                "seconds": Table("Median seconds per epoch", ["loss", "seconds", "relative to SONG"], rows),
             },
-            {"curves": draw_curves(curves, value=_VALUE, epochs="epochs, warm-up included"), "seconds": _bars(seconds)},
+            {"curves": draw_curves(curves, value=_VALUE, epochs="epochs including warm-up"), "seconds": _bars(seconds)},
         )
 
 
@@ -73,24 +73,27 @@ def _remarks(each: SetProtocol) -> list[str]:
     rate = each.recipe.warm_up(0)["warm_up"]["learning_rate"]
     said = [
         f"All losses train the same model in the same loop with a learning rate of {rate:g}; none was tuned. SONG and "
-        "K-SONG begin with the warm-up, the others do without, for as many epochs in all.",
-        "TensorFlow Ranking itself was not run: its four losses, with its defaults, are songrank's own. This compares "
-        "losses, not libraries.",
-        "Seconds are of training alone, one run at a time; other work on the machine counts too.",
+        "K-SONG start with the warm-up, the others do not; the total number of epochs is the same.",
+        "TensorFlow Ranking itself was not run: its four losses, with its defaults, are implemented in songrank. This "
+        "compares losses, not libraries.",
+        "Seconds exclude evaluation, one run at a time; other work on the machine affects them.",
     ]
     if not find_spec("libauc"):
-        return [*said, "libauc is not installed, so it was left out."]
+        return [*said, "libauc was skipped, because it is not installed."]
     few = _libauc_relevant(each)
     if few < 2:
-        return [*said, "libauc was left out: it takes as many relevant items of every user, and some have only one."]
+        return [
+            *said,
+            "libauc was skipped: it needs equal numbers of relevant items per user, and some users have one.",
+        ]
     return [
         *said,
-        f"{_LIBAUC} is its loss in our loop, after the same warm-up, with {few} relevant items of each user.",
+        f"{_LIBAUC} is its loss in our training loop, after the same warm-up, with {few} relevant items per user.",
     ]
 
 
 def _constant(each: SetProtocol) -> list[str]:
-    """One learning rate from beginning to end."""
+    """A constant learning rate."""
     rate = each.recipe.warm_up(0)["warm_up"]["learning_rate"]
     return [f"fine_tuning.learning_rate={rate}", "fine_tuning.decay={}", "fine_tuning.reset_head=false"]
 
@@ -100,7 +103,7 @@ def _ours(each: SetProtocol) -> dict[str, Setting]:
 
 
 def _libauc_relevant(each: SetProtocol) -> int:
-    """Relevant items a slate that every user has."""
+    """The number of relevant items per slate that every user has."""
     counts = each.dataset.relevance("train").num_relevant
     return min(int(each.recipe.warm_up(0)["batch"]["relevant"]), int(counts[counts > 0].min()))
 
@@ -139,7 +142,7 @@ def _timings(each: SetProtocol) -> dict[str, Training]:
 
 
 def _curves(trainings: Iterable[Training], found: Found) -> list[Curve]:
-    """Epochs are counted from the beginning of warm-up."""
+    """Curves with epochs counted from the start of warm-up."""
     curves: list[Curve] = []
     for training in trainings:
         result = found[training.cell.key]
@@ -162,6 +165,6 @@ def _bars(seconds: Mapping[str, float]) -> Figure:
     place = figure.subplots()
     bars = place.barh(list(seconds), list(seconds.values()), color="0.6", edgecolor="0.2")
     place.bar_label(bars, fmt="%.3g", padding=3)
-    place.set(xlabel="seconds an epoch", xlim=(0, 1.2 * max(seconds.values(), default=1.0)))
+    place.set(xlabel="seconds per epoch", xlim=(0, 1.2 * max(seconds.values(), default=1.0)))
     place.invert_yaxis()
     return figure

@@ -1,7 +1,7 @@
-"""How methods are compared.
+"""The protocol of comparisons.
 
-One warm-up a seed for all; as many settings tried for each, chosen on validation with a seed that is not reported; then
-the chosen one run once for each reported seed, and measured on test.
+All methods share one warm-up per seed. The same number of settings is tried for each method, and one is chosen on
+validation with a seed that is not reported. The chosen setting is run once per reported seed and evaluated on test.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from songrank_paper.methods import METHODS, Method, Setting, find_method
 from songrank_paper.set_recipes import CHOSEN_BY, METRICS, SetRecipe
 
 TUNING_SEED = 1_000_000
-"""Settings are chosen by runs with this seed alone."""
+"""Settings are chosen by runs with this seed only."""
 BUDGET, QUICK_BUDGET = 6, 2
-"""Settings tried for each method."""
+"""Number of settings tried per method."""
 _WORK = "songrank_paper.runs"
 _TIMING = "songrank_paper.peer_runs:time_epochs"
 _EPOCHS_TIMED = 4
@@ -31,14 +31,14 @@ _EPOCHS_TIMED = 4
 
 @dataclass(frozen=True)
 class Training:
-    """A run to be made: its cell, and that of the warm-up which has to be there before."""
+    """A run: its cell, and the cell of the warm-up that it needs."""
 
     cell: Cell
     after: Cell | None = None
 
 
 def waiting(trainings: Iterable[Training], found: Found) -> list[Cell]:
-    """Cells that can be worked on now, each once: runs whose warm-up is done, and warm-ups of the others.
+    """Cells that can start now, each once: runs whose warm-up is done, and warm-ups of the others.
 
     >>> warm, run = Cell("warm-up", "m:f", {"seed": 0}), Cell("song", "m:f", {"seed": 0, "loss": "song"})
     >>> [cell.name for cell in waiting([Training(run, warm)], {})]
@@ -59,9 +59,9 @@ class SetProtocol:
     """The runs of all methods on one data set.
 
     Args:
-        plan: how results are to be made.
-        name: of the set.
-        changes: of its recipe, after all others.
+        plan: the settings of the reproduction.
+        name: name of the set.
+        changes: last changes of its recipe.
     """
 
     def __init__(self, plan: Plan, name: str, changes: Sequence[str] = ()) -> None:
@@ -69,9 +69,9 @@ class SetProtocol:
         self.path = plan.data[name]
         self.dataset = open_dataset(self.path)
         if "validation" not in self.dataset or "test" not in self.dataset:
-            raise UserError(f"{self.path} has {', '.join(self.dataset)}; expected validation and test beside train")
+            raise UserError(f"{self.path} has {', '.join(self.dataset)}; expected train, validation and test")
         if TUNING_SEED in plan.seeds:
-            raise UserError(f"seed {TUNING_SEED} is kept for choosing settings; report others")
+            raise UserError(f"seed {TUNING_SEED} is reserved for choosing settings; report other seeds")
         self.task = self.dataset.task
         self.recipe = SetRecipe(name, self.dataset, quick=plan.quick, changes=changes)
         self.metrics, self.chosen_by = METRICS[self.task], CHOSEN_BY[self.task]
@@ -83,26 +83,26 @@ class SetProtocol:
 
     @property
     def label(self) -> str:
-        """The set's name, which says so where it is not the set itself."""
+        """The name of the set, marked if the data are synthetic."""
         return f"{self.name} (synthetic)" if self.dataset.name == "synthetic" else self.name
 
     @property
     def panel(self) -> str:
-        """A title for curves of validation: it says so where they are among sampled items."""
+        """A title for validation curves, marked if only sampled items are ranked."""
         candidates = self.recipe.warm_up(0)["validation"]["candidates"]
         return self.label if candidates == "all" else f"{self.label}, among {candidates} sampled"
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Those of the set's task."""
+        """The methods of the set's task."""
         return METHODS[self.task]
 
     def method(self, name: str) -> Method:
-        """One of them."""
+        """A method by name."""
         return find_method(self.task, name)
 
     def cell(self, what: str, work: str, recipe: Mapping[str, Any], *, timed: bool = False, **options: Any) -> Cell:
-        """Work on this set, called ``what``; where it is timed, its result depends on the device."""
+        """A cell on this set, named ``what``; timed results depend on the device."""
         name = f"{self.name}: {what}, seed {recipe['seed']}"
         path, device = {"path": str(self.path.absolute())}, {"device": self.plan.device}
         options = {"recipe": recipe, "data": self.data, **options}
@@ -111,7 +111,7 @@ class SetProtocol:
         return Cell(name, work, options, {**path, **device})
 
     def warm_up(self, seed: int, *changes: str) -> Training:
-        """The warm-up alone."""
+        """The warm-up without fine-tuning."""
         recipe = self.recipe.warm_up(seed, *changes)
         what = ", ".join(["warm-up", *changes])
         return Training(self.cell(what, f"{_WORK}:train", recipe, splits=["validation"], after=None))
@@ -126,7 +126,7 @@ class SetProtocol:
         called: str = "",
         timed: bool = False,
     ) -> Training:
-        """A run with a setting, from the common warm-up, or from nothing where the changes say so."""
+        """A run with a setting, after the common warm-up, or without warm-up if the changes say so."""
         recipe = self.recipe.fine_tuning(setting, seed, *changes)
         after = self.warm_up(seed).cell if recipe["warm_up"]["epochs"] else None
         words = replace(setting, changes=(*setting.changes, *changes)).words
@@ -135,46 +135,46 @@ class SetProtocol:
         return Training(self.cell(what, work, recipe, timed=timed, splits=list(splits), after=key), after)
 
     def by_the_clock(self, label: str, setting: Setting, *changes: str, work: str = _TIMING) -> Training:
-        """A few epochs of training alone, with the first of the seeds: their median seconds are the result."""
+        """A few timed epochs without evaluation, with the first seed; the result is their median."""
         short = (
             "warm_up.epochs=0",
             f"fine_tuning.epochs={_EPOCHS_TIMED}",
             "fine_tuning.decay={}",
             "validation.every=0",
         )
-        called = f"{label}, by the clock"
+        called = f"{label}, timed"
         return self.run(setting, self.plan.seeds[0], *changes, *short, splits=[], work=work, called=called, timed=True)
 
     def tuning(self, method: Method) -> dict[Setting, Training]:
-        """What is tried for a method; test is not looked at."""
+        """Runs of all settings of a method, without test."""
         settings = method.settings(QUICK_BUDGET if self.plan.quick else BUDGET)
         return {setting: self.run(setting, TUNING_SEED, splits=["validation"]) for setting in settings}
 
     def tried(self, method: Method, found: Found) -> dict[Setting, float | None] | None:
-        """Validation figures of all settings, None for one that diverged; None before all of them are there."""
+        """Validation values of all settings, None for a diverged one; None until all are done."""
         keys = {setting: training.cell.key for setting, training in self.tuning(method).items()}
         if any(key not in found for key in keys.values()):
             return None
         return {setting: _validation(found[key], self.chosen_by) for setting, key in keys.items()}
 
     def chosen(self, method: Method, found: Found) -> Setting | None:
-        """The best setting on validation, of equal ones the first; None before all were tried."""
+        """The best setting on validation, of ties the first; None until all are done."""
         tried = self.tried(method, found)
         if tried is None:
             return None
         return [*best_first(tried), *tried][0]
 
     def reported(self, method: Method, found: Found, *changes: str) -> list[Training]:
-        """The chosen setting with each of the reported seeds; nothing before it is chosen."""
+        """Runs of the chosen setting with each reported seed; empty until it is chosen."""
         setting = self.chosen(method, found)
         return [] if setting is None else [self.run(setting, seed, *changes) for seed in self.plan.seeds]
 
     def all_of(self, method: Method, found: Found) -> list[Training]:
-        """What was tried, then what is reported."""
+        """Runs of tuning, then reported runs."""
         return [*self.tuning(method).values(), *self.reported(method, found)]
 
     def remarks(self, methods: Iterable[Method]) -> list[str]:
-        """How these methods are trained on this set."""
+        """Remarks on the training of these methods on this set."""
         return self.recipe.remarks([method.name for method in methods])
 
 
@@ -186,7 +186,7 @@ def _validation(result: Mapping[str, Any], metric: str) -> float | None:
 def protocols(
     plan: Plan, tasks: Sequence[str], changes: Sequence[str] = (), most: int | None = None
 ) -> list[SetProtocol]:
-    """One for each of the plan's sets of these tasks; ``most`` of each task, of which a quick run takes the first."""
+    """One per data set of these tasks; at most ``most`` per task, of which a quick run uses the first."""
     chosen: list[SetProtocol] = []
     for task in tasks:
         names = [name for name in plan.data if SETS[name].task == task]
@@ -194,14 +194,14 @@ def protocols(
             names = names[: 1 if plan.quick else most]
         chosen += [SetProtocol(plan, name, changes) for name in names]
     if not chosen:
-        raise UserError(f"there is no data set for {' or '.join(tasks)}; give one with --data NAME=PATH")
+        raise UserError(f"a data set for {' or '.join(tasks)} is needed; pass one with --data NAME=PATH")
     return chosen
 
 
 def budget_remark(plan: Plan) -> str:
-    """How settings were chosen, in one sentence."""
+    """A remark on the choice of settings."""
     settings = QUICK_BUDGET if plan.quick else BUDGET
     return (
-        f"Every method had the same warm-up, a new head and {settings} settings, chosen on validation with a seed of "
-        f"its own; the chosen one was then run once with each of {len(plan.seeds)} seeds. Nothing was chosen by test."
+        f"Every method had the same warm-up, a new head and {settings} settings. One was chosen on validation with a "
+        f"separate seed, then run once with each of {len(plan.seeds)} seeds. No choice was made on test."
     )

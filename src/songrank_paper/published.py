@@ -1,4 +1,4 @@
-"""The figures of the paper's tables on test: mean and standard deviation over three seeds."""
+"""Published values of the paper's tables on test: mean and standard deviation over three seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _LABELLING = ("bce", "approx-ndcg", "neural-ndcg", "song", "k-song")
 
 
 def _with_sd(text: str) -> dict[str, list[str]]:
-    """Lines of ``mean sd mean sd …``, one a method, in ten-thousandths."""
+    """Lines of ``mean sd mean sd …``, one per method, in units of 1e-4."""
     lines = [line.split() for line in text.strip().splitlines()]
     return {
         name: [f"{int(mean) / 1e4:.4f} ± {int(sd) / 1e4:.4f}" for mean, sd in zip(line[::2], line[1::2], strict=True)]
@@ -16,7 +16,7 @@ def _with_sd(text: str) -> dict[str, list[str]]:
 
 
 def _percent(*rows: str) -> dict[str, list[str]]:
-    """One row a metric, one value a method, in per cent."""
+    """A row per metric with a value per method, in per cent."""
     columns = zip(*(row.split() for row in rows), strict=True)
     return {
         name: [f"{float(value) / 100:.4f}" for value in values]
@@ -73,4 +73,4 @@ PUBLISHED: dict[str, dict[str, list[str]]] = {
     "wiki10-31k": _WIKI10,
     "wiki10-31k-text": _WIKI10,
 }
-"""By set, then by loss: one figure for each of the task's metrics, as ``mean ± sd`` (no deviation for labelling)."""
+"""By set, then by loss: a value per metric of the task, as ``mean ± sd`` (without sd for multi-label data)."""

@@ -1,6 +1,6 @@
-"""The work of cells that train: a warm-up, a run that begins with it, and the comparison of runs.
+"""The work of training cells: a warm-up, a run that continues it, and the comparison of runs.
 
-Cells are neighbours: what another cell left lies beside a cell's own folder, under that cell's key.
+The directories of all cells are siblings, named by the keys of the cells.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from songrank.training.run_directory import RunDirectory, fingerprint
 from songrank.training.trainer.loop import NoMemoryError, validation_name
 
 CURVE = "ndcg@5"
-"""What the paper's figures show of validation."""
+"""The validation metric of the paper's figures."""
 
 
 def train(
@@ -36,26 +36,26 @@ def train(
     path: str,
     device: str,
 ) -> dict[str, Any]:
-    """Train by a recipe, or resume where a killed cell ended.
+    """Train a recipe, or resume a killed cell.
 
     Args:
-        folder: of the cell; the run directory is ``run``.
-        recipe: as plain values, without data and device.
+        folder: directory of the cell; the run directory is ``run``.
+        recipe: recipe as plain values, without data and device.
         data: fingerprint of the data set.
-        splits: what is evaluated at the end; no other figure is ever computed.
-        after: key of the cell whose warm-up this run begins with; None for one that trains its own.
-        path: where the data set is.
+        splits: splits to evaluate at the end; no others are evaluated.
+        after: key of the cell whose warm-up this run continues; None for a run with its own warm-up.
+        path: path of the data set.
         device: ``"cpu"`` or ``"cuda"``.
 
     Returns:
         ``metrics`` by split, ``curve`` (epoch and validation NDCG@5 of the last stage), ``warm_up`` (the same of the
-        stage before it), ``epoch`` (that of the model kept) and ``seconds``; or ``diverged``, why there is no model.
+        stage before), ``epoch`` (of the best checkpoint) and ``seconds``; or ``diverged``, the reason of the failure.
     """
     given = {**recipe, "data": path, "device": device}
     if (lost := finish_run(folder, given, data, splits, after=after, opened=watch_curve)) is not None:
         return lost
     if after is not None:
-        shutil.rmtree(RunDirectory(folder / "run").checkpoints, ignore_errors=True)  # nobody begins with this one
+        shutil.rmtree(RunDirectory(folder / "run").checkpoints, ignore_errors=True)  # no other run continues this one
     return results(RunDirectory(folder / "run"), splits)
 
 
@@ -68,29 +68,29 @@ def finish_run(
     after: str | None = None,
     opened: Callable[[Run], None] = lambda run: None,
 ) -> dict[str, Any] | None:
-    """Run the trial of a cell to its end; ``diverged``, why there is no model, or None if there is one."""
+    """Run the trial of a cell; returns ``diverged`` with the reason if training failed, else None."""
     given = Recipe.read(dict(recipe))
     if after is not None and (file := folder.parent / after / "result.json").exists():
-        why = read_json(file, "delete it: it is done again")["result"].get("diverged")
+        why = read_json(file, "delete it to run the cell again")["result"].get("diverged")
         if why is not None:
             return {"diverged": f"its warm-up diverged: {why}"}
     if fingerprint(open_dataset(given.data)) != data:
-        raise DataError("was prepared anew since this was planned", "run the command again", file=given.data)
+        raise DataError("was prepared again in the meantime", "run the command again", file=given.data)
     earlier = None if after is None else folder.parent / after / "run"
     found = run_trial(given, folder / "run", splits, after=earlier, opened=opened)
-    assert found is not None  # nothing here stops a run
-    if isinstance(found.error, NoMemoryError):  # which is not the setting's fault, but the machine's
+    assert found is not None  # runs are not stopped here
+    if isinstance(found.error, NoMemoryError):  # due to the machine, not to the setting
         raise found.error
     return None if found.error is None else {"diverged": str(found.error)}
 
 
 def watch_curve(run: Run) -> None:
-    """Have a run keep what the paper's figures show."""
+    """Record the validation metric of the paper's figures in a run."""
     run.observe = also_watch(run, CURVE)
 
 
 def also_watch(run: Run, metric: str) -> Callable[[dict[str, Any]], None]:
-    """Write a second validation figure into the history, wherever there is a first one."""
+    """Add a second validation metric to the history wherever there is a first one."""
     watch = run.recipe.validation
     first, second = (validation_name(name, watch.candidates) for name in (watch.metric, metric))
 
@@ -103,7 +103,7 @@ def also_watch(run: Run, metric: str) -> Callable[[dict[str, Any]], None]:
 
 
 def results(directory: RunDirectory, splits: Sequence[str]) -> dict[str, Any]:
-    """What a finished run came to, from its files."""
+    """The result of a finished run, from its files."""
     lines = read_history(directory.path)
     by_stage = {stage: [line for line in lines if line["stage"] == stage] for stage in ("warm-up", "fine-tuning")}
     watch = directory.recipe().validation
@@ -128,9 +128,9 @@ def compare(
     """Means over seeds, and differences to a baseline, paired by query and seed, with 95 % intervals.
 
     Args:
-        folder: of the cell.
+        folder: directory of the cell.
         runs: keys of the cells of each method's runs on test.
-        metrics: which.
+        metrics: names of metrics.
         baseline: one of the methods.
     """
     methods = [

@@ -1,7 +1,7 @@
-"""Which recipe each data set is trained with: the shipped one of its name, else the nearest, smaller in a quick run.
+"""The recipe of each data set: the included recipe of its name, else the most similar one, smaller in a quick run.
 
-What shipped recipes say about single losses is left out: it was found with more trials for some losses than for others.
-Here every method begins from the same recipe, and what is its own is tuned with the same budget (``methods``).
+Settings of included recipes for single losses are dropped, since the tuning budgets of the losses differed. Here all
+methods start from the same recipe, and their options are tuned with the same budget (``methods``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ METRICS = {
     "search": ("ndcg@1", "ndcg@3", "ndcg@5"),
     "labelling": ("ndcg@3", "ndcg@5"),
 }
-"""Of the paper's tables."""
+"""Metrics of the paper's tables."""
 CHOSEN_BY = {"recommendation": "ndcg@20", "search": "ndcg@5", "labelling": "ndcg@5"}
-"""What epochs and settings are chosen by, on validation."""
+"""The validation metric by which epochs and settings are chosen."""
 _PAIRWISE = ("ranknet", "lambdarank", "approx-ndcg", "neural-ndcg", "gumbel-approx-ndcg", "pirank")
 _ELSEWHERE = {"title", "data", "prepare", "device", "deterministic"}
 _SHORT_LISTS = ("mq2008", "mq2007-agg")
@@ -41,10 +41,10 @@ class SetRecipe:
     """The recipe of one data set, for every method.
 
     Args:
-        name: of the set.
+        name: name of the set.
         dataset: the set.
-        quick: a small model and few epochs.
-        changes: of the recipe, in the words of ``songrank train``, after all others.
+        quick: whether to use a small model and few epochs.
+        changes: last changes of the recipe, in the notation of ``songrank train``.
     """
 
     def __init__(self, name: str, dataset: Dataset, *, quick: bool = False, changes: Sequence[str] = ()) -> None:
@@ -55,59 +55,61 @@ class SetRecipe:
         self.changes = (*of_paper, *smaller, *changes)
 
     def fine_tuning(self, setting: Setting, seed: int, *changes: str) -> dict[str, Any]:
-        """A whole run with a setting, as plain values; without what the result does not depend on."""
+        """The recipe of a run with a setting as plain values, without keys that do not affect the result."""
         all_changes = (*self.changes, *setting.changes, *self._cheaper(setting), *changes)
         recipe = _resolved(self.source, all_changes)
         stage = {**recipe["fine_tuning"], "learning_rate": recipe["fine_tuning"]["learning_rate"] * setting.rate}
         return {**recipe, "fine_tuning": stage, "seed": seed}
 
     def warm_up(self, seed: int, *changes: str) -> dict[str, Any]:
-        """The warm-up alone, which is the same for every method."""
+        """The recipe of the warm-up, which all methods share."""
         alone = ("loss=song", "fine_tuning={epochs: 0, learning_rate: 0.001, decay: {}, weight_decay: 0}")
         return {**_resolved(self.source, (*self.changes, *changes, *alone)), "seed": seed}
 
     def _cheaper(self, setting: Setting) -> list[str]:
-        """What makes a loss that compares every item with every other bearable."""
+        """Changes that reduce the cost of losses that compare all pairs of items."""
         name = setting.changes[0].removeprefix("loss=")
         rounds = [f"loss.sinkhorn_iterations={_QUICK_ROUNDS}"] if self.quick and name == "neural-ndcg" else []
         return rounds + (self._sample() if name in _PAIRWISE else [])
 
     def _sample(self) -> list[str]:
-        """Some labels instead of all, where there are many."""
+        """Changes that sample labels if there are many."""
         if self.task != "labelling" or self.items <= (100 if self.quick else 1000):
             return []
         return ["batch.relevant=20", f"batch.irrelevant={40 if self.quick else 300}"]
 
     def remarks(self, losses: Collection[str]) -> list[str]:
-        """What has to be said about how these losses are trained on this set."""
+        """Remarks on the training of these losses on this set."""
         base = _resolved(self.source, self.changes)
-        said = f"{self.name}: recipe {self.source}" + ("" if self.source == self.name else ", the nearest of ours")
+        said = f"{self.name}: recipe {self.source}" + ("" if self.source == self.name else " (the most similar one)")
         said += f", {base['model']['name']}, {base['warm_up']['epochs']} + {base['fine_tuning']['epochs']} epochs"
-        remarks = [said + (", made small for a quick run." if self.quick else ".")]
+        remarks = [said + (", reduced for a quick run." if self.quick else ".")]
         if self.task == "search":
-            empty = {"one": "count as 1, as in the paper", "skip": "are left out"}[base["evaluation"]["empty"]]
+            empty = {"one": "count as 1, as in the paper", "skip": "are skipped"}[base["evaluation"]["empty"]]
             remarks.append(f"{self.name}: queries without a relevant document {empty}.")
         if "neural-ndcg" in losses:
             setting = find_method(self.task, "neural-ndcg").settings(1)[0]
             rounds = self.fine_tuning(setting, 0)["loss"]["sinkhorn_iterations"]
             if rounds != 30:
-                remarks.append(f"{self.name}: NeuralNDCG has {rounds} Sinkhorn rounds instead of 30, for its cost.")
+                remarks.append(
+                    f"{self.name}: NeuralNDCG has {rounds} Sinkhorn rounds instead of 30, to reduce its cost."
+                )
             if self._sample():
-                cut = "ApproxNDCG and NeuralNDCG, which compare all pairs of a slate's labels, are given a sample"
-                remarks.append(f"{self.name}: {cut}; the others see all {self.items:,} labels in every step.")
+                cut = "ApproxNDCG and NeuralNDCG, which compare all pairs of labels in a slate, use a sample"
+                remarks.append(f"{self.name}: {cut}; the others use all {self.items:,} labels in every step.")
         return remarks
 
 
 @cache
 def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
-    """A shipped recipe with changes, checked, as plain values; not to be changed."""
+    """An included recipe with changes, checked, as plain values; callers must not modify it."""
     values = read_yaml(shipped_recipes()[source], source)
     values.pop("losses", None)
     return Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
 
 
 def paper_schedule(source: str) -> list[str]:
-    """Changes to a shipped recipe whose own schedule is none of the paper's, and the batch that goes with them."""
+    """Changes to an included recipe whose schedule is not that of the paper, with the matching batch."""
     if source != "movielens-1m":
         return []
     stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.ema_decay=null"]
@@ -117,7 +119,7 @@ def paper_schedule(source: str) -> list[str]:
 def _source(name: str, dataset: Dataset) -> str:
     shipped = shipped_recipes()
     if dataset.task == "search":
-        return name if name in ("mslr-web30k", "yahoo-ltr") else "mslr-web30k"  # those with the paper's model
+        return name if name in ("mslr-web30k", "yahoo-ltr") else "mslr-web30k"  # recipes with the paper's model
     if name in shipped:
         return name
     if dataset.task == "recommendation":
@@ -134,14 +136,14 @@ def _paper_changes(name: str, dataset: Dataset) -> tuple[str, ...]:
     if task == "search" and _source(name, dataset) != name:
         changes.append("evaluation.empty=skip")
     if name in _SHORT_LISTS:
-        # Taken whole, so there is nothing to remember; and few, so that 100 epochs of warm-up learn them by heart.
+        # Complete lists make the memory exact; they are few, so that 100 epochs of warm-up would overfit.
         changes += ["batch.length=all", "warm_up.loss.gamma=1.0", "warm_up.epochs=5", "warm_up.decay={}"]
         changes += ["fine_tuning.epochs=60", "fine_tuning.decay={30: 0.1}"]
     return (f"evaluation.metrics=[{', '.join(METRICS[task])}]", f"validation.metric={CHOSEN_BY[task]}", *changes)
 
 
 def _smaller(source: str, changes: tuple[str, ...], queries: int) -> list[str]:
-    """A small model, and as many epochs as make so many steps."""
+    """A small model, and the number of epochs for a given number of steps."""
     recipe = _resolved(source, changes)
     model = recipe["model"]["name"]
     batch = _resolved(source, (*changes, *_QUICK[model]))["batch"]["queries"]

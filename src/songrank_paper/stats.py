@@ -1,4 +1,4 @@
-"""``table-stats``: how large the data sets are, the paper's counts beside ours."""
+"""``table-stats``: sizes of the data sets, ours and published."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _TITLES = {
 }
 _COLUMNS = {
     "recommendation": ("users", "items", "interactions", "sparsity"),
-    "search": ("queries", "query-document pairs", "most a query", "fewest a query"),
-    "labelling": ("labels", "training texts", "test texts", "texts a label", "labels a text"),
+    "search": ("queries", "query-document pairs", "maximum per query", "minimum per query"),
+    "labelling": ("labels", "training texts", "test texts", "texts per label", "labels per text"),
 }
 _REMARKS = (
-    "Synthetic sets have the shape of the set in whose place they are used, cut down in a quick run.",
-    "Training texts include those that are held out for validation.",
+    "Synthetic sets have the shape of the set that they replace, reduced in a quick run.",
+    "Training texts include those held out for validation.",
     "MSLR-WEB30K is published with 31,531 queries; the paper's 30,000 is a round number.",
-    "The paper prints the number of Wiki10-31K's labels as 309,38; 30,938 is meant.",
+    "The paper prints the number of labels of Wiki10-31K as 309,38, a misprint of 30,938.",
 )
 
 
 def count(folder: Path, data: str, path: str) -> dict[str, Any]:
-    """Counts of a prepared data set, as the paper's tables have them.
+    """Counts of a prepared data set, as in the paper's tables.
 
     Args:
-        folder: of the cell; nothing is written there.
+        folder: directory of the cell, which is not used.
         data: fingerprint of the data set.
-        path: where it is.
+        path: path of the data set.
     """
     dataset = open_dataset(path)
     return {"made_from": dataset.name, "figures": _figures(dataset.task, dataset.info)}
 
 
 def _figures(task: str, info: dict[str, Any]) -> list[float | int | None]:
-    """The numbers of a row, from what a data set says of itself or from what the paper says of it."""
+    """The numbers of a row, from the statistics of a data set or of the paper."""
     if task == "recommendation":
         return [info.get("queries"), info.get("items"), info.get("pairs"), info.get("sparsity")]
     if task == "search":
@@ -63,7 +63,7 @@ class TableStats(Experiment):
     title = "Statistics of the data sets"
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """One a data set."""
+        """One per data set."""
         return [self._cell(plan, name) for name in plan.data]
 
     def _cell(self, plan: Plan, name: str) -> Cell:
@@ -72,7 +72,7 @@ class TableStats(Experiment):
         return Cell(name, "songrank_paper.stats:count", options, {"path": str(path.absolute())})
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """One table a task: sets that were used, then those of the paper that were not."""
+        """A table per task: the used sets, then the other sets of the paper."""
         tables = {}
         for task, columns in _COLUMNS.items():
             heads = ["data set", "used"]
@@ -91,6 +91,6 @@ class TableStats(Experiment):
         used, ours = "no", [None] * len(theirs)
         if known.name in plan.data:
             counted = found[self._cell(plan, known.name).key]
-            used = "synthetic" if counted["made_from"] == "synthetic" else "as given"
+            used = "synthetic" if counted["made_from"] == "synthetic" else "real"
             ours = counted["figures"]
         return [known.title, used, *(cell for pair in zip(ours, theirs, strict=True) for cell in pair)]

@@ -1,4 +1,4 @@
-"""``fig-stop-gradient``: how large the term of K-SONG's gradient is that the practical form leaves out."""
+"""``fig-stop-gradient``: size of the gradient term that practical K-SONG omits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 KINDS = {
     "used": "as trained: ψ sigmoid, φ",
-    "paper": "the same, rank offset 0",
+    "paper": "as trained, rank offset 0",
     "appendix": "appendix: ψ smooth step over [0, τ₁], κ, rank offset 0",
 }
 _SLATES = 4
@@ -43,16 +43,16 @@ _COLUMNS = ("first", "second", "cosine")
 def train(
     folder: Path, data: str, recipe: str, changes: Sequence[str], every: int, path: str, device: str
 ) -> dict[str, Any]:
-    """Train theoretical K-SONG by a recipe, and measure both terms of its gradient as it goes.
+    """Train theoretical K-SONG with a recipe, and measure both terms of its gradient during training.
 
     Args:
-        folder: of the cell: the run, and what was measured so far.
+        folder: directory of the cell, with the run and the measurements so far.
         data: fingerprint of the data set.
-        recipe: name of a shipped recipe.
-        changes: to it, in words of the command line.
-        every: epochs of fine-tuning between measurements; the first is measured too.
-        path: where the data set is.
-        device: where to train.
+        recipe: name of an included recipe.
+        changes: changes of the recipe, in the notation of the command line.
+        every: epochs of fine-tuning between measurements; the first epoch is measured too.
+        path: path of the data set.
+        device: device for training.
     """
     place, kept = folder / "run", folder / "terms.json"
     lines: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
@@ -76,7 +76,7 @@ def train(
 
 
 def _measure(run: Run) -> dict[str, dict[str, float]]:
-    """Both terms over slates that are the same in every epoch, at the weights and the memory of this moment."""
+    """Both terms over slates that are the same in every epoch, at the current weights and memory."""
     stage, model = run.trainer.stages[-1], run.trainer.model
     assert isinstance(stage.loss, KSONG)
     sampler = copy.copy(stage.sampler)
@@ -90,7 +90,7 @@ def _measure(run: Run) -> dict[str, dict[str, float]]:
 
 
 def _kinds(loss: KSONG) -> dict[str, KSONG]:
-    """The loss as it is; with the paper's objective; and with the appendix's selector and smoothing too."""
+    """The loss as trained, with the paper's objective, and also with the appendix's selector and smoothing."""
     paper, problem = copy.copy(loss), loss.problem
     paper.rank_offset = 0.0
     appendix = copy.copy(paper)
@@ -100,9 +100,9 @@ def _kinds(loss: KSONG) -> dict[str, KSONG]:
 
 
 def terms(loss: KSONG, model: torch.nn.Module, adapter: BatchAdapter, slates: Sequence[Slate]) -> dict[str, float]:
-    """Norms of the two terms of eq. (5) in the weights, mean over slates, and the cosine between them.
+    """Norms of the two terms of eq. (5) in the weights, means over slates, and the cosine between them.
 
-    The practical gradient (eq. 6) is the first term exactly, so the second is what the theoretical one has more.
+    The practical gradient (eq. 6) is exactly the first term, so the second is the difference of both gradients.
     """
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total = torch.zeros(len(_COLUMNS), dtype=torch.float64)
@@ -117,7 +117,7 @@ def terms(loss: KSONG, model: torch.nn.Module, adapter: BatchAdapter, slates: Se
 
 
 def _gradient(loss: KSONG, mode: str, scores: Tensor, slate: Slate, rows: Rows, weights: Sequence[Tensor]) -> Tensor:
-    """G of eq. (5) or eq. (6) as one vector, without touching the loss's memory."""
+    """G of eq. (5) or eq. (6) as a vector, without changing the memory of the loss."""
     same = copy.copy(loss)
     same.mode = mode
     value, _ = same.step(scores, slate, rows)
@@ -129,10 +129,10 @@ class FigStopGradient(Experiment):
     """The condition under which the appendix justifies the stop-gradient operator, measured."""
 
     name = "fig-stop-gradient"
-    title = "Stop gradient: the term ψ′ f (∇h − ∇λ) that practical K-SONG leaves out, against the term it keeps"
+    title = "Stop gradient: the term ψ′ f (∇h − ∇λ) that practical K-SONG omits, relative to the term it keeps"
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """One a seed."""
+        """One per seed."""
         return [self._cell(plan, seed) for seed in plan.seeds]
 
     def _cell(self, plan: Plan, seed: int) -> Cell:
@@ -140,7 +140,7 @@ class FigStopGradient(Experiment):
         recipe = "quick" if plan.quick else name if name in shipped_recipes() else "recommendation"
         changes = ["loss=k-song", "loss.mode=theoretical", f"seed={seed}"]
         if recipe == "movielens-1m":
-            # What the recipe says about K-SONG was chosen for another schedule.
+            # The settings of the recipe for K-SONG were chosen for another schedule.
             changes += ["loss.k=100", "loss.gamma=0.3", "loss.rank_offset=64", *paper_schedule(recipe)]
             changes += ["fine_tuning.learning_rate=1e-3", "fine_tuning.item_decay_power=0"]
         if plan.quick:
@@ -156,7 +156,7 @@ class FigStopGradient(Experiment):
         return Cell(f"{name}, seed {seed}", "songrank_paper.stop_gradient:train", options, where)
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """The ratio of the terms' norms against epochs, and the angle between them."""
+        """The ratio of the norms against epochs, and the angle between the terms."""
         results = [found[self._cell(plan, seed).key] for seed in plan.seeds]
         lost = diverged_remarks(_chosen(plan), {"theoretical K-SONG": results})
         runs = [result["epochs"] for result in results if "diverged" not in result]
@@ -174,11 +174,11 @@ class FigStopGradient(Experiment):
         columns = ["form", "epoch", "first term", "second term", "second / first", "cosine"]
         return Findings(
             [
-                f"At the last epoch measured the second term is {last['used']:.2f} times the first as it was trained, "
+                f"At the last measured epoch, the second term is {last['used']:.2f} times the first as trained, "
                 f"{last['paper']:.2f} times with rank offset 0, the paper's objective, and {last['appendix']:.2f} "
-                "times with the appendix's selector, all at the same weights and thresholds.",
-                "The appendix argues that the second term is near 0 where ψ′ is constant on [0, τ₁] and 0 elsewhere. "
-                "Theoretical K-SONG is stationary where both terms cancel: then their ratio is 1 and their cosine −1.",
+                "times with the appendix's selector, at the same weights and thresholds.",
+                "The appendix argues that the second term is near 0 if ψ′ is constant on [0, τ₁] and 0 elsewhere. "
+                "Theoretical K-SONG is stationary where both terms cancel, with ratio 1 and cosine −1.",
                 f"Norms of gradients in the weights of theoretical K-SONG, means over {_SLATES} fixed slates and "
                 f"{len(runs)} seeds.",
                 *lost,
@@ -189,7 +189,7 @@ class FigStopGradient(Experiment):
 
 
 def _chosen(plan: Plan) -> str:
-    """MovieLens-1M where it is given, else the first set of recommendation."""
+    """MovieLens-1M if it was given, else the first recommendation set."""
     names = [name for name in plan.data if SETS[name].task == "recommendation"]
     return "movielens-1m" if "movielens-1m" in names else names[0]
 

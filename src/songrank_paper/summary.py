@@ -1,4 +1,4 @@
-"""All methods over all sets of all tasks: what the three tables of test NDCG come to together."""
+"""Summary of the three tables: test NDCG of all methods on all sets of all tasks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _TABLES = (TableRs, TableLtr, TableXml)
 
 
 class Summary(Experiment):
-    """One row a method, one column a set: NDCG on test, mean over seeds; and how near to each set's best it comes."""
+    """NDCG on test, a row per method and a column per set, means over seeds; also relative to the best of each set."""
 
     name = "summary"
-    title = "All methods on all sets: NDCG on test, and its share of each set's best"
+    title = "All methods on all sets: NDCG on test, and relative to the best of each set"
 
     def __init__(self, changes: Sequence[str] = ()) -> None:
         self.changes = changes
         self._tables: list[MethodTable] = [table(changes) for table in _TABLES]
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """Those of the three tables."""
+        """Cells of the three tables."""
         return [cell for table in self._tables for cell in table.cells(plan, found)]
 
     def show(self, plan: Plan, found: Found) -> Findings:
@@ -36,7 +36,7 @@ class Summary(Experiment):
         by_task = {task: [figures[each.name] for each in sets if each.task == task] for task in tasks}
         titles = {method.name: method.title for methods in METHODS.values() for method in methods}
         columns = ["method", *(f"{each.label} {CHOSEN_BY[each.task]}" for each in sets)]
-        columns += [f"share of the best, {task}" for task in [*tasks, "all sets"]]
+        columns += [f"relative to best, {task}" for task in [*tasks, "all sets"]]
         rows: list[list[str | float | int | None]] = []
         for name, title in titles.items():
             own = [figures[each.name].get(name) for each in sets]
@@ -46,21 +46,21 @@ class Summary(Experiment):
         rows.sort(key=lambda row: -float(row[-1] or 0.0))
         remarks = [
             budget_remark(plan),
-            "The share of the best is a method's NDCG in that of the best one of a set, mean over sets; a method that "
-            "was not run on all of them, or diverged, has none.",
+            "Relative to best: NDCG divided by that of the best method on a set, mean over sets; empty for methods "
+            "that were not run on all sets or diverged.",
         ]
         return Findings(remarks, {"methods": Table("NDCG on test, mean over seeds", columns, rows)})
 
 
 def _means(each: SetProtocol, found: Found) -> dict[str, float]:
-    """NDCG on test of each method of which no seed diverged."""
+    """NDCG on test of each method without a diverged seed."""
     by = CHOSEN_BY[each.task]
     runs = finished(each, found)
     return {name: mean(found[key]["metrics"]["test"][by] for key in keys) for name, keys in runs.items()}
 
 
 def share(name: str, figures: Sequence[dict[str, float]]) -> float | None:
-    """A method's figure in the best one's, mean over sets; None where it has none for one of them.
+    """The value of a method relative to the best one, mean over sets; None if it is missing for a set.
 
     >>> figures = [{"song": 0.5, "bce": 0.4}, {"song": 0.3, "bce": 0.6, "listnet": 0.1}]
     >>> share("song", figures), share("listnet", figures)

@@ -1,4 +1,4 @@
-"""The paper's tables of test NDCG: recommendation, learning to rank, labelling."""
+"""The paper's tables of test NDCG: recommendation, learning to rank, multi-label classification."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Row = list[str | float | int | None]
 
 
 class MethodTable(Experiment):
-    """A table of all methods of a task on all of the plan's sets of it.
+    """A table of all methods of a task on all of its data sets.
 
     Args:
-        changes: of each set's recipe, after all others, in the words of ``songrank train``.
+        changes: last changes of each set's recipe, in the notation of ``songrank train``.
     """
 
     task: str
@@ -30,14 +30,14 @@ class MethodTable(Experiment):
         self.changes = changes
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """Warm-ups, what is tried, what is reported, then the comparisons."""
+        """Warm-ups, tuning, reported runs, then the comparisons."""
         sets = protocols(plan, [self.task], self.changes)
         trainings = [one for each in sets for method in each.methods for one in each.all_of(method, found)]
         ready = waiting(trainings, found)
         return [*ready, *(self._comparisons(sets, found) if all(cell.key in found for cell in ready) else [])]
 
     def _comparisons(self, sets: Sequence[SetProtocol], found: Found) -> list[Cell]:
-        """One a set, and one over all sets."""
+        """One per set, and one over all sets."""
         runs = [finished(each, found) for each in sets]
         cells = [_comparison(each.name, own, METRICS[self.task]) for each, own in zip(sets, runs, strict=True)]
         if len(sets) > 1:
@@ -47,7 +47,7 @@ class MethodTable(Experiment):
         return [cell for cell in cells if cell is not None]
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """A table a set with the paper's figures beside, one over all sets, all runs, and what was chosen."""
+        """A table per set with published values, one over all sets, all runs, and the chosen settings."""
         sets = protocols(plan, [self.task], self.changes)
         compared = {cell.name: found[cell.key] for cell in self._comparisons(sets, found)}
         tables = {}
@@ -56,7 +56,7 @@ class MethodTable(Experiment):
             *(line for each in sets for line in (*each.remarks(each.methods), *_beside(each))),
         ]
         if len(plan.seeds) < 3:
-            remarks.append("Intervals over fewer than three seeds are rough: they may miss more often than they say.")
+            remarks.append("Intervals over fewer than three seeds are rough: their coverage may be below 95 %.")
         for each in sets:
             figures = compared.get(_title(each.name))
             title = f"{each.label} on test, {len(plan.seeds)} seeds"
@@ -86,10 +86,10 @@ class TableLtr(MethodTable):
 
 
 class TableXml(MethodTable):
-    """Labelling: XML-CNN on texts, one hidden layer on bags of words."""
+    """Multi-label classification: XML-CNN on texts, one hidden layer on bags of words."""
 
     name, task = "table-xml", "labelling"
-    title = "NDCG@3 and 5 of five methods in extreme labelling"
+    title = "NDCG@3 and 5 of five methods in extreme multi-label classification"
 
 
 def _title(name: str) -> str:
@@ -97,7 +97,7 @@ def _title(name: str) -> str:
 
 
 def finished(each: SetProtocol, found: Found) -> dict[str, list[str]]:
-    """Keys of each method's reported runs; of none that diverged with any seed."""
+    """Keys of the reported runs of each method without a diverged seed."""
     keys = {method.name: [one.cell.key for one in each.reported(method, found)] for method in each.methods}
     return {name: own for name, own in keys.items() if own and not any("diverged" in found[key] for key in own)}
 
@@ -112,9 +112,9 @@ def _comparison(name: str, runs: Mapping[str, Sequence[str]], metrics: Sequence[
 def _table(
     title: str, task: str, figures: Mapping[str, Any] | None, published: Mapping[str, Sequence[str]] | None = None
 ) -> Table:
-    """Mean ± sd, rank and paired difference of each method, and what the paper says."""
+    """Mean ± sd, rank and paired difference of each method, and published values."""
     metrics, by = METRICS[task], CHOSEN_BY[task]
-    columns = ["method", *metrics, f"rank {by}", *(f"less SONG {metric}" for metric in metrics)]
+    columns = ["method", *metrics, f"rank {by}", *(f"Δ vs SONG {metric}" for metric in metrics)]
     columns += [f"paper {metric}" for metric in metrics] if published else []
     ranks = _ranks(figures, by)
     rows: list[Row] = []
@@ -145,9 +145,9 @@ def _interval(difference: Mapping[str, Any]) -> str:
 
 
 def _verdict(name: str, task: str, figures: Mapping[str, Any] | None) -> list[str]:
-    """Which method came first, and how many the interval of their difference tells from SONG."""
+    """The best method, and the methods that differ significantly from SONG."""
     if figures is None:
-        return [f"{name}: SONG diverged with a reported seed, so there is nothing to compare with."]
+        return [f"{name}: SONG diverged with a reported seed, so there is no comparison."]
     by, titles = CHOSEN_BY[task], {method.name: method.title for method in METHODS[task]}
     means = {other: found[by]["mean"] for other, found in figures["summaries"].items()}
     best = max(means, key=lambda other: means[other])
@@ -155,8 +155,8 @@ def _verdict(name: str, task: str, figures: Mapping[str, Any] | None) -> list[st
     above = [titles[other] for other, found in figures["differences"].items() if (found[by]["low"] or 0) > 0]
     behind = "" if best == BASELINE else f"; SONG {means[BASELINE]:.4f}"
     return [
-        f"{name}: best in {by} is {titles[best]} ({means[best]:.4f}{behind}). Below SONG by more than chance at 95 %: "
-        f"{', '.join(below) or 'none'}; above it: {', '.join(above) or 'none'}."
+        f"{name}: best in {by} is {titles[best]} ({means[best]:.4f}{behind}). Significantly below SONG at 95 %: "
+        f"{', '.join(below) or 'none'}; above: {', '.join(above) or 'none'}."
     ]
 
 
@@ -166,7 +166,7 @@ def _diverged(each: SetProtocol, found: Found) -> list[str]:
 
 
 def _edges(each: SetProtocol, found: Found) -> list[str]:
-    """Which methods have a learning rate beyond which nothing was tried."""
+    """A remark on methods whose chosen learning rate is the largest or smallest one tried."""
     at: dict[str, list[str]] = {"lowest": [], "highest": []}
     for method in each.methods:
         tried, chosen = each.tried(method, found) or {}, each.chosen(method, found)
@@ -177,24 +177,24 @@ def _edges(each: SetProtocol, found: Found) -> list[str]:
     said = [f"the {edge} for {', '.join(titles)}" for edge, titles in at.items() if titles]
     if not said:
         return []
-    return [f"{each.name}: of the learning rates tried, {' and '.join(said)} was chosen: better ones may lie beyond."]
+    return [f"{each.name}: of the learning rates tried, {' and '.join(said)} was chosen; others may be better."]
 
 
 def _beside(each: SetProtocol) -> list[str]:
-    """What keeps our figures from being compared with the paper's."""
+    """Remarks on differences to the setting of the paper."""
     if each.name not in PUBLISHED:
         return []
     if each.dataset.name == "synthetic":
         return [
-            f"{each.name}: the paper's figures are of the real set, ours of synthetic data: only the form is alike."
+            f"{each.name}: published values are of the real set, ours of synthetic data, so they are not comparable."
         ]
     if each.task == "labelling" and not each.name.endswith("-text"):
-        return [f"{each.name}: the paper's figures are XML-CNN's on texts, ours one hidden layer's on a bag of words."]
+        return [f"{each.name}: published values are of XML-CNN on texts, ours of one hidden layer on bags of words."]
     return []
 
 
 def _runs_table(sets: Sequence[SetProtocol], found: Found) -> Table:
-    """Every reported run by itself."""
+    """All reported runs."""
     metrics = METRICS[sets[0].task]
     rows: list[Row] = []
     for each in sets:
@@ -213,7 +213,7 @@ def _run_row(training: Training, metrics: Sequence[str], found: Found) -> Row:
 
 
 def _settings_table(sets: Sequence[SetProtocol], found: Found) -> Table:
-    """What was tried on validation."""
+    """Validation values of all settings."""
     rows: list[Row] = []
     for each in sets:
         for method in each.methods:
@@ -222,4 +222,4 @@ def _settings_table(sets: Sequence[SetProtocol], found: Found) -> Table:
                 shown = "diverged" if value is None else round(value, 5)
                 rows.append([each.name, method.title, setting.words, shown, "chosen" if setting == chosen else None])
     by = CHOSEN_BY[sets[0].task]
-    return Table("What was tried, by validation", ["set", "method", "setting", f"validation {by}", ""], rows)
+    return Table("Tuning on validation", ["set", "method", "setting", f"validation {by}", ""], rows)

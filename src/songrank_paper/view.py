@@ -1,4 +1,4 @@
-"""What a person sees of ``songrank paper`` at work: a bar with cells done and time left; or lines; or JSON."""
+"""Progress of ``songrank paper``: a bar with the finished cells and the time left, lines, or JSON."""
 
 import json
 import time
@@ -16,12 +16,12 @@ from songrank_paper.experiment import Cell, Experiment
 
 
 class PaperView(Observer):
-    """Shows how many cells are done, which are under way, and how long the rest may take."""
+    """Shows the number of finished cells, the running cells and the time left."""
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         self.quiet, self.as_json = quiet, as_json
         self.name = ""
-        """Of what is being made."""
+        """Name of the result."""
         self._done = self._total = self._fresh = 0
         self._running: list[str] = []
         self._begun: float | None = None
@@ -30,7 +30,7 @@ class PaperView(Observer):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the work while it lasts."""
+        """Show the progress while the work runs."""
         console = Console(stderr=True)
         if self.quiet or self.as_json or not console.is_terminal:
             yield
@@ -43,18 +43,18 @@ class PaperView(Observer):
                 self._bar = None
 
     def known(self, done: int, total: int) -> None:
-        """So many cells are done of those that are known to be needed."""
+        """Update the number of finished cells and of known cells."""
         self._done, self._total = done, total
         self._begun = self._begun or time.monotonic()
         self._draw()
 
     def begun(self, cell: Cell) -> None:
-        """Work on a cell has begun."""
+        """Show that a cell started."""
         self._running.append(cell.name)
         self._draw()
 
     def finished(self, cell: Cell, seconds: float) -> None:
-        """A cell is done now."""
+        """Show that a cell is done."""
         self._done += 1
         self._running.remove(cell.name)
         self._fresh += 1
@@ -66,22 +66,22 @@ class PaperView(Observer):
             typer.echo(f"{self.told()}{self._left()}: {cell.name}, {seconds:.1f} s", err=True)
 
     def told(self) -> str:
-        """Where the work stands."""
+        """The number of finished cells in words."""
         return f"{self.name}: {self._done:,} of {self._total:,} cells done"
 
     def note(self, message: str) -> None:
-        """Something goes on that is no cell."""
+        """Show a message on work outside of cells."""
         if self._bar is not None:
             self._bar.update(self._task, description=self.name, words=message)
         elif not self.quiet and not self.as_json:
             typer.echo(f"{self.name}: {message}", err=True)
 
     def warn(self, message: str) -> None:
-        """Something that a person should know."""
+        """Print a warning."""
         typer.echo(f"warning: {message}", err=True)
 
     def made(self, experiment: Experiment, remarks: Sequence[str]) -> None:
-        """A result is there."""
+        """Print a finished result."""
         if self.quiet or self.as_json:
             return
         typer.echo(f"{experiment.name}: {experiment.title}")

@@ -1,4 +1,4 @@
-"""Processes that do pieces of work, some at a time, and that end with the one that started them, however it ends."""
+"""Worker processes, which end with the process that started them."""
 
 import multiprocessing
 import os
@@ -23,19 +23,19 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 class Workers:
-    """Do pieces of work: several at a time, in processes of their own, or one after the other in this process.
+    """Run pieces of work in parallel processes, or one after the other in this process.
 
-    Processes begin with the first piece that needs them and stay for the next ones, since a start takes seconds. Those
-    that are under way when the ``with`` is left by an exception are ended.
+    Processes start with the first piece that needs them and are reused, since a start takes seconds. If an exception
+    leaves the ``with`` statement, running processes are killed.
 
     Args:
-        jobs: how many pieces are done at a time; 1 for this process alone.
-        threads: of each of several processes; an equal share of the cores if not given.
+        jobs: number of parallel pieces; 1 for this process only.
+        threads: threads per process; by default an equal share of the cores.
 
     >>> list(Workers(1).do([3, 1], lambda piece: piece + 1))
     [(3, 4), (1, 2)]
@@ -56,9 +56,9 @@ class Workers:
             own = [child for child in multiprocessing.active_children() if child.pid not in self._others]
             for child in own:
                 child.terminate()
-            for child in own:  # so that nothing is written any more when this returns
+            for child in own:  # no process writes after this returns
                 child.join(10)
-                child.kill()  # of one that has ended, nothing
+                child.kill()  # no effect on processes that have ended
                 child.join()
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
@@ -69,16 +69,15 @@ class Workers:
         begun: Callable[[T], None] = lambda piece: None,
         more: Callable[[], Sequence[T]] = lambda: (),
     ) -> Iterator[tuple[T, R]]:
-        """Do pieces of work, which are returned with their results as they end.
+        """Run pieces of work, and yield them with their results as they finish.
 
-        The first error is raised once all that is under way has ended; nothing is begun after it.
+        After an error no piece starts; the error is raised once the running pieces have ended.
 
         Args:
-            pieces: what is to be done, in this order.
-            work: how; it goes to other processes, and so do the pieces.
-            begun: told about each piece before it is done.
-            more: asked for pieces whenever none is waiting that could be begun, so that what depends on earlier ones
-                need not wait for all of them.
+            pieces: pieces of work in order.
+            work: function of a piece; both are sent to other processes.
+            begun: called with each piece before it starts.
+            more: called for further pieces when none is waiting, so that they can depend on finished ones.
         """
         waiting = deque(pieces)
         if self.jobs > 1:
@@ -115,9 +114,7 @@ class Workers:
                     yield piece, future.result()
                 failure = failure or error
         if isinstance(failure, BrokenProcessPool):
-            raise UserError(
-                "a process ended abruptly, perhaps for lack of memory; run the same command again, with fewer --jobs"
-            )
+            raise UserError("a process ended abruptly, perhaps out of memory; run the same command with fewer --jobs")
         if failure is not None:
             raise failure
 
@@ -125,8 +122,8 @@ class Workers:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.jobs, context, _begin_worker, (self.threads,))
-            resource_tracker.ensure_running()  # else it starts with the first process, and unblocks signals
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for the process that may start now, for good
+            resource_tracker.ensure_running()  # otherwise the first process starts it, which unblocks signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by a process that starts now
         try:
             return self._pool.submit(work, piece)
         finally:
@@ -134,7 +131,7 @@ class Workers:
 
 
 def _begin_worker(threads: int) -> None:
-    """Take this process's share of the cores, and end when the parent has ended; Ctrl-C is the parent's business."""
+    """Use a share of the cores, and exit when the parent has ended; the parent handles Ctrl-C."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))

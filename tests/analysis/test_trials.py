@@ -55,7 +55,7 @@ def test_a_finished_trial_is_read_and_not_trained_again(recipe, tmp_path):
 
 def test_a_directory_of_another_recipe_is_rejected(recipe, tmp_path):
     run_trial(recipe(), tmp_path / "run", ())
-    with pytest.raises(DataError, match="follows another recipe than its trial"):
+    with pytest.raises(DataError, match="has a different recipe from its trial"):
         run_trial(recipe("loss.gamma=0.7"), tmp_path / "run", ())
     moved = recipe().model_copy(update={"device": "auto", "data": str(tmp_path / "elsewhere")})
     assert run_trial(moved, tmp_path / "run", ()) is not None  # neither device nor place of the data are the recipe
@@ -79,5 +79,5 @@ def test_a_trial_that_begins_with_the_warm_up_of_another_is_the_same_to_the_bit(
     run_trial(warm_up_alone(recipe("loss=song")), tmp_path / "warm-up", ())
     run_trial(told, tmp_path / "after", (), after=tmp_path / "warm-up")
     assert files(tmp_path / "after") == files(tmp_path / "whole")
-    with pytest.raises(DataError, match="holds no warm-up"):
+    with pytest.raises(DataError, match="has no warm-up"):
         run_trial(told, tmp_path / "again", (), after=tmp_path / "nowhere")

@@ -285,7 +285,7 @@ def test_killed_while_a_run_was_being_begun_it_goes_on(source, tmp_path):
 def test_a_trial_folder_that_follows_another_recipe_is_refused(source, tmp_path):
     study = Study(source, [], [RATE], tmp_path / "study")
     Run.begin(load_recipe(source, ["seed=9"]), study.path(0))
-    with pytest.raises(DataError, match="another recipe"):
+    with pytest.raises(DataError, match="has a different recipe from its trial"):
         list(study.search(1))
 
 

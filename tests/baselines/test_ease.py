@@ -78,8 +78,8 @@ def test_items_that_are_nearly_the_same_keep_their_digits():
 @pytest.mark.parametrize(
     ("free", "items", "message"),
     [
-        (2**30, 20_000, "EASE on 20,000 items takes 9 GB of memory, and 1 GB are free; leave it out"),
-        (None, 25_001, "EASE on 25,001 items takes 14 GB of memory; leave it out"),
+        (2**30, 20_000, "EASE on 20,000 items needs 9 GB of memory, but 1 GB are free; leave it out"),
+        (None, 25_001, "EASE on 25,001 items needs 14 GB of memory; leave it out"),
     ],
 )
 def test_more_items_than_memory_holds_are_refused_in_one_line(monkeypatch, free, items, message):

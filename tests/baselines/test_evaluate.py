@@ -1,4 +1,4 @@
-"""Measuring a yardstick: what it is chosen on, what it may see, and what is refused."""
+"""Baseline models: choice of options, interaction histories, and rejected input."""
 
 from typing import ClassVar
 
@@ -113,25 +113,27 @@ def test_policies_and_sampled_candidates_are_those_that_were_asked_for(tmp_path)
 def test_progress_is_told_of_each_option_and_of_the_queries(tmp_path):
     told = []
     measure("ease", prepared(tmp_path), progress=lambda *words: told.append(words))
-    assert [words[1:] for words in told if words[0] == "ease: choosing on validation"] == [(i, 6) for i in range(6)]
+    assert [words[1:] for words in told if words[0] == "ease: choosing options on validation"] == [
+        (i, 6) for i in range(6)
+    ]
     assert told[-1] == ("ease: test", 60, 60)
 
 
 def test_other_tasks_and_splits_that_are_not_there_are_refused_in_one_line(tmp_path):
     search = prepare("synthetic", None, tmp_path / "search", task="search", queries=20)
-    with pytest.raises(UserError, match="search: is a search data set; yardsticks are for recommendation"):
+    with pytest.raises(UserError, match="search: is a search data set; baseline models are for recommendation"):
         measure("popularity", search)
     dataset = prepared(tmp_path)
-    with pytest.raises(UserError, match="has no train split to measure on; it has validation, test"):
+    with pytest.raises(UserError, match="has no train split; it has validation, test"):
         measure("popularity", dataset, "train")
     with pytest.raises(UserError, match="metric is 'nope'; expected one of"):
         measure("ease", dataset, select="nope")
-    with pytest.raises(UserError, match="yardstick is 'easy'; expected one of ease, ials, popularity"):
+    with pytest.raises(UserError, match="baseline model is 'easy'; expected one of ease, ials, popularity"):
         measure("easy", dataset)
 
 
 def test_without_validation_there_is_nothing_to_choose_on(tmp_path):
     dataset = prepared(tmp_path, split="random", validation=0)
-    with pytest.raises(UserError, match="data: has no validation split; ease chooses its options on it"):
+    with pytest.raises(UserError, match="data: has no validation split; ease needs it to choose its options"):
         measure("ease", dataset)
     assert measure("popularity", dataset).inputs == ("train",)

@@ -56,5 +56,5 @@ def test_it_is_the_same_every_time(implicit, tmp_path):
 
 def test_without_the_package_one_line_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
-    with pytest.raises(UserError, match=r'not installed: pip install "songrank\[yardsticks\]"$'):
+    with pytest.raises(UserError, match=r'not installed: pip install "songrank\[baselines\]"$'):
         ImplicitALS(prepared(tmp_path)["train"])

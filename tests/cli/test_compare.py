@@ -56,7 +56,7 @@ def test_tables_show_all_figures_and_how_they_were_made(compare, write):
     assert "mrr" not in done.stdout
     policies, intervals = lines[-2:]
     assert policies == ("test split: 6 queries, 1 without relevant items (left out); ties: pessimistic; gain: exp2")
-    assert "over queries and seeds, runs with the same seed paired" in intervals
+    assert "over queries and seeds, with runs of the same seed paired" in intervals
 
 
 def test_markdown_has_tables_that_parse(compare, write):
@@ -70,8 +70,8 @@ def test_markdown_has_tables_that_parse(compare, write):
         assert len(cells) == rows + 2
         assert set("".join(cells[1])) == set(" -:")
     assert "song\\|x" in means
-    assert policies.endswith("among 1,000 sampled candidates")
-    assert "with one seed a method they cannot say what another seed would change" in intervals
+    assert policies.endswith("; 1,000 sampled candidates")
+    assert "one seed per method: the variation between seeds is not included" in intervals
 
 
 def test_folds_are_averaged_and_counted(compare, write):
@@ -103,8 +103,8 @@ def test_a_method_with_one_seed_is_said_to_have_one(compare, write):
     for seed in (0, 1):
         write(f"song-{seed}", seed=seed)
     note = compare(".").stdout.splitlines()[-1]
-    assert "lambdarank: one seed only" in note
-    assert "two seeds are few" in note
+    assert "lambdarank: one seed, so the variation between seeds is not included" in note
+    assert "with two seeds the intervals may be too narrow" in note
 
 
 def test_a_label_is_the_loss_where_that_is_enough(compare, write):
@@ -212,12 +212,12 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out_and_told(compare, writ
     assert done.returncode == 0
     assert [method["runs"] for method in json.loads(done.stdout)["methods"]] == [["runs/one"], ["runs/two"]]
     assert done.stderr == (
-        "warning: runs/begun: is left out, since it was not evaluated; "
+        "warning: runs/begun: skipped, because it has no evaluation; "
         "finish it with `songrank train --resume runs/begun`\n"
     )
     refused(compare("runs", "runs/begun"), "runs/begun: has no evaluation of the test split; finish it with")
     (tmp_path / "runs/begun/run.json").write_text('{"status": "failed", "error": "loss is nan"}')
-    refused(compare("runs/begun"), "its training failed (run.json says why): train it again with other settings")
+    refused(compare("runs/begun"), "its training failed (see run.json): train it again with other settings")
     (tmp_path / "runs/begun/run.json").unlink()
     for name in ("one", "two"):
         no_evaluation(tmp_path / "runs" / name)
@@ -227,32 +227,35 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out_and_told(compare, writ
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (remove("config.yaml"), "two: has no config.yaml; expected a folder that `songrank train` wrote, or"),
+        (remove("config.yaml"), "two: has no config.yaml; expected a run directory written by `songrank train`, or"),
         (put("config.yaml", "a: [1\nb: 2"), "two/config.yaml, line 2: is not YAML ("),
         (put("config.yaml", "when: 2020-99-99"), "two/config.yaml: is not YAML (month must be in 1..12)"),
         (put("config.yaml", "a: !!python/object:os.system {}"), "two/config.yaml, line 1: is not YAML (could not"),
-        (put("config.yaml", "- 1"), "two/config.yaml: holds no mapping; expected keys such as"),
+        (put("config.yaml", "- 1"), "two/config.yaml: is not a mapping; expected keys such as"),
         (put("config.yaml", "loss: song"), "two/config.yaml: has no model; expected a mapping"),
         (put("config.yaml", "{model: {name: x}, loss: song}"), "loss is 'song'; expected a mapping"),
-        (put("config.yaml", "{model: {name: x}, loss: {k: 1}}"), "has no loss.name; expected a text"),
-        (put("config.yaml", "{model: {name: x}, loss: {name: y}, seed: yes}"), "seed is True; expected a whole"),
+        (put("config.yaml", "{model: {name: x}, loss: {k: 1}}"), "has no loss.name; expected a string"),
+        (put("config.yaml", "{model: {name: x}, loss: {name: y}, seed: yes}"), "seed is True; expected an integer"),
         (no_evaluation, "two: has no evaluation of the test split; finish it with `songrank train --resume two`"),
         (put("evaluation/test.json", "{"), "two/evaluation/test.json: is not valid JSON ("),
         (put("evaluation/test.json", "[]"), "two/evaluation/test.json: is not a JSON object; leave this run out"),
         (put("evaluation/test.json", "{}"), "two/evaluation/test.json: has no metrics; expected a mapping"),
         (remove("evaluation/test.safetensors"), "two/evaluation/test.safetensors: is missing; leave this run out"),
         (put("evaluation/test.safetensors", "x"), "two/evaluation/test.safetensors: is damaged ("),
-        (save(), "two/evaluation/test.safetensors: holds no values of ndcg@10; leave this run out"),
-        (save(**{"ndcg@10": np.zeros((6, 1))}), "ndcg@10 has shape [6, 1], and the evaluation counts 6 queries"),
+        (save(), "two/evaluation/test.safetensors: has no values of ndcg@10; leave this run out"),
+        (save(**{"ndcg@10": np.zeros((6, 1))}), "ndcg@10 has shape [6, 1], but the evaluation has 6 queries"),
         (save(**{"ndcg@10": np.full(6, np.inf)}), "ndcg@10 has infinite values"),
         (save(**{"ndcg@10": np.zeros(6)}), "two and one have values of ndcg@10 for different queries"),
-        (change(queries=7), "ndcg@10 has shape [6], and the evaluation counts 7 queries; leave this run out"),
-        (change(ties="stable"), "two: was evaluated with ties 'stable', and one with 'pessimistic'; compare"),
-        (change(gain="linear"), "two: was evaluated with gain 'linear', and one with 'exp2'"),
-        (change(empty_policy="one"), "two: was evaluated with empty_policy 'one', and one with 'skip'"),
-        (change(candidates=100), "two: was evaluated with candidates 100, and one with 'all'"),
-        (change(lists_sha256=None), "two/evaluation/test.json: lists_sha256 is None; expected a text"),
-        (change(lists_sha256="f" * 64), "song has no run on the data of two ('data/a', sha256 ffffffffffff…); compare"),
+        (change(queries=7), "ndcg@10 has shape [6], but the evaluation has 7 queries; leave this run out"),
+        (change(ties="stable"), "two: was evaluated with ties 'stable', but one with 'pessimistic'; compare"),
+        (change(gain="linear"), "two: was evaluated with gain 'linear', but one with 'exp2'"),
+        (change(empty_policy="one"), "two: was evaluated with empty_policy 'one', but one with 'skip'"),
+        (change(candidates=100), "two: was evaluated with candidates 100, but one with 'all'"),
+        (change(lists_sha256=None), "two/evaluation/test.json: lists_sha256 is None; expected a string"),
+        (
+            change(lists_sha256="f" * 64),
+            "song has no run on the data set of two ('data/a', sha256 ffffffffffff…); compare",
+        ),
         (change(metrics={}), "the runs have no metric in common"),
     ],
 )
@@ -266,8 +269,8 @@ def test_a_run_that_cannot_be_used_is_one_line_and_exit_code_2(compare, write, t
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere: does not exist; expected a folder"),
-        (["one/config.yaml"], "one/config.yaml: is no folder; expected a folder"),
+        (["nowhere"], "nowhere: does not exist; expected a run directory"),
+        (["one/config.yaml"], "one/config.yaml: is not a directory; expected a run directory"),
         (["x" * 300], "does not exist"),
         (["one", "two", "three"], "two and three are both bce with seed 0 on the same data; leave one out"),
         (["one", "two", "--metric", "mrr"], "one: has no 'mrr'; it has ndcg@10"),
@@ -276,9 +279,9 @@ def test_a_run_that_cannot_be_used_is_one_line_and_exit_code_2(compare, write, t
             ["one", "two", "--baseline", "sing"],
             "baseline 'sing' is neither a label nor one of the runs; the labels are",
         ),
-        (["one", "two", "--baseline", "."], "baseline '.' stands for several methods; the labels are 'song', 'bce'"),
+        (["one", "two", "--baseline", "."], "baseline '.' matches several methods; the labels are 'song', 'bce'"),
         (["one", "two", "--level", "95"], "level is 95; expected a number above 0 and at most 0.999"),
-        (["one", "--json", "--markdown"], "both --json and --markdown were given; choose one"),
+        (["one", "--json", "--markdown"], "--json and --markdown exclude each other; choose one"),
         ([], "Missing argument"),
     ],
 )
@@ -302,7 +305,7 @@ def trained(songrank, tmp_path, monkeypatch):
     return train
 
 
-def test_yardsticks_are_methods_with_paired_differences(compare, trained):
+def test_baseline_models_are_methods_with_paired_differences(compare, trained):
     trained()
     done = compare(
         "run", "--baseline-model", "ease", "--baseline-model", "popularity", "--baseline-model", "ease", "--json"
@@ -323,12 +326,12 @@ def test_yardsticks_are_methods_with_paired_differences(compare, trained):
         assert (found["mean"], found["low"], found["high"]) == (difference.mean, difference.low, difference.high)
         assert found["wins"] + found["ties"] + found["losses"] == 40
         assert (method["seeds"], method["runs"]) == ([0], [])
-        assert method["yardstick"]["inputs"] == ["train", "validation"]
-        (chosen,) = method["yardstick"]["chosen"]
+        assert method["baseline_model"]["inputs"] == ["train", "validation"]
+        (chosen,) = method["baseline_model"]["chosen"]
         assert (chosen["options"], chosen["validation"]) == (expected.options, expected.validation)
 
 
-def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
+def test_tables_have_baseline_models_and_their_histories(compare, trained):
     trained()
     Path("run").rename("one")
     shutil.copytree("one", "two")
@@ -339,20 +342,20 @@ def test_tables_hold_yardsticks_and_say_what_they_know(compare, trained):
     ).stdout.splitlines()
     assert [line.split()[:2] for line in shown[:3]] == [["method", "seeds"], ["song", "2"], ["ease", "1"]]
     assert "difference to ease" in shown[4]
-    _, yardsticks, intervals = shown[-3:]
-    assert yardsticks.startswith(
-        "yardsticks: fitted to training; what they know of a user are the items of training and validation; "
+    _, baselines, intervals = shown[-3:]
+    assert baselines.startswith(
+        "baseline models: fitted to the training split; user histories: training and validation items; "
         "ease: regularisation "
     )
-    assert ", with which validation ndcg@10 is 0." in yardsticks
-    assert "over queries and seeds; not adjusted" in intervals
-    assert "one seed only" not in intervals
+    assert " (validation ndcg@10 0." in baselines
+    assert "over users and seeds; not adjusted" in intervals
+    assert "one seed," not in intervals
     on_validation = compare("one", "--baseline-model", "popularity", "--split", "validation", "--markdown").stdout
     assert "| popularity | 1 |" in on_validation
-    assert "the items of training\n" in on_validation
+    assert "user histories: training items\n" in on_validation
 
 
-def test_yardsticks_are_measured_on_every_data_set_of_the_runs(compare, trained, songrank):
+def test_baseline_models_are_measured_on_every_data_set_of_the_runs(compare, trained, songrank):
     trained()
     words = ["movielens-1m", "source/ratings.dat", "-o", "other", "--holdout", "2", "-q"]
     assert songrank("data", "prepare", *words).returncode == 0
@@ -363,40 +366,49 @@ def test_yardsticks_are_measured_on_every_data_set_of_the_runs(compare, trained,
     ]
     assert result["folds"] == 2
     assert result["methods"][1]["metrics"]["mrr"]["mean"] == pytest.approx(np.mean(values))
-    assert [Path(one["data"]).name for one in result["methods"][1]["yardstick"]["chosen"]] == ["data", "other"]
+    assert [Path(one["data"]).name for one in result["methods"][1]["baseline_model"]["chosen"]] == ["data", "other"]
 
 
-def test_a_yardstick_finds_data_that_was_moved_where_it_is_said_to_be(compare, trained):
+def test_a_baseline_model_finds_a_moved_data_set(compare, trained):
     trained()
     before = compare("run", "--baseline-model", "popularity").stdout
     Path("data").rename("moved")
-    fix = "is no prepared data set; say with --data where the data set of run is now, or leave yardsticks out"
+    fix = "is not a prepared data set; pass the current path of the data set of run with --data, or leave out"
     refused(compare("run", "--baseline-model", "popularity"), fix)
     assert compare("run", "--baseline-model", "popularity", "--data", "moved").stdout == before
 
 
-def test_yardsticks_of_other_lists_are_refused(compare, trained, songrank):
+def test_baseline_models_of_other_lists_are_rejected(compare, trained, songrank):
     trained()
     words = ["movielens-1m", "source/ratings.dat", "-o", "data", "--overwrite", "--holdout", "2", "-q"]
     assert songrank("data", "prepare", *words).returncode == 0
-    message = "data: holds other lists than run was evaluated on; name the data set that it was evaluated on with"
+    message = "data: does not contain the lists on which run was evaluated; pass the data set of the evaluation"
     refused(compare("run", "--baseline-model", "popularity"), message)
 
 
 @pytest.mark.parametrize("task", ["search", "labelling"])
-def test_yardsticks_are_for_recommendation(compare, trained, task):
+def test_baseline_models_are_for_recommendation(compare, trained, task):
     trained(task)
-    message = f"data: is a {task} data set; yardsticks are for recommendation: leave them out"
+    message = f"data: is a {task} data set; baseline models are for recommendation; leave them out"
     refused(compare("run", "--baseline-model", "ease"), message)
 
 
-def test_mistakes_about_yardsticks_are_one_line_before_anything_is_fitted(compare, write, monkeypatch):
+def test_mistakes_about_baseline_models_are_one_line_before_anything_is_fitted(compare, write, monkeypatch):
     write("one")
-    refused(compare("one", "--baseline-model", "easy"), "yardstick is 'easy'; expected one of ease, ials, popularity")
+    refused(
+        compare("one", "--baseline-model", "easy"), "baseline model is 'easy'; expected one of ease, ials, popularity"
+    )
     refused(
         compare("one", "--baseline-model", "ease", "--baseline", "sing"), "baseline 'sing' is neither a label nor one"
     )
     refused(compare("one", "--baseline-model", "ease", "--metric", "mrr"), "one: has no 'mrr'; it has ndcg@10")
-    refused(compare("one", "--baseline-model", "ease"), "data/a: is no prepared data set; say with --data where")
+    refused(compare("one", "--baseline-model", "ease"), "data/a: is not a prepared data set; pass the current path")
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
-    refused(compare("one", "--baseline-model", "ials"), 'not installed: pip install "songrank[yardsticks]"')
+    refused(compare("one", "--baseline-model", "ials"), 'not installed: pip install "songrank[baselines]"')
+
+
+def test_the_former_option_gives_a_hint(compare, trained):
+    trained()
+    done = compare("run", "--yardstick", "popularity", "--json")
+    assert json.loads(done.stdout) == json.loads(compare("run", "--baseline-model", "popularity", "--json").stdout)
+    assert done.stderr == "warning: --yardstick is now --baseline-model\n"

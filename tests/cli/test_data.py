@@ -100,7 +100,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
             "unknown preset 'odd' for movielens-1m; expected paper or raw",
         ),
         (["data", "prepare", "movielens-1m", "-o", "y"], "source is missing; movielens-1m needs ml-1m.zip"),
-        (["data", "prepare", "movielens-1m", "x"], "no place for the data set was named; say where with -o FOLDER"),
+        (["data", "prepare", "movielens-1m", "x"], "no output directory was given; pass -o DIRECTORY"),
         (["data", "prepare", "movielens-1m", "x", "y", "-o", "z"], "unexpected extra argument"),
         (
             ["data", "prepare", "movielens-1m", "x", "-o", "y", "--seed", "1", "--seed", "2"],
@@ -115,7 +115,7 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a valid URL"),
         (["data", "prepare", "letor", "-o", "netflix", "nowhere", "--standardise"], "nowhere: does not exist"),
         (["data", "prepare", "letor", "-o", "y", "--", "--weird.csv"], "--weird.csv: does not exist"),
-        ([*PREPARE, "--fold"], "option --fold has no value"),
+        ([*PREPARE, "--fold"], "option --fold needs a value"),
         (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a directory written by"),
     ],
 )
@@ -157,7 +157,10 @@ def test_which_columns_were_taken_and_which_are_missing_is_said(songrank, tmp_pa
     words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data"]
     done = songrank(*words, "--user-column", "Visitor", "--item-column", "SKU")
     assert done.returncode == 0, done.stderr
-    assert "users are 'Visitor', items 'SKU'; no labels: every row counts as 1; no times: rows are taken" in done.stdout
+    assert (
+        "columns: users 'Visitor', items 'SKU'; no label column: every row counts as 1; no time column: the order"
+        in done.stdout
+    )
 
 
 def test_the_former_name_of_an_option_gives_a_hint(songrank, tmp_path):

@@ -63,7 +63,7 @@ def test_it_is_the_mean_of_its_members_in_every_command(songrank, trained, tmp_p
     assert songrank("report", whole).returncode == 0
     page = (whole / "report.html").read_text()
     assert "members is 3" not in page
-    assert "mean of 3 runs" in page
+    assert "ensemble of 3 runs" in page
     assert isinstance(open_model(whole).model, Ensemble)
     done = songrank("export", whole, "-o", tmp_path / "whole.pt2", "--format", "torch")
     assert done.returncode == 0, done.stderr
@@ -95,12 +95,15 @@ def test_what_cannot_be_put_together_is_said_in_one_line(songrank, trained, tmp_
     (tmp_path / "unfinished" / "model.json").unlink()
     assert songrank("ensemble", *trained, "-o", tmp_path / "whole").returncode == 0
     for words, message in [
-        ([trained[0]], "an ensemble of 1 run; expected at least two"),
-        ([trained[0], other], f"{other}: follows another recipe than {trained[0]}; expected runs that differ in noth"),
-        ([trained[1], trained[0], tmp_path / "copy"], f"{tmp_path / 'copy'}: has the seed of {trained[1]}, 1; expect"),
+        ([trained[0]], "an ensemble needs at least two runs of one recipe with different seeds; got 1"),
+        ([trained[0], other], f"{other}: has a different recipe from {trained[0]}; expected runs that differ only"),
+        (
+            [trained[1], trained[0], tmp_path / "copy"],
+            f"{tmp_path / 'copy'}: has the same seed as {trained[1]}, 1; expect",
+        ),
         ([trained[0], tmp_path / "unfinished"], "has no model yet; finish it with `songrank train --resume"),
         ([tmp_path / "whole", tmp_path / "whole2"], "does not exist"),
-        ([trained[0], tmp_path / "whole"], f"{tmp_path / 'whole'}: is an ensemble itself; name the runs that it was"),
+        ([trained[0], tmp_path / "whole"], f"{tmp_path / 'whole'}: is an ensemble; pass the runs that it combines"),
         ([*trained, "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),
     ]:
         done = songrank("ensemble", *words, "-o", tmp_path / "no")

@@ -31,9 +31,7 @@ def test_a_file_for_torch(songrank, model, tmp_path, words):
     place = tmp_path / "new" / "model.pt2"
     done = songrank("export", model, "-o", place, *words)
     assert done.returncode == 0, done.stderr
-    told = (
-        "takes query int64 [B], gives scores float32 [B, 30]; checked against the model to 1e-05 of its largest score"
-    )
+    told = "input query int64 [B], output scores float32 [B, 30]; checked against the model (tolerance 1e-05 of its"
     assert done.stdout.startswith(told)
     assert done.stdout.endswith(f" MB to {place}\n")
     assert done.stdout.count("\n") == 1
@@ -55,7 +53,7 @@ def test_a_file_for_onnx(songrank, model, tmp_path):
     [
         (["-o", "model.bin"], "model.bin: unknown suffix '.bin'; expected .onnx or .pt2"),
         (["-o", "model.onnx", "--format", "torch"], "model.onnx: unknown suffix '.onnx'; expected .pt2"),
-        (["-o", "model.pt2", "--format", "coreml"], "format is 'coreml'; expected one of onnx, torch"),
+        (["-o", "model.pt2", "--format", "coreml"], "format is 'coreml'; expected onnx or torch"),
         (["-o", "there.pt2"], "there.pt2: already exists; pass --overwrite to replace it"),
         (["-o", "folder.pt2"], "folder.pt2: is a directory; expected a file"),
         (["-o", "there.pt2/model.pt2"], "there.pt2/model.pt2: cannot be written"),

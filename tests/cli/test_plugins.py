@@ -35,7 +35,7 @@ def test_without_the_plug_in_one_line_says_how_to_get_it(songrank, installed):
         answer = songrank(*words)
         assert (answer.returncode, answer.stdout) == (2, "")
         assert answer.stderr == (
-            'error: the command paper is in the package songrank_paper: pip install "songrank[paper]"\n'
+            'error: the command paper needs the package songrank_paper: pip install "songrank[paper]"\n'
         )
     assert "\u2502 paper " not in songrank("--help").stdout
 
@@ -57,7 +57,7 @@ def test_a_broken_plug_in_does_not_affect_other_commands(songrank, installed):
     answer = songrank("broken", "--option", "x")
     assert answer.returncode == 2
     assert answer.stderr == (
-        "error: the plug-in no_such_module:command cannot be loaded (No module named 'no_such_module')\n"
+        "error: plug-in no_such_module:command cannot be loaded (No module named 'no_such_module')\n"
     )
 
 

@@ -48,7 +48,7 @@ def test_of_a_folder_of_runs_unfinished_ones_are_left_out(report, runs, tmp_path
     shutil.rmtree(tmp_path / "runs" / "begun" / "evaluation")
     done = report("runs")
     assert done.exit_code == 0
-    assert "warning: runs/begun: is left out, since it was not evaluated" in done.stderr
+    assert "warning: runs/begun: skipped, because it has no evaluation" in done.stderr
     assert sorted(method["label"] for method in data(tmp_path / "report.html")["methods"]) == ["softmax", "song"]
 
 
@@ -76,7 +76,7 @@ def test_a_file_of_the_user_stays_unless_told(report, runs, tmp_path):
         (["RUNS", "--split", "tset"], "split is 'tset'; expected one of train, validation, test"),
         (["RUNS", "--baseline", "bce"], "baseline 'bce' is neither a label nor one of the runs; the labels are"),
         (["RUNS", "--split", "train"], "has no evaluation of the train split; it has test, validation"),
-        (["RUN", "--baseline", "song"], "baseline is 'song', and there is one run"),
+        (["RUN", "--baseline", "song"], "baseline is 'song', but there is only one run"),
         (["RUNS", "--data", "gone"], "gone/dataset.json: is missing"),
         (["RUNS", "-o", "."], "cannot be opened (Is a directory); choose another file with -o"),
         (["RUNS", "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda or cuda:0"),

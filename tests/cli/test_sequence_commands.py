@@ -43,7 +43,7 @@ def test_from_a_log_to_figures_pages_and_answers(songrank, run, log, tmp_path):
     assert told["ndcg@10"] > 0.9
     again = json.loads(songrank("evaluate", run, "--json", "--device", "cpu").stdout)
     assert again["metrics"] == told
-    compared = songrank("compare", run, "--yardstick", "popularity")
+    compared = songrank("compare", run, "--yardstick", "popularity")  # the former name
     assert compared.returncode == 0, compared.stderr
     assert "popularity" in compared.stdout
     assert songrank("report", run).returncode == 0
@@ -90,7 +90,7 @@ def test_a_model_without_times_looks_for_none(songrank, log, tmp_path):
         "recommend", tmp_path / "run", "--histories", turned, "--fallback", "none", "-o", tmp_path / "x.csv"
     )
     assert done.returncode == 2
-    assert "--fallback none is for users who bring no history; leave it out" in done.stderr
+    assert "--fallback none is for users without a history; leave it out with --histories" in done.stderr
 
 
 @pytest.mark.parametrize("least", [None, 4])
@@ -181,7 +181,7 @@ def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp
         ("visitor,sku\na,sku-01\n", ["--time-column", "day"], "has no time column 'day'; columns are 'visitor', 'sku'"),
         ("visitor,sku,hour\na,sku-01,soon\n", [], "line 2: hour is 'soon'; expected a number, or a date"),
         ("visitor,sku\na,\n", [], "line 2: sku is"),
-        ("visitor,sku\na,sku-01\n", ["all.csv"], "--histories says who is asked about; leave out all.csv"),
+        ("visitor,sku\na,sku-01\n", ["all.csv"], "--histories already selects the users; leave out all.csv"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_one_line(songrank, run, tmp_path, text, words, message):
@@ -203,7 +203,7 @@ def test_a_model_of_ids_is_refused_in_one_line(songrank, run, tmp_path):
     assert "contains neumf, which does not read histories; train with model=sequence" in done.stderr
     done = songrank("recommend", run, "--item-column", "sku", "-o", tmp_path / "best.csv")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "name columns of --histories" in done.stderr
+    assert "--item-column and --time-column need --histories" in done.stderr
 
 
 def test_a_search_over_it(songrank, run, tmp_path):

@@ -146,16 +146,16 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
         (["{recipe}", "loss=k-song", "loss.k=null"], "loss.k is None; expected a valid integer"),
         (["{recipe}", "speed"], "'speed' is not a change of a recipe"),
         (["{recipe}", "--speed", "warp"], "speed is 'warp'; expected auto or plain"),
-        (["{recipe}", "--data", "x"], "--data goes with --resume; say data=x for a new run"),
+        (["{recipe}", "--data", "x"], "--data needs --resume; for a new run, pass data=x"),
         (["{recipe}", "gamma"], "'gamma' is not a change of a recipe; expected KEY=VALUE"),
         (["{recipe}", "data=elsewhere"], "elsewhere: does not exist; create it with `songrank data prepare something`"),
         (["{recipe}", "warm_up.epochs=0", "fine_tuning.epochs=0"], "expected at least one epoch in warm_up or"),
-        ([], "no recipe was named; `songrank recipes` lists those that there are"),
+        ([], "no recipe was given; `songrank recipes` lists the included recipes"),
         (
             ["--resume", "nowhere"],
             "nowhere: is not a run directory: it has no readable config.yaml; expected one written by",
         ),
-        (["{recipe}", "--resume", "nowhere"], "--resume goes on with what nowhere was begun with; leave out"),
+        (["{recipe}", "--resume", "nowhere"], "--resume uses the recipe and the directory of nowhere; leave out"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(songrank, ratings, tmp_path, words, message):
@@ -245,7 +245,7 @@ def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
         f"warning: fine-tuning is worse than warm-up: best {name} {lines[-1][name]:.4f}, against {best:.4f} after"
         in done.stderr
     )
-    assert "warm-up 12 of 12" in done.stderr
+    assert "warm-up 12/12: objective" in done.stderr
 
 
 def test_a_file_in_place_of_a_data_set(songrank, ratings, tmp_path):

@@ -174,7 +174,7 @@ def test_stopped_by_a_real_signal_and_gone_on_with_it_ends_the_same(songrank, ra
         assert process.returncode == 128 + number
         assert error.startswith("stopped after step")
         assert error.count("\n") == 1
-        assert f"`songrank train --resume {tmp_path / 'run'}` goes on" in error
+        assert f"resume with `songrank train --resume {tmp_path / 'run'}`" in error
         assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"
         assert songrank("evaluate", tmp_path / "run").returncode == 2
     done = subprocess.run(

@@ -104,9 +104,9 @@ def test_a_search_from_the_first_trial_to_a_recipe_that_train_accepts(songrank, 
     assert len(values) == 5
     assert values == sorted(values, reverse=True)
     assert notes[0] == "7 trials with seed 0"
-    assert "flatters" in notes[1]
-    assert "look at test once" in notes[1]
-    assert notes[2] == "train with it: songrank train 'a study/best.yaml' seed=1"
+    assert "is optimistic" in notes[1]
+    assert "evaluate on test once" in notes[1]
+    assert notes[2] == "next: songrank train 'a study/best.yaml' seed=1"
     assert songrank("train", "a study/best.yaml", "seed=1", "-o", "run", "-q")[0] == 0
     assert (here / "run" / "evaluation" / "test.json").exists()
 
@@ -131,7 +131,7 @@ def test_where_all_trials_fail_the_exit_code_is_1(songrank):
     rates = ["--search", "fine_tuning.learning_rate=1e29,1e30"]
     code, out, err = songrank("tune", "recipe.yaml", *rates, "-o", "study", "-q")
     assert (code, out) == (1, "")
-    assert err.startswith("error: study: all 2 trials failed, the last one: ")
+    assert err.startswith("error: study: all trials failed (2); last error: ")
     assert err.endswith("lower the learning rate\n")
     assert err.count("\n") == 1
 
@@ -166,7 +166,7 @@ def test_on_a_terminal_there_is_a_bar_with_the_time_left(here):
         seen += piece
     os.close(parent)
     assert process.wait(60) == 0
-    assert b"trial 2 of 2" in seen
+    assert b"trial 2/2" in seen
     assert b"trial 1: validation ndcg@10" in seen
     assert b"0:00:" in seen
 
@@ -243,7 +243,7 @@ def test_stopped_by_a_signal_it_saves_and_says_so(number, expected, here):
     process.send_signal(number)
     out, err = process.communicate()
     assert (process.returncode, out) == (expected, "")
-    assert err == "stopped after 0 of 2 trials; the same command goes on\n"
+    assert err == "stopped after 0 of 2 trials; run the same command to resume\n"
     assert [(at, state) for at, state, _, _ in stored(here / "study")] == [(0, "RUNNING")]
     assert json.loads((here / "study" / "trial-0000" / "run.json").read_text())["status"] == "stopped"
 
@@ -264,15 +264,18 @@ def test_stopped_by_a_signal_it_saves_and_says_so(number, expected, here):
         (["--search", "loss.gamma=1.0..0.1"], "1.0 is not below 0.1"),
         (["--search", "loss.gamma=nan..1.0"], "nan is not below 1.0"),
         (["--search", "loss.gamma=low..high"], "expected a number on both sides of .."),
-        (["--search", "loss.gamma=0.1..1.0:cubic"], "expected nothing or :log after a range"),
-        (["--search", "loss.margin=0.0..1.0:log"], ":log only above 0"),
-        (["--search", "loss.gamma=0.3"], "one value is no search; say loss.gamma=0.3 as a change"),
+        (["--search", "loss.gamma=0.1..1.0:cubic"], "expected a range with or without :log"),
+        (["--search", "loss.margin=0.0..1.0:log"], ":log needs values above 0"),
+        (
+            ["--search", "loss.gamma=0.3"],
+            "a search needs several values; pass a single one as the change loss.gamma=0.3",
+        ),
         (["--search", "loss.gamma=0.3,,0.5"], "expected different values between commas"),
         (["--search", "loss.gamma"], "expected a key and its values"),
         ([*GAMMA, *GAMMA], "loss.gamma is searched twice"),
-        (["--search", "seed=0..9"], "seed is no matter of search"),
-        (["--search", "validation.metric=mrr,ndcg@5"], "validation is no matter of search"),
-        (["--search", "loss=song,lambdarank"], "give each a study of its own"),
+        (["--search", "seed=0..9"], "seed cannot be searched"),
+        (["--search", "validation.metric=mrr,ndcg@5"], "validation cannot be searched"),
+        (["--search", "loss=song,lambdarank"], "tune each in a separate study"),
         (["loss.gama=1"], "unknown option 'gama' for loss 'song'"),
         (["validation.every=0"], "validation.every is 0; expected 1 or more"),
         (["members=3"], "members is 3; expected none: only `songrank ensemble` creates such runs"),
@@ -303,7 +306,7 @@ def test_data_without_validation_are_refused(songrank, here):
 def test_what_is_no_study_is_left_alone(songrank, here):
     for place in ("data", "recipe.yaml"):
         code, _, err = songrank("tune", "recipe.yaml", "-o", place)
-        assert (code, err) == (2, f"error: {place}: exists and is no study; choose another place with -o\n")
+        assert (code, err) == (2, f"error: {place}: already exists and is not a study; choose another with -o\n")
 
 
 @pytest.mark.parametrize(
@@ -321,7 +324,7 @@ def test_another_recipe_or_search_does_not_go_on_with_a_study(words, complaint, 
     code, _, err = songrank("tune", "recipe.yaml", *SHORT, *words, "-o", "study", "--trials", "2")
     assert code == 2
     assert err.count("\n") == 1
-    assert f"study: was begun with other values of {complaint}; say what it was begun with" in err
+    assert f"study: was started with other values of {complaint}; use the settings of study.json" in err
 
 
 @pytest.mark.parametrize(
@@ -341,5 +344,5 @@ def test_without_optuna_it_says_what_to_install(here):
     words = [sys.executable, "-c", program, "tune", "recipe.yaml", "-o", "study"]
     done = subprocess.run(words, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == 'error: a search needs Optuna, which is not installed: pip install "songrank[tune]"\n'
+    assert done.stderr == 'error: tuning needs Optuna, which is not installed: pip install "songrank[tune]"\n'
     assert not (here / "study").exists()

@@ -39,7 +39,7 @@ def test_a_moving_average_is_drawn_even_where_none_was_chosen(small):
     found[keys[1]] = {"metrics": {"validation": {"ndcg@5": 0.9}}}  # γ = 1
     labels = list(figure.panels(each, found)["mq2008 (synthetic)"])
     assert labels[0] == "SONG, γ = 0.3"
-    assert "whole lists" in figure.remarks(each, found)[0]
+    assert "slates are complete lists" in figure.remarks(each, found)[0]
 
 
 @pytest.mark.parametrize(

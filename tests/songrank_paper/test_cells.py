@@ -59,7 +59,7 @@ def test_a_damaged_result_is_done_again_and_said_so(tmp_path, content):
     assert results(again) == results(made)
     assert len(said) == 1
     assert str(file) in said[0]
-    assert said[0].endswith("it is done again")
+    assert said[0].endswith("the cell is run again")
     changed = {key for key, stamp in stamps(tmp_path).items() if before[key] != stamp}
     assert changed == {cell(1).key}
 
@@ -69,7 +69,7 @@ def test_the_result_of_other_work_is_not_taken(tmp_path):
     (tmp_path / cell(1).key / "result.json").write_bytes((tmp_path / cell(0).key / "result.json").read_bytes())
     said = []
     again, _ = serially(tmp_path, warn=said.append)
-    assert "belongs to other work" in said[0]
+    assert "belongs to another cell" in said[0]
     assert results(again) == results(made)
 
 

@@ -110,13 +110,13 @@ def test_files_in_the_formats_of_movielens_20m_and_mslr_go_all_the_way(songrank,
         row = next(csv.DictReader(file))
     assert (row["data set"], row["used"], row["users"], row["users, paper"]) == (
         "MovieLens20M",
-        "as given",
+        "real",
         "25",
         "138493",
     )
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "movielens-20m: MovieLens20M as given (25 users" in page
-    assert "mslr-web30k: MSLR-WEB30K as given (18 queries" in page
+    assert "movielens-20m: MovieLens20M (25 users" in page
+    assert "mslr-web30k: MSLR-WEB30K (18 queries" in page
     assert "eurlex-4k: synthetic data (1,200 texts" in page
 
 
@@ -139,16 +139,16 @@ def test_a_damaged_cell_is_said_and_done_again(songrank, tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fig-function"], "'fig-function' is no result of the paper; did you mean fig-functions?"),
-        (["nonsense"], "'nonsense' is no result of the paper; expected all or one of table-stats, "),
-        (["tiny", "--data", "movielens=x"], "'movielens' is no data set of the paper; did you mean movielens-1m?"),
+        (["fig-function"], "unknown result 'fig-function'; did you mean fig-functions?"),
+        (["nonsense"], "unknown result 'nonsense'; expected all or one of table-stats, "),
+        (["tiny", "--data", "movielens=x"], "unknown data set 'movielens'; did you mean movielens-1m?"),
         (["tiny", "--data", "yelp"], "--data is 'yelp'; expected NAME=PATH"),
         (["tiny", "--data", "yelp=nowhere"], "nowhere: does not exist; expected a text file"),
         (["tiny", "--device", "gpu"], "device is 'gpu'; expected auto, cpu, cuda"),
         (["tiny", "--seeds", "0"], "Invalid value for '--seeds'"),
         (["tiny", "--seeds", "1000000000000"], "Invalid value for '--seeds'"),
         (["tiny", "--jobs", "0"], "Invalid value for '--jobs'"),
-        (["tiny", "-o", "file"], "file/report.html: cannot be opened (Not a directory); choose another folder"),
+        (["tiny", "-o", "file"], "file/report.html: cannot be opened (Not a directory); choose another directory"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing_behind(songrank, tiny, tmp_path, monkeypatch, words, message):
@@ -176,7 +176,7 @@ def test_a_set_of_another_task_is_refused(songrank, tmp_path):
         "paper", "table-stats", "--data", f"bibtex={tmp_path / 'set'}", "-q", "-o", tmp_path / "out", "--quick"
     )
     assert answer.returncode == 2
-    assert "is a data set of recommendation; expected one of labelling, as bibtex is" in answer.stderr
+    assert "is a recommendation data set; expected labelling data for bibtex" in answer.stderr
 
 
 def test_what_the_user_has_in_the_folder_is_not_replaced(songrank, tiny, tmp_path, monkeypatch):
@@ -187,7 +187,9 @@ def test_what_the_user_has_in_the_folder_is_not_replaced(songrank, tiny, tmp_pat
     words = ["--quick", "--jobs", 1, "-o", "."]
     answer = songrank("paper", "table-stats", "--data", f"movielens-20m={ratings}", *words)
     assert answer.returncode == 2
-    assert answer.stderr.endswith("exists and was not made by `songrank paper`; choose another folder with -o\n")
+    assert answer.stderr.endswith(
+        "already exists and was not made by `songrank paper`; choose another directory with -o\n"
+    )
     assert (tmp_path / "data" / "movielens-20m" / "dataset.json").read_bytes() == before
     (tmp_path / "cells").write_text("mine")
     answer = songrank("paper", "tiny", *words)
@@ -207,7 +209,7 @@ def test_a_damaged_section_does_not_keep_others_from_the_page(songrank, tiny, tm
     (tmp_path / "fig-gamma" / "findings.json").write_text("{}")
     answer = songrank("paper", "tiny", "-o", tmp_path, "--quick", "--jobs", 1, "-q")
     assert answer.returncode == 0
-    assert answer.stderr.startswith(f"warning: {tmp_path / 'fig-gamma' / 'findings.json'}: is not what was written")
+    assert answer.stderr.startswith(f"warning: {tmp_path / 'fig-gamma' / 'findings.json'}: is damaged")
     assert "A small experiment" in (tmp_path / "report.html").read_text()
 
 
@@ -226,7 +228,7 @@ def test_a_page_of_somebody_else_is_not_replaced(songrank, tiny, tmp_path):
     (tmp_path / "report.html").write_text("mine")
     answer = songrank("paper", "tiny", "-o", tmp_path)
     assert answer.returncode == 2
-    assert "report.html: exists and was not made by `songrank paper`" in answer.stderr
+    assert "report.html: already exists and was not made by `songrank paper`" in answer.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -280,7 +282,7 @@ def test_a_signal_ends_it_in_good_order(tmp_path, number, jobs, code):
     assert process.returncode == code
     last = err.splitlines()[-1]
     assert last.startswith("stopped, long: ")
-    assert last.endswith(" of 60 cells done; run the same command again to go on")
+    assert last.endswith(" of 60 cells done; run the same command to resume")
     assert "Traceback" not in err
     assert 2 <= len(done(tmp_path)) < 60
     assert list(tmp_path.glob("cells/*/.songrank-new-*")) == []

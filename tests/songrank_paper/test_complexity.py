@@ -24,7 +24,7 @@ def test_exponents_are_those_of_the_curves_and_theory_stands_beside():
         found[cell.key] = {"points": points, "milliseconds": taken}
     shown = experiment.show(plan, found)
     for row in shown.tables["exponents"].rows:
-        expected = {"queries a step": (1.0, 1), "N_q, items of a list": (0.0, 0)}.get(row[2], (0.5, 1))
+        expected = {"queries per step": (1.0, 1), "N_q, items per list": (0.0, 0)}.get(row[2], (0.5, 1))
         assert (row[-2], row[-1]) == (pytest.approx(expected[0], abs=1e-9), expected[1])
     for figure in shown.figures.values():
         assert [axes.get_xscale() for axes in figure.axes] == ["log"] * 3

@@ -34,7 +34,7 @@ def test_stand_ins_stand_for_a_set_of_the_paper_of_their_task():
 
 def test_a_set_is_described_by_what_it_really_is(tmp_path):
     synthetic = prepare("synthetic", None, tmp_path / "made", queries=30, items=40, pairs=300)
-    assert "synthetic data (30 users, 40 items, 300 pairs), in place of Yelp" in describe_set("yelp", synthetic)
+    assert "synthetic data (30 users, 40 items, 300 pairs) instead of Yelp" in describe_set("yelp", synthetic)
     given = open_dataset(find_set("yelp", {"yelp": sequences(tmp_path / "Yelp.txt")}, tmp_path / "out"))
-    assert describe_set("yelp", given).endswith("pairs); stands in for MovieLens20M")
+    assert describe_set("yelp", given).endswith("pairs); substitute for MovieLens20M")
     assert "synthetic" not in describe_set("yelp", given)

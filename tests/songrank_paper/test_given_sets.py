@@ -89,7 +89,7 @@ def test_a_prepared_set_is_taken_as_it_is(tmp_path):
 
 def test_a_set_of_another_task_is_refused(tmp_path):
     prepare("synthetic", None, tmp_path / "mine", queries=30, items=40, pairs=300)
-    with pytest.raises(DataError, match="is a data set of recommendation; expected one of search, as mq2008 is"):
+    with pytest.raises(DataError, match="is a recommendation data set; expected search data for mq2008"):
         find_set("mq2008", {"mq2008": tmp_path / "mine"}, tmp_path / "out")
 
 
@@ -97,12 +97,12 @@ def test_a_prepared_set_of_the_user_is_not_replaced(tmp_path):
     prepare("synthetic", None, tmp_path / "data" / "yelp", queries=30, items=40, pairs=300)
     before = fingerprint(open_dataset(tmp_path / "data" / "yelp"))
     raw = sequences(tmp_path / "Yelp.txt")
-    with pytest.raises(DataError, match="yelp: exists and was not made by `songrank paper`; choose another folder"):
+    with pytest.raises(DataError, match="yelp: already exists and was not made by `songrank paper`; choose another"):
         find_set("yelp", {"yelp": raw}, tmp_path)
     assert fingerprint(open_dataset(tmp_path / "data" / "yelp")) == before
     (tmp_path / "out" / "data").mkdir(parents=True)
     (tmp_path / "out" / "data" / "yelp.json").write_text('{"mine": 1}')
-    with pytest.raises(DataError, match="yelp.json: exists and was not made by"):
+    with pytest.raises(DataError, match="yelp.json: already exists and was not made by"):
         find_set("yelp", {"yelp": raw}, tmp_path / "out")
     assert (tmp_path / "out" / "data" / "yelp.json").read_text() == '{"mine": 1}'
 
@@ -132,7 +132,7 @@ def test_a_set_of_another_kind_is_refused(tmp_path):
 def test_bags_of_words_are_refused_where_texts_are_expected(tmp_path):
     options = {"queries": 90, "items": 20, "pairs": 200, "features": 40, "words": 8}
     prepare("synthetic", None, tmp_path / "bags", task="labelling", **options)
-    with pytest.raises(DataError, match="holds bags of words; expected texts, as eurlex-4k-text has"):
+    with pytest.raises(DataError, match="contains bags of words; expected texts for eurlex-4k-text"):
         find_set("eurlex-4k-text", {"eurlex-4k-text": tmp_path / "bags"}, tmp_path / "out")
 
 
@@ -147,7 +147,7 @@ def test_an_archive_that_is_damaged_is_said_in_one_line(tmp_path):
 
 
 def test_texts_cannot_be_made_up(tmp_path):
-    with pytest.raises(UserError, match="no synthetic eurlex-4k-text; give it with --data eurlex-4k-text=PATH"):
+    with pytest.raises(UserError, match="no synthetic form of eurlex-4k-text; pass --data eurlex-4k-text=PATH"):
         find_set("eurlex-4k-text", {}, tmp_path)
 
 
@@ -159,9 +159,9 @@ def test_words_of_the_command_line_are_checked(tmp_path):
     for words, message in (
         (["yelp"], "--data is 'yelp'; expected NAME=PATH"),
         (["yelp="], "expected NAME=PATH"),
-        (["movielens-1=x"], "'movielens-1' is no data set of the paper; did you mean movielens-1m?"),
-        (["zzz=x"], "'zzz' is no data set of the paper; expected one of movielens-20m, netflix"),
-        ([f"yelp={tmp_path}"] * 2, "yelp stands twice"),
+        (["movielens-1=x"], "unknown data set 'movielens-1'; did you mean movielens-1m?"),
+        (["zzz=x"], "unknown data set 'zzz'; expected one of movielens-20m, netflix"),
+        ([f"yelp={tmp_path}"] * 2, "yelp is given twice"),
         ([f"yelp={tmp_path}/nowhere"], "nowhere: does not exist; expected a text file"),
         (["yelp=" + "x" * 5000], "cannot be opened"),
     ):

@@ -42,4 +42,4 @@ def test_labels_are_sampled_only_for_losses_over_all_pairs_of_a_long_list(tmp_pa
         recipes = [each.run(method.settings(1)[0], 0).cell.options["recipe"] for method in each.methods]
         assert {recipe["loss"]["name"] for recipe in recipes if recipe["batch"]["irrelevant"] != "all"} == sampled
         assert each.warm_up(0).cell.options["recipe"]["batch"]["irrelevant"] == "all"
-        assert any("given a sample" in remark for remark in each.remarks(each.methods)) == bool(sampled)
+        assert any("use a sample" in remark for remark in each.remarks(each.methods)) == bool(sampled)

@@ -163,7 +163,7 @@ def test_a_result_whose_files_are_damaged_is_left_out_of_the_page_and_said(tmp_p
     assert "Title of table-rs" in page.text
     assert "Title of fig-gamma" not in page.text
     assert len(said) == 1
-    assert said[0].endswith("say songrank paper fig-gamma again")
+    assert said[0].endswith("run `songrank paper fig-gamma` again")
     write_findings(tmp_path, section("fig-gamma"), findings())
     assert "Title of fig-gamma" in write_report(tmp_path, ["fig-gamma", "table-rs"]).read_text(encoding="utf-8")
 
@@ -173,5 +173,5 @@ def test_a_page_of_somebody_else_is_not_replaced(tmp_path):
     write_report(tmp_path, [])
     check_report(tmp_path)
     (tmp_path / "report.html").write_text("<p>mine</p>")
-    with pytest.raises(DataError, match="was not made by `songrank paper`; choose another folder"):
+    with pytest.raises(DataError, match="was not made by `songrank paper`; choose another directory"):
         check_report(tmp_path)

@@ -23,7 +23,7 @@ def test_peers_that_diverge_are_said_and_left_out(small):
             lost = cell.options["recipe"]["loss"]["name"] == "listmle" and cell.options["recipe"]["seed"] == 0
             result = {"seconds": 2.0, "curve": [[1, 0.1], [2, 0.2]], "warm_up": []}
             found[cell.key] = {"diverged": "step 3"} if lost else result
-            assert cell.timed == cell.name.endswith("by the clock, seed 0")
+            assert cell.timed == cell.name.endswith("timed, seed 0")
     findings = figure.show(settings, found)
     assert "movielens-1m: ListMLE diverged with 1 of 2 seeds." in findings.remarks
     assert "ListMLE diverged within the epochs that were timed." in findings.remarks

@@ -32,7 +32,7 @@ def test_data_that_was_prepared_anew_is_refused(small_users, tmp_path):
     cell = SetProtocol(plan(netflix=place), "netflix", TINY).warm_up(0).cell
     shutil.rmtree(place)
     users(place, seed=1)
-    with pytest.raises(UserError, match="was prepared anew"):
+    with pytest.raises(UserError, match="was prepared again in the meantime"):
         do_cell(cell, tmp_path / cell.key)
 
 
@@ -65,7 +65,7 @@ def figure(value):
 
 
 def test_the_seed_of_tuning_cannot_be_reported(small_users):
-    with pytest.raises(UserError, match="kept for choosing settings"):
+    with pytest.raises(UserError, match="reserved for choosing settings"):
         SetProtocol(plan((0, TUNING_SEED), netflix=small_users), "netflix")
 
 

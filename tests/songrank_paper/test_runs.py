@@ -50,7 +50,7 @@ def test_a_run_without_warm_up_waits_for_none(each):
 
 def test_a_warm_up_that_was_lost_is_said_in_one_line(each, tmp_path):
     training = each.run(SONG, 0)
-    with pytest.raises(UserError, match="holds no warm-up; delete the cell"):
+    with pytest.raises(UserError, match="has no warm-up; delete its experiment cell"):
         do_cell(training.cell, tmp_path / training.cell.key)
 
 

@@ -16,7 +16,7 @@ def test_statistics_are_counts_of_the_files_with_the_papers_beside(tmp_path):
     plan = Plan(quick=True, data=DataSets(given, tmp_path / "out", quick=True))
     tables = made(TableStats(), plan, tmp_path).tables
     row = dict(zip(tables["recommendation"].columns, tables["recommendation"].rows[0], strict=True))
-    assert (row["data set"], row["used"]) == ("MovieLens20M", "as given")
+    assert (row["data set"], row["used"]) == ("MovieLens20M", "real")
     movies = {line.split(",")[1] for line in (tmp_path / "raw/ml-20m/ratings.csv").read_text().splitlines()[1:]}
     assert (row["users"], row["items"], row["interactions"]) == (25, len(movies), 200)
     assert row["sparsity"] == pytest.approx(1 - 200 / (25 * len(movies)))

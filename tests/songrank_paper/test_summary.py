@@ -51,19 +51,19 @@ def test_figures_are_means_over_reported_runs_and_shares_are_of_the_best(everyth
         assert rows[title][column] == pytest.approx(films[title], abs=1e-5)
     best = max(row[column] for row in rows.values() if row[column] is not None)
     for title, value in films.items():
-        assert rows[title]["share of the best, recommendation"] == pytest.approx(value / best, abs=2e-5)
+        assert rows[title]["relative to best, recommendation"] == pytest.approx(value / best, abs=2e-5)
 
 
 def test_a_share_over_all_sets_is_that_of_methods_that_were_run_on_all(everything):
     settings, _, found = everything
     rows = rows_of(settings, found)
-    whole = {title for title, row in rows.items() if row["share of the best, all sets"] is not None}
+    whole = {title for title, row in rows.items() if row["relative to best, all sets"] is not None}
     assert whole == {"SONG", "K-SONG", "ApproxNDCG", "NeuralNDCG"}
     for title in whole:
-        parts = [rows[title][f"share of the best, {task}"] for task in ("recommendation", "search", "labelling")]
+        parts = [rows[title][f"relative to best, {task}"] for task in ("recommendation", "search", "labelling")]
         together = (parts[0] + parts[1] + 2 * parts[2]) / 4  # two of the four sets are of labels
-        assert rows[title]["share of the best, all sets"] == pytest.approx(together, abs=2e-5)
-    assert rows["BCE (baseline)"]["share of the best, search"] is None
+        assert rows[title]["relative to best, all sets"] == pytest.approx(together, abs=2e-5)
+    assert rows["BCE (baseline)"]["relative to best, search"] is None
 
 
 def test_a_method_that_diverged_has_no_share(everything):
@@ -74,5 +74,5 @@ def test_a_method_that_diverged_has_no_share(everything):
         if cell.name.startswith("bibtex: song") and "test" in cell.options.get("splits", ())
     )
     rows = rows_of(settings, {**found, lost: {"diverged": "step 3"}})
-    assert rows["SONG"]["share of the best, labelling"] is None
-    assert rows["SONG"]["share of the best, search"] is not None
+    assert rows["SONG"]["relative to best, labelling"] is None
+    assert rows["SONG"]["relative to best, search"] is not None

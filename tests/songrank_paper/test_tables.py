@@ -43,9 +43,9 @@ def check_table(table, runs, metrics, titles):
             values = [run[metric] for run in own]
             assert numbers(rows[title][metric]) == pytest.approx([mean(values), stdev(values)], abs=6e-5)
             if title == "SONG":
-                assert rows[title][f"less SONG {metric}"] is None
+                assert rows[title][f"Δ vs SONG {metric}"] is None
             else:
-                difference, low, high = numbers(rows[title][f"less SONG {metric}"])
+                difference, low, high = numbers(rows[title][f"Δ vs SONG {metric}"])
                 assert difference == pytest.approx(mean(values) - song, abs=7e-5)
                 assert low <= difference <= high
     rank = next(column for column in table.columns if column.startswith("rank "))
@@ -97,7 +97,7 @@ def test_several_sets_are_averaged(labelling):
             own = [run["ndcg@5"] for run in runs if run["method"] == title and run["seed"] == seed]
             joined.append({"method": title, "seed": seed, "ndcg@5": mean(own)})
     check_table(findings.tables["all-sets"], joined, ("ndcg@5",), titles)
-    assert any("eurlex-4k: the paper's figures are of the real set" in remark for remark in findings.remarks)
+    assert any("eurlex-4k: published values are of the real set" in remark for remark in findings.remarks)
 
 
 def test_differences_are_paired_by_query_and_seed(labelling):
@@ -155,5 +155,5 @@ def test_a_learning_rate_at_the_edge_of_what_was_tried_is_said(labelling):
             found[training.cell.key] = {"metrics": {"validation": {"ndcg@5": value}}}
         found |= {training.cell.key: {"diverged": "step 1"} for training in each.reported(method, found)}
     remarks = table.show(full, found).remarks
-    said = "the lowest for BCE (baseline), SONG and the highest for NeuralNDCG was chosen: better ones may lie beyond."
+    said = "the lowest for BCE (baseline), SONG and the highest for NeuralNDCG was chosen; others may be better."
     assert f"bibtex: of the learning rates tried, {said}" in remarks

@@ -42,7 +42,7 @@ def test_an_error_ends_the_work_with_its_message_and_keeps_what_is_done(tmp_path
 
 def test_a_process_that_vanishes_is_a_line_about_memory_and_jobs(tmp_path):
     gone = Cell("gone", "tests.songrank_paper.tiny:vanish", {})
-    with pytest.raises(UserError, match="run the same command again, with fewer --jobs"), Workers(2) as workers:
+    with pytest.raises(UserError, match="run the same command with fewer --jobs"), Workers(2) as workers:
         run_cells([of(gone)], PLAN, Store(tmp_path), workers)
 
 

@@ -1,1 +1,1 @@
-"""Finished runs compared, combined, searched over and reported."""
+"""Comparison, ensembles, tuning and reports of runs."""

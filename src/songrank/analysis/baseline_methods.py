@@ -1,4 +1,4 @@
-"""Baselines as methods beside finished runs: on the runs' own data, evaluated as the runs were."""
+"""Baseline models as methods beside finished runs: same data set, same evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +20,10 @@ def baseline_methods(
     data: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Method]:
-    """Measure these baselines on every data set of the methods.
+    """Fit and evaluate these baseline models on every data set of the methods.
 
-    Options are chosen by the validation metric of the first run on a data set if its recipe names one, else by the
-    first of ``metrics``. ``data`` is where the data set is now, if it was moved.
+    Options are chosen by the validation metric of the first run on a data set, or by the first of ``metrics`` if its
+    recipe has none. ``data`` is the current path of the data set, if it was moved.
     """
     first: dict[str, FinishedRun] = {}
     for run in (run for method in methods for run in method.runs):
@@ -34,15 +34,15 @@ def baseline_methods(
     for name in dict.fromkeys(names):
         measured = tuple(_measure(name, run, dataset, split, metrics, progress) for run, dataset in sets)
         runs = tuple(_as_run(run, dataset, own) for (run, dataset), own in zip(sets, measured, strict=True))
-        found.append(Method(name if name not in labels else f"{name} (yardstick)", runs, measured))
+        found.append(Method(name if name not in labels else f"{name} (baseline model)", runs, measured))
     return found
 
 
 def _open_lists(run: FinishedRun, split: str, data: Path | None) -> Dataset:
     place = data if data is not None else Path(str(run.config.get("data", "")))
     if data is None and not (place / "dataset.json").exists():
-        fix = f"say with --data where the data set of {run.path} is now, or leave yardsticks out"
-        raise DataError("is no prepared data set", fix, file=str(place))
+        fix = f"pass the current path of the data set of {run.path} with --data, or leave out baseline models"
+        raise DataError("is not a prepared data set", fix, file=str(place))
     dataset = open_dataset(place)
     check_lists(run, dataset, split)
     return dataset
@@ -54,8 +54,8 @@ def _measure(
     validation, among = run.config.get("validation"), run.policies["candidates"]
     select = validation.get("metric") if isinstance(validation, dict) else None
     if among != "all" and not isinstance(among, int):
-        fix = "yardsticks rank among all items, or a number"
-        raise DataError(f"was evaluated among {among}", fix, file=str(run.path))
+        fix = "baseline models rank all items or a number of sampled items"
+        raise DataError(f"was evaluated with candidates {among}", fix, file=str(run.path))
     return measure(
         name,
         dataset,
@@ -71,7 +71,7 @@ def _measure(
 
 
 def _as_run(run: FinishedRun, dataset: Dataset, own: Measured) -> FinishedRun:
-    """A baseline's figures in place of those of a run on the same lists."""
+    """The results of a baseline model in the form of a run on the same lists."""
     config = {"model": {"name": own.name}, "loss": {"name": own.name}, "data": str(dataset.path), "seed": 0}
     metrics, per_query, empty = own.evaluation.values, own.evaluation.per_query, own.evaluation.num_empty
     return replace(run, path=dataset.path, config=config, metrics=metrics, per_query=per_query, empty=empty)

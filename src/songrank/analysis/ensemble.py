@@ -1,4 +1,4 @@
-"""Runs that differ in their seeds as one run: its model is the mean of theirs, evaluated as they were."""
+"""Ensembles: runs that differ in their seeds, combined into one run whose model averages their scores."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ from songrank.training.run_directory import RunDirectory, lists_fingerprint
 def make_ensemble(
     runs: Sequence[Path], path: Path, *, data: Path | None = None, device: str = "auto", overwrite: bool = False
 ) -> dict[str, Evaluation]:
-    """Evaluate the mean of these runs' models on the splits that all of them were evaluated on, and write it as a run.
+    """Average the models of these runs, evaluate on the splits on which all runs were evaluated, and write a run.
 
-    Raises a ``UserError`` unless the runs are finished and differ in nothing but their seeds and places.
+    Raises a ``UserError`` unless the runs are finished and differ only in their seeds and paths.
     """
     directories, place = [RunDirectory(run) for run in runs], choose_device(device)
     recipes = [directory.recipe() for directory in directories]
@@ -48,18 +48,18 @@ def make_ensemble(
 
 
 def _check_alike(runs: Sequence[Path], recipes: Sequence[Recipe]) -> None:
-    """Raise unless these are runs of one recipe with different seeds."""
+    """Raise unless these runs have the same recipe with different seeds."""
     if len(runs) < 2:
-        raise UserError(f"an ensemble of {len(runs)} run; expected at least two, of one recipe and different seeds")
+        raise UserError(f"an ensemble needs at least two runs of one recipe with different seeds; got {len(runs)}")
     apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
     seen: dict[int, Path] = {}
     for run, recipe in zip(runs, recipes, strict=True):
         if recipe.members is not None:
-            raise DataError("is an ensemble itself", "name the runs that it was made of", file=str(run))
+            raise DataError("is an ensemble", "pass the runs that it combines", file=str(run))
         if recipe.model_copy(update=apart) != recipes[0].model_copy(update=apart):
-            what = f"follows another recipe than {runs[0]}"
-            raise DataError(what, "expected runs that differ in nothing but their seeds", file=str(run))
+            what = f"has a different recipe from {runs[0]}"
+            raise DataError(what, "expected runs that differ only in their seeds", file=str(run))
         if recipe.seed in seen:
-            what = f"has the seed of {seen[recipe.seed]}, {recipe.seed}"
-            raise DataError(what, "expected runs of different seeds", file=str(run))
+            what = f"has the same seed as {seen[recipe.seed]}, {recipe.seed}"
+            raise DataError(what, "expected runs with different seeds", file=str(run))
         seen[recipe.seed] = run

@@ -1,4 +1,4 @@
-"""Evaluation of a finished run's model, from its model folder."""
+"""Evaluation of the model of a finished run."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from songrank.training.run_directory import RunDirectory
 def evaluate_run(
     path: Path, split: str = "test", *, data: Path | None = None, device: str = "auto", **changes: Any
 ) -> Evaluation:
-    """Evaluate the model of a finished run again, under the recipe's policies or others."""
+    """Evaluate the model of a finished run with the metrics and policies of the recipe, or with ``changes``."""
     directory = RunDirectory(path)
     recipe = directory.recipe()
     dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)

@@ -1,6 +1,6 @@
-"""Folders of finished runs, read back for comparison: what was trained, and how each query fared.
+"""Finished runs, read for comparison: configuration, and metrics per query.
 
-They are read raw and not as recipes, so that other tools can write such folders too. Of a folder three files matter:
+Other tools can write such directories too, since configurations need not be valid recipes. Three files are read:
 ``config.yaml``, ``evaluation/SPLIT.json`` and ``evaluation/SPLIT.safetensors``.
 """
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from songrank.baselines.evaluate import Measured
 from songrank.core.errors import DataError, UserError, first_line, shown
+from songrank.core.text import counted
 from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
@@ -30,9 +31,9 @@ _DAMAGED = "leave this run out, or train it again"
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """One run and its evaluation on one split.
+    """A run and its evaluation on one split.
 
-    ``per_query`` has one float64 value per query for each metric, NaN where the mean leaves a query out.
+    ``per_query`` has one float64 value per query for each metric, NaN for queries that the mean skips.
     """
 
     path: Path
@@ -46,15 +47,15 @@ class FinishedRun:
 
     @property
     def seed(self) -> int:
-        """The seed it was trained with."""
+        """The random seed of the training."""
         return int(self.config["seed"])
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """Runs that differ in nothing but their seeds and their data, under a label that tells them from the others.
+    """Runs that differ only in seed and data set, with a label that identifies them.
 
-    A baseline was ``measured`` on the data of each of ``runs``; it has no run directories.
+    A baseline model is ``measured`` on the data set of each of ``runs``; it has no run directories.
     """
 
     label: str
@@ -63,11 +64,11 @@ class Method:
 
     @property
     def places(self) -> list[Path]:
-        """The folders of its runs."""
+        """The run directories."""
         return [] if self.measured else [run.path for run in self.runs]
 
     def folds(self, metric: str) -> list[Fold]:
-        """Values of one metric on each data set, in the order of their checksums; seeds in order."""
+        """Values of a metric on each data set, ordered by checksum; rows are ordered by seed."""
         folds = []
         for data in sorted({run.lists_sha256 for run in self.runs}):
             runs = sorted((run for run in self.runs if run.lists_sha256 == data), key=lambda run: run.seed)
@@ -76,17 +77,17 @@ class Method:
 
 
 def find_runs(places: Iterable[Path]) -> list[Path]:
-    """Folders of runs; a folder without config.yaml stands for all folders in it that have one."""
+    """Run directories; a directory without config.yaml stands for all run directories in it."""
     found: dict[Path, Path] = {}
     for place in places:
-        if not os.path.isdir(place):  # unlike Path's, this asks no permission
-            what = "is no folder" if os.path.exists(place) else "does not exist"
-            raise DataError(what, "expected a folder that `songrank train` wrote", file=str(place))
+        if not os.path.isdir(place):  # unlike Path.is_dir, it does not raise PermissionError
+            what = "is not a directory" if os.path.exists(place) else "does not exist"
+            raise DataError(what, "expected a run directory written by `songrank train`", file=str(place))
         inside = [place]
         if not os.path.exists(place / "config.yaml"):
             inside = sorted(file.parent for file in place.glob("*/config.yaml"))
         if not inside:
-            fix = "expected a folder that `songrank train` wrote, or a folder of such folders"
+            fix = "expected a run directory written by `songrank train`, or a directory of such directories"
             raise DataError("has no config.yaml", fix, file=str(place))
         for run in inside:
             found.setdefault(run.resolve(), run)
@@ -94,15 +95,15 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
 
 
 def how_to_finish(path: Path) -> str:
-    """What to do about a run that was not evaluated: one whose training failed would fail again."""
+    """What to do about a run without an evaluation; one whose training failed would fail again."""
     with suppress(DataError):
         if read_json(path / "run.json").get("status") == "failed":
-            return "its training failed (run.json says why): train it again with other settings, or leave it out"
+            return "its training failed (see run.json): train it again with other settings, or leave it out"
     return f"finish it with `songrank train --resume {path}`"
 
 
 def read_run(path: Path, split: str = "test") -> FinishedRun:
-    """A finished run with its evaluation on one split, or a ``DataError`` that says what is wrong with it."""
+    """A finished run with its evaluation on one split; a ``DataError`` if it is missing or damaged."""
     config = _read_config(path / "config.yaml")
     file = path / "evaluation" / f"{split}.json"
     if not os.path.exists(file):
@@ -130,19 +131,19 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
 
 
 def check_lists(run: FinishedRun, dataset: Dataset, split: str) -> None:
-    """Raise if a data set does not hold the lists that a run was evaluated on."""
-    from songrank.training.run_directory import lists_fingerprint  # not needed, and slow, where runs are only read
+    """Raise if a data set does not contain the lists on which a run was evaluated."""
+    from songrank.training.run_directory import lists_fingerprint  # a slow import that reading runs does not need
 
     if split not in dataset or lists_fingerprint(dataset, split) != run.lists_sha256:
-        fix = "name the data set that it was evaluated on with --data"
-        raise DataError(f"holds other lists than {run.path} was evaluated on", fix, file=str(dataset.path))
+        fix = "pass the data set of the evaluation with --data"
+        raise DataError(f"does not contain the lists on which {run.path} was evaluated", fix, file=str(dataset.path))
 
 
 def group_runs(runs: Sequence[FinishedRun]) -> list[Method]:
-    """Put runs of the same method together, in the order in which the methods first appear.
+    """Group runs by method, in the order in which the methods first appear.
 
-    A method's label is the name of its loss, where that tells it from the others; else the model's name comes before
-    it, and what else differs comes after it. Runs that cannot be compared fairly are refused with a ``DataError``.
+    The label of a method is the name of its loss. If that is ambiguous, the name of the model precedes it, and other
+    settings that differ follow. Raises a ``DataError`` for runs that cannot be compared.
     """
     groups: dict[frozenset[tuple[str, str]], list[FinishedRun]] = {}
     for run in runs:
@@ -168,7 +169,7 @@ def _read_config(file: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DataError(f"is not YAML ({first_line(error)})", _DAMAGED, file=str(file)) from None
     if not isinstance(config, dict):
-        raise DataError("holds no mapping", "expected keys such as model, loss, data and seed", file=str(file))
+        raise DataError("is not a mapping", "expected keys such as model, loss, data and seed", file=str(file))
     for key in ("model", "loss"):
         _expect(file, _expect(file, config, key, dict), "name", str, f"{key}.name")
     _expect(file, config, "seed", int)
@@ -176,31 +177,31 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 
 def _expect(file: Path, content: Mapping[str, Any], key: str, kind: Any, title: str | None = None) -> Any:
-    """The value of a key that has to be there and be of this kind."""
+    """The value of a required key of this type."""
     value = content.get(key)
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
-    names = {dict: "a mapping", int: "a whole number", str: "a text"}
+    names = {dict: "a mapping", int: "an integer", str: "a string"}
     found = f"{title or key} is {shown(value)}" if key in content else f"has no {title or key}"
-    raise DataError(found, f"expected {names.get(kind, 'a text or a whole number')}", file=str(file))
+    raise DataError(found, f"expected {names.get(kind, 'a string or an integer')}", file=str(file))
 
 
 def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) -> None:
     if values is None:
-        raise DataError(f"holds no values of {metric}", _DAMAGED, file=str(file))
+        raise DataError(f"has no values of {metric}", _DAMAGED, file=str(file))
     if values.shape != (queries,):
-        found = f"{metric} has shape {list(values.shape)}, and the evaluation counts {queries:,} queries"
+        found = f"{metric} has shape {list(values.shape)}, but the evaluation has {counted(queries, 'queries')}"
         raise DataError(found, _DAMAGED, file=str(file))
     if values.isinf().any():
         raise DataError(f"{metric} has infinite values", _DAMAGED, file=str(file))
 
 
 def _method(run: FinishedRun) -> dict[str, str]:
-    """The configuration by dotted keys, values as JSON, without what says nothing about the method."""
+    """The configuration by dotted keys, values as JSON, without keys that do not define the method."""
     from songrank.training.config.recipe import Recipe
 
     config = run.config
-    with suppress(UserError):  # of another tool; those of earlier songrank versions are the same method
+    with suppress(UserError):  # written by another tool; of earlier songrank versions, defaults are filled in
         config = Recipe.read(config).model_dump(mode="json")
     kept = {key: value for key, value in config.items() if key not in _NOT_THE_METHOD}
     told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
@@ -209,7 +210,7 @@ def _method(run: FinishedRun) -> dict[str, str]:
 
 
 def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings by dotted keys: ``loss.gamma``."""
+    """Nested mappings flattened to dotted keys such as ``loss.gamma``."""
     leaves: dict[str, Any] = {}
     for key, value in content.items():
         leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
@@ -224,9 +225,9 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
         rivals = [theirs for name, other, theirs in options if (name, other) == (loss, model)]
         keys = dict.fromkeys(key for theirs in rivals for key in theirs)
         differing = [key for key in keys if any(theirs.get(key) != own.get(key) for theirs in rivals)]
-        told = [key for key in differing if key in own or key != "members"]  # a plain run is no ensemble of none
-        label = " ".join([f"{prefix}{loss}", *(f"{key}={_word(own.get(key))}" for key in told)])
-        labels.append(label if label not in labels else f"{label} #{len(labels) + 1}")  # such as k=1 and k='1'
+        named = [key for key in differing if key in own or key != "members"]  # single runs have no members
+        label = " ".join([f"{prefix}{loss}", *(f"{key}={_word(own.get(key))}" for key in named)])
+        labels.append(label if label not in labels else f"{label} #{len(labels) + 1}")  # for example k=1 and k='1'
     return labels
 
 
@@ -240,12 +241,12 @@ def _check_policies(runs: Sequence[FinishedRun]) -> None:
         for key in POLICIES:
             first, own = runs[0].policies[key], run.policies[key]
             if first != own:
-                found = f"was evaluated with {key} {shown(own)}, and {runs[0].path} with {shown(first)}"
-                raise DataError(found, "compare runs that were evaluated alike", file=str(run.path))
+                found = f"was evaluated with {key} {shown(own)}, but {runs[0].path} with {shown(first)}"
+                raise DataError(found, "compare runs with the same evaluation policies", file=str(run.path))
 
 
 def _check_data(methods: Sequence[Method]) -> None:
-    """Every method needs runs on the same data sets, and on each of them one run per seed."""
+    """Every method needs runs on the same data sets, and one run per seed on each of them."""
     for method in methods:
         seen: dict[tuple[str, int], FinishedRun] = {}
         for run in method.runs:
@@ -257,12 +258,12 @@ def _check_data(methods: Sequence[Method]) -> None:
         own = {run.lists_sha256 for run in method.runs}
         for run in (run for other in methods for run in other.runs if run.lists_sha256 not in own):
             data = f"{shown(run.config.get('data'))}, sha256 {run.lists_sha256[:12]}…"
-            found = f"{method.label} has no run on the data of {run.path} ({data})"
-            raise DataError(found, "compare methods on the same data")
+            found = f"{method.label} has no run on the data set of {run.path} ({data})"
+            raise DataError(found, "compare methods on the same data sets")
 
 
 def _check_queries(runs: Sequence[FinishedRun]) -> None:
-    """Runs on the same data, evaluated alike, have values for the same queries; anything else is damage."""
+    """Runs on the same data set with the same policies must have values for the same queries."""
     first: dict[str, FinishedRun] = {}
     for run in runs:
         other = first.setdefault(run.lists_sha256, run)

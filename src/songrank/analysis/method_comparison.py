@@ -1,4 +1,4 @@
-"""Methods side by side: means over seeds, and differences per query with intervals, for every form of output."""
+"""Comparison of methods: means over seeds, and paired differences with confidence intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from songrank.metrics.comparison import Difference, Summary, compare_folds, summ
 
 @dataclass(frozen=True, eq=False)
 class MethodComparison:
-    """What was compared, and what came out, by label and metric; the baseline has no differences."""
+    """The result of a comparison by label and metric; the baseline has no differences."""
 
     level: float
     metrics: list[str]
@@ -22,7 +22,7 @@ class MethodComparison:
     differences: dict[str, dict[str, Difference]]
 
     def figures(self) -> dict[str, Any]:
-        """All of it in plain values, without the runs."""
+        """The result as plain values, without the runs."""
         return {
             "baseline": self.baseline.label,
             "level": self.level,
@@ -35,9 +35,9 @@ class MethodComparison:
 def compare_methods(
     methods: Sequence[Method], *, metrics: Sequence[str] | None = None, baseline: str | None = None, level: float = 0.95
 ) -> MethodComparison:
-    """Compare methods with the first one, or with that which ``baseline`` names by its label or by one of its runs.
+    """Compare methods to the first one, or to ``baseline``, the label or a run of a method.
 
-    Without ``metrics``, by all that the runs have in common; ``level`` is that of the intervals.
+    ``metrics`` are by default all that the runs have in common; ``level`` is the confidence level of the intervals.
     """
     wanted = common_metrics([run for method in methods for run in method.runs], metrics)
     reference = methods[0] if baseline is None else find_method(methods, baseline)
@@ -56,25 +56,25 @@ def _plain(found: Mapping[str, Mapping[str, Summary | Difference]]) -> dict[str,
 
 
 def common_metrics(runs: Sequence[FinishedRun], wanted: Sequence[str] | None = None) -> list[str]:
-    """The metrics that were wanted, if all runs have them, or all that the runs have in common."""
+    """The requested metrics, which all runs must have; by default all that the runs have in common."""
     for metric in wanted or []:
         for run in runs:
             if metric not in run.metrics:
                 raise DataError(f"has no {shown(metric)}", f"it has {', '.join(run.metrics)}", file=str(run.path))
     common = [metric for metric in runs[0].metrics if all(metric in run.metrics for run in runs)]
     if not common:
-        raise DataError("the runs have no metric in common", "evaluate them alike")
+        raise DataError("the runs have no metric in common", "evaluate them with the same metrics")
     return list(dict.fromkeys(wanted)) if wanted else common
 
 
 def find_method(methods: Sequence[Method], baseline: str) -> Method:
-    """The method that a label, or the folder of a run, or a folder of its runs stands for."""
+    """The method with this label, with a run in this directory, or with runs in its subdirectories."""
     place = Path(baseline).resolve()
     found = [method for method in methods if method.label == baseline] or [
         method for method in methods if any(place in (own.resolve(), own.resolve().parent) for own in method.places)
     ]
     if len(found) != 1:
         labels = ", ".join(shown(method.label) for method in methods)
-        what = "stands for several methods" if found else "is neither a label nor one of the runs"
+        what = "matches several methods" if found else "is neither a label nor one of the runs"
         raise DataError(f"baseline {shown(baseline)} {what}", f"the labels are {labels}")
     return found[0]

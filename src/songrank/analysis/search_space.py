@@ -1,4 +1,4 @@
-"""What a search may try: ranges and choices of a recipe's keys, in the words of the command line."""
+"""Search spaces: ranges and choices for keys of a recipe, in the notation of the command line."""
 
 import math
 import re
@@ -12,12 +12,19 @@ from songrank.losses.registry import LOSSES
 from songrank.training.config.former_keys import FORMER_KEYS
 from songrank.training.config.recipe import Recipe
 
-_SEARCHED = ("model", "batch", "warm_up", "loss", "fine_tuning", "precision")  # the rest is what trials are compared by
+_SEARCHED = (
+    "model",
+    "batch",
+    "warm_up",
+    "loss",
+    "fine_tuning",
+    "precision",
+)  # others define the comparison
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One key of a recipe and what is tried for it: a range, or choices in the words of the command line."""
+    """A key of a recipe and its values: a range, or choices in the notation of the command line."""
 
     key: str
     words: str
@@ -28,23 +35,23 @@ class Dimension:
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Both ends of a range, or all choices, as words."""
+        """Both ends of a range, or all choices, as strings."""
         return self.choices or (repr(self.low), repr(self.high))
 
     @property
     def size(self) -> float:
-        """How many values there are."""
+        """The number of values."""
         return len(self.choices) or (self.high - self.low + 1 if isinstance(self.low, int) else math.inf)
 
     def distribution(self, optuna: Any) -> Any:
-        """The same for Optuna."""
+        """The distribution for Optuna."""
         if self.choices:
             return optuna.distributions.CategoricalDistribution(self.choices)
         kind = "IntDistribution" if isinstance(self.low, int) else "FloatDistribution"
         return getattr(optuna.distributions, kind)(self.low, self.high, log=self.log)
 
     def holding(self, value: Any, meaning: Mapping[tuple[str, str], Any]) -> list[Any]:
-        """The value as this dimension names it, or nothing; ``meaning`` says what each word stands for."""
+        """The value in the notation of this dimension, or nothing; ``meaning`` has the value of each word."""
         if self.choices:
             return [word for word in self.choices if meaning[self.key, word] == value][:1]
         inside = isinstance(value, int | float) and self.low <= value <= self.high
@@ -56,7 +63,7 @@ def read_search(words: Sequence[str]) -> list[Dimension]:
     space = [_read_dimension(text) for text in words]
     for number, one in enumerate(space):
         if any(one.key == earlier.key for earlier in space[:number]):
-            raise UserError(f"search {shown(words[number])}: {one.key} is searched twice; say all of it in one")
+            raise UserError(f"search {shown(words[number])}: {one.key} is searched twice; merge both into one")
     return space
 
 
@@ -80,16 +87,16 @@ def _read_dimension(text: str) -> Dimension:
     root = key.partition(".")[0]
     if root in Recipe.model_fields and root not in _SEARCHED:
         sections = ", ".join(_SEARCHED)
-        raise UserError(f"{place}: {root} is no matter of search, for trials are compared by it; search {sections}")
+        raise UserError(f"{place}: {root} cannot be searched, because trials must share it; search {sections}")
     if key.removesuffix(".name") in ("model", "loss", "warm_up.loss"):
-        raise UserError(f"{place}: each {key} has options of its own; give each a study of its own, and compare")
+        raise UserError(f"{place}: each {key} has its own options; tune each in a separate study, and compare them")
     choices = _choices(words)
     span = re.fullmatch(r"(.+?)\.\.(.+?)(?::(.*))?", words)
     if span is not None and len(choices) == 1:
         return _read_range(place, key, words, span[1].strip(), span[2].strip(), span[3])
     choices = ["null" if word.lower() == "none" else word for word in choices]
     if len(choices) == 1:
-        raise UserError(f"{place}: one value is no search; say {key}={words} as a change, or name several")
+        raise UserError(f"{place}: a search needs several values; pass a single one as the change {key}={words}")
     if not all(choices) or len(set(choices)) < len(choices):
         raise UserError(f"{place}: expected different values between commas")
     return Dimension(key, ",".join(choices), tuple(choices))
@@ -104,7 +111,7 @@ def _read_range(place: str, key: str, words: str, low: str, high: str, scale: st
     if not (math.isfinite(first) and math.isfinite(last) and first < last):
         raise UserError(f"{place}: {low} is not below {high}")
     if scale not in (None, "log") or (scale == "log" and first <= 0):
-        raise UserError(f"{place}: expected nothing or :log after a range, and :log only above 0")
+        raise UserError(f"{place}: expected a range with or without :log; :log needs values above 0")
     return Dimension(key, words, low=first, high=last, log=scale == "log")
 
 
@@ -113,7 +120,7 @@ def _around(value: float, factor: float) -> str:
     return f"{low!r}..{high!r}:log"
 
 
-_RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search``, from the recipe's own value
+_RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search``, from the value of the recipe
     "weight": lambda own: f"{min(own, 0.1)!r}..1.0",
     "scale": lambda own: _around(own, 4),
     "offset": lambda own: "null,4,16,64,256" + (f",{own:g}" if own not in (None, 4, 16, 64, 256) else ""),
@@ -122,7 +129,7 @@ _RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search`
 
 
 def default_search(recipe: Recipe) -> list[str]:
-    """What is usually worth a search: the learning rate, and what the loss declares."""
+    """The default search space: the learning rate, and the options that the loss declares."""
     stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
     if stage.epochs == 0:
         stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]

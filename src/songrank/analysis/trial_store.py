@@ -1,4 +1,4 @@
-"""The trials of a study on disk, in Optuna's SQLite form: ask what to try next, tell the value that it reached."""
+"""The trials of a study in an SQLite file of Optuna, with an ask-and-tell interface."""
 
 import importlib
 import sqlite3
@@ -16,25 +16,25 @@ _NAME = "songrank"  # of the study within its file
 
 
 class TrialStore:
-    """``study.db`` in the folder of a study; without Optuna it cannot be opened."""
+    """``study.db`` in the directory of a study; needs Optuna."""
 
     def __init__(self, place: Path) -> None:
         try:
             self.optuna: Any = importlib.import_module("optuna")
         except ImportError:
-            raise UserError('a search needs Optuna, which is not installed: pip install "songrank[tune]"') from None
+            raise UserError('tuning needs Optuna, which is not installed: pip install "songrank[tune]"') from None
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)
         self.file, self._study = place / "study.db", None
 
     def trials(self) -> list[Any]:
-        """All trials, finished or not, in order."""
+        """All trials in order, including unfinished ones."""
         with self._used() as study:
             return list(study.trials)
 
     def ask(self, space: Sequence[Dimension], seed: int, first: Mapping[str, Any] | None) -> Any:
-        """Choose the next trial's parameters and store it, in one piece. What was tried is not tried again.
+        """Choose and store the parameters of the next trial atomically; parameters are not repeated.
 
-        The choice depends on the seed, the number of the trial and the trials before it: a killed study repeats it.
+        The choice depends on the seed, the number of the trial and the earlier trials, so a killed study repeats it.
         """
         with self._used() as study:
             earlier, optuna = study.trials, self.optuna
@@ -58,7 +58,7 @@ class TrialStore:
 
     @contextmanager
     def _used(self) -> Iterator[Any]:
-        """The study; where its file cannot be used, one line says so."""
+        """The study; a ``DataError`` if its file cannot be used."""
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
@@ -66,11 +66,11 @@ class TrialStore:
             yield self._study
         except (SQLAlchemyError, self.optuna.exceptions.OptunaError, RuntimeError, OSError) as error:
             reason = str(error.__cause__ or error).strip().partition("\n")[0]
-            fix = "free space, or put back a copy; without this file the finished trials are read again"
+            fix = "free disk space, or restore the file; if it is deleted, the finished trials are read again"
             raise DataError(f"cannot be used ({reason})", fix, file=str(self.file)) from None
 
     def _open(self) -> Any:
-        """A new file is made under another name first, so that it is whole when it is there."""
+        """Write a new file under a temporary name, so that it is complete when it appears."""
         if not self.file.exists():
             new = self.file.with_name(f"{NEW}{self.file.name}")
             new.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ class TrialStore:
         return self.optuna.load_study(storage=self._storage(self.file), study_name=_NAME)
 
     def _storage(self, file: Path) -> Any:
-        """SQLite, opened by path: within a URL some letters of a folder's name would mean something else."""
+        """SQLite, opened by path, because some characters of a path have a meaning in a URL."""
         from sqlalchemy.pool import NullPool
 
         options = {"creator": lambda: sqlite3.connect(file, timeout=60.0), "poolclass": NullPool}

@@ -1,7 +1,6 @@
-"""Trials: recipes trained in run directories of their own. Every search of songrank is made of them.
+"""Trials: recipes trained in their own run directories, used by every search.
 
-A trial is resumed after any end, it fails without stopping the search, and it may begin with a warm-up that another
-trial has trained.
+A trial can be resumed, it can fail without stopping the search, and it can reuse the warm-up of another trial.
 """
 
 import math
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a trial: metrics by split, or the error that is due to its settings."""
+    """The result of a trial: metrics by split, or the error that its settings caused."""
 
     metrics: dict[str, dict[str, float]]
     error: DivergedError | NoMemoryError | None = None
@@ -38,23 +37,23 @@ def run_trial(
     opened: Callable[[Run], None] = lambda run: None,
     **options: Any,
 ) -> Outcome | None:
-    """Train a recipe in its run directory, or resume it; a finished run is read and not trained again.
+    """Train a recipe in its run directory, or resume it; a finished run is only read.
 
-    The answer is None if the run was stopped before its end.
+    Returns None if the run was stopped before its end.
 
     Args:
-        recipe: what is tried.
-        path: run directory; one that holds a run of another recipe raises a ``DataError``.
-        splits: what is evaluated at the end.
-        after: run directory of a trial of the warm-up alone, which this trial begins with.
-        opened: called with the run before it is trained.
-        options: of :class:`~songrank.training.run.Run`, such as ``observe`` and ``save_every``.
+        recipe: the recipe to train.
+        path: run directory; a run of another recipe in it raises a ``DataError``.
+        splits: splits to evaluate at the end.
+        after: run directory of a trial of the warm-up alone, whose result this trial reuses.
+        opened: called with the run before training.
+        options: options of :class:`~songrank.training.run.Run`, for example ``observe`` and ``save_every``.
     """
     directory = RunDirectory(path)
     begun = directory.config.exists()
-    # A run may be resumed with its data set, or on a device, in another place.
+    # A run may be resumed on another device, or with a data set that was moved.
     if begun and directory.recipe().model_copy(update={"data": recipe.data, "device": recipe.device}) != recipe:
-        raise DataError("follows another recipe than its trial", "move it away: it is run again", file=str(path))
+        raise DataError("has a different recipe from its trial", "move it away to train it again", file=str(path))
     if directory.notes().get("status") != "finished":
         options["splits"] = tuple(splits)
         run = Run.resume(path, data=recipe.data, **options) if begun else Run.begin(recipe, path, **options)
@@ -67,24 +66,24 @@ def run_trial(
         except (DivergedError, NoMemoryError) as error:
             return Outcome({}, error)
     files = {split: path / "evaluation" / f"{split}.json" for split in splits}
-    again = "it was trained without this split: move the run away, and it is run again"
+    again = "it was trained without this split; move the run away to train it again"
     return Outcome({split: read_json(file, again)["metrics"] for split, file in files.items()})
 
 
 def warm_up_alone(recipe: Recipe) -> Recipe:
-    """The trial that others with the same warm-up can begin with."""
+    """The trial whose warm-up others with the same warm-up reuse."""
     return recipe.model_copy(update={"fine_tuning": recipe.fine_tuning.model_copy(update={"epochs": 0})})
 
 
 def _begin_after(run: Run, earlier: Path) -> None:
-    """Put a run that has no checkpoint to the end of an earlier one: it continues as if the warm-up were its own."""
+    """Start a run without a checkpoint from the end of an earlier run, as if the warm-up were its own."""
     kept = run.trainer.checkpoints
     assert kept is not None
     if kept.steps():
         return
     last = max(earlier.glob("step-*"), default=None)
     if last is None:
-        raise DataError("holds no warm-up", "delete the cell that it belongs to, and run again", file=str(earlier))
+        raise DataError("has no warm-up", "delete its experiment cell, and run again", file=str(earlier))
     found = Checkpoints(earlier, owner=read_json(last / "state.json")["owner"]).latest()
     assert found is not None
     step, state = found
@@ -93,6 +92,6 @@ def _begin_after(run: Run, earlier: Path) -> None:
 
 
 def best_first(values: Mapping[T, float | None]) -> list[T]:
-    """What has a finite value, best first; of equal values the earlier."""
+    """The keys with finite values, best first; ties keep their order."""
     known = {one: value for one, value in values.items() if value is not None and math.isfinite(value)}
     return sorted(known, key=lambda one: -known[one])

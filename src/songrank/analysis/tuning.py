@@ -1,14 +1,14 @@
-"""A search for the options of a recipe, on validation: trials that are runs of their own, and a study that remembers.
+"""Tuning of recipes on the validation split: each trial is a run, and a study stores the trials.
 
 ============================  =========================================================================================
-``study.json``                what was begun: recipe, changes, search space, and the checksum of the data set
-``study.db``                  the trials, in Optuna's own SQLite form, for Optuna's tools too
-``trial-0007/``               one run directory a trial, without the test split; checkpoints only until it is finished
+``study.json``                recipe, changes, search space, and the checksum of the data set
+``study.db``                  the trials in an SQLite file that Optuna's tools can read
+``trial-0007/``               run directory of a trial, without the test split; checkpoints until it is finished
 ``best.yaml``                 the recipe of the best trial so far
 ============================  =========================================================================================
 
-What trial 7 tries depends on the recipe's seed, on 7 and on what the trials before it found; nothing else is kept in
-memory. So a study that was killed ends with the trials of one that was not, wherever a run ends with the same bits.
+The parameters of a trial depend only on the seed of the recipe, the number of the trial and the results of earlier
+trials. A killed and resumed study therefore has the same trials wherever runs are bit-exact.
 """
 
 import json
@@ -41,7 +41,7 @@ from songrank.training.run_directory import RunDirectory, fingerprint
 
 @dataclass(frozen=True)
 class Trial:
-    """What one trial tried, and the validation figure it reached; None if it failed."""
+    """Parameters of a trial, and its validation value; None if it failed."""
 
     number: int
     value: float | None
@@ -50,10 +50,10 @@ class Trial:
 
 
 class Study:
-    """A search in the folder ``place`` that can be stopped and resumed at any time.
+    """A study in the directory ``place``, which can be stopped and resumed at any time.
 
-    The recipe ``source``, its ``changes`` and the ``search`` are given as on the command line; without ``search`` it is
-    the usual one for the loss. ``more`` are options of every :class:`~songrank.training.run.Run`, such as ``observe``.
+    The recipe ``source``, its ``changes`` and the ``search`` space are given as on the command line. By default, the
+    search space is that of the loss. ``more`` are options of each :class:`~songrank.training.run.Run`.
     """
 
     def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:
@@ -71,18 +71,18 @@ class Study:
         self._begin(start, list(changes))
 
     def stop(self) -> None:
-        """End after the step that is under way, to be gone on with; for signal handlers."""
+        """Stop after the current step, so that the study can be resumed; for signal handlers."""
         self.stopped = True
         if self.run is not None:
             self.run.trainer.stop()
 
     def recipe(self, parameters: dict[str, Any]) -> Recipe:
-        """The recipe with these parameters in place of its own."""
+        """The recipe with these parameters."""
         words = [f"{key}={one if isinstance(one, str) else json.dumps(one)}" for key, one in parameters.items()]
         return Recipe.read(resolve(dict(self._start), words, self._source), self._source)
 
     def _check_space(self, first: dict[str, str], own: Recipe | None) -> dict[str, Any] | None:
-        """Resolve the recipe with both ends of each range and with each choice; the recipe's own point, if inside."""
+        """Check the ends of each range and each choice; return the values of the recipe, if they are in the space."""
         point: dict[str, Any] = {}
         for one in self.space:
             for word in one.ends:
@@ -93,13 +93,13 @@ class Study:
         return point if len(point) == len(self.space) else None
 
     def _begin(self, start: Recipe, changes: list[str]) -> None:
-        """Check the data, then make the folder, or see that it holds this very study."""
+        """Check the data set, then create the directory, or check that it contains this study."""
         dataset = open_recipe_data(start)
         if start.validation.every == 0:
-            raise UserError("validation.every is 0; expected 1 or more: a search is decided on validation")
+            raise UserError("validation.every is 0; expected 1 or more, because tuning needs validation")
         for split in ("train", "validation"):
             if split not in dataset:
-                fix = "prepare it with --validation 0.1" if split == "validation" else "prepare it with one"
+                fix = "prepare it with " + ("--validation 0.1" if split == "validation" else "a training split")
                 raise DataError(f"has no {split} split", fix, file=str(dataset.path))
         check_fit(start, dataset)
         choose_device(start.device)
@@ -116,23 +116,23 @@ class Study:
         else:
             mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
             if self.place.exists() and not mine:
-                raise DataError("exists and is no study", "choose another place with -o", file=str(self.place))
+                raise DataError("already exists and is not a study", "choose another with -o", file=str(self.place))
             versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
             write_whole(file, json.dumps(whole, indent=2) + "\n")
         self.store.trials()
 
     def trials(self) -> list[Trial]:
-        """All trials that are over, in order."""
+        """All finished trials, in order."""
         return [self._trial(one) for one in self.store.trials() if one.state.is_finished()]
 
     def best(self, count: int = 1) -> list[Trial]:
-        """The best trials, best first; of equal ones the earlier."""
+        """The best trials, best first; of ties the earlier."""
         every = self.trials()
         return [every[at] for at in best_first({at: trial.value for at, trial in enumerate(every)})[:count]]
 
     def search(self, trials: int) -> Iterator[Trial]:
-        """Run trials until there are so many in all, or all combinations were tried, or it is stopped."""
+        """Run trials until their total is ``trials``, all combinations were tried, or the study is stopped."""
         size = math.prod(one.size for one in self.space)
         with alone(self.place, "searched"):
             self._write_best()
@@ -162,7 +162,7 @@ class Study:
         return Trial(frozen.number, frozen.value, meant)
 
     def _train(self, trial: Trial) -> Trial | None:
-        """Run a trial to its end, from where it was left if it was begun before; None if it was stopped."""
+        """Run or resume a trial; None if it was stopped."""
         path, reason, value = self.path(trial.number), "", None
         try:
             found = run_trial(self.recipe(trial.parameters), path, ("validation",), opened=self._opened, **self.more)
@@ -172,7 +172,7 @@ class Study:
                 reason = str(found.error)
             elif not math.isfinite(value := found.metrics["validation"][self.metric]):
                 reason = f"validation {self.metric} is {value}"
-        except UserError as error:  # each value was checked before, but not each combination, nor with this data
+        except UserError as error:  # values were checked one by one, without the data
             if isinstance(error, DataError) or self.run is not None or not self._can_be_built():
                 raise
             return Trial(trial.number, None, trial.parameters, str(error))
@@ -188,7 +188,7 @@ class Study:
             run.trainer.stop()
 
     def _can_be_built(self) -> bool:
-        """Whether the recipe with its own values can: what is wrong with a trial is then wrong with its values."""
+        """Whether the recipe is valid with its own values, so that an error is due to the values of a trial."""
         try:
             own = _own_recipe(self._source, self._changes) or self.recipe({})
             make_trainer(own, open_recipe_data(own))
@@ -207,13 +207,13 @@ class Study:
 
 
 def _with_metric(values: dict[str, Any]) -> dict[str, Any]:
-    """The recipe with the metric of validation among those that are evaluated at the end."""
+    """The recipe with the validation metric among the evaluated metrics."""
     names = dict.fromkeys([*values["evaluation"]["metrics"], values["validation"]["metric"]])
     return {**values, "evaluation": {**values["evaluation"], "metrics": list(names)}}
 
 
 def _own_recipe(source: str, changes: Sequence[str]) -> Recipe | None:
-    with suppress(UserError):  # it may lack what is searched
+    with suppress(UserError):  # it may lack a searched key
         return load_recipe(source, changes)
     return None
 
@@ -226,8 +226,8 @@ def _entry(recipe: Recipe, key: str) -> Any:
 
 
 def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Raise if a study was begun with something else, naming what."""
-    with suppress(UserError):  # with what keys that are younger than the study meant then: their defaults
+    """Raise if a study was started with other settings, with their names."""
+    with suppress(UserError):  # keys added since the study started have their defaults
         old = old | {"resolved": Recipe.read(old["resolved"], str(place)).model_dump(mode="json")}
     either, both = {*old["search"], *new["search"]}, {*old["search"]} & {*new["search"]}
     before: dict[str, Any] = {}
@@ -241,8 +241,8 @@ def _check_same(place: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     if names:
         what = ", ".join(f"{name} ({_told(before, name)}, now {_told(now, name)})" for name in names[:3])
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        fix = "say what it was begun with (study.json), or choose another place with -o"
-        raise DataError(f"was begun with other values of {what}{more}", fix, file=str(place))
+        fix = "use the settings of study.json, or choose another directory with -o"
+        raise DataError(f"was started with other values of {what}{more}", fix, file=str(place))
 
 
 def _told(values: dict[str, Any], name: str) -> str:
@@ -254,4 +254,4 @@ def _read(file: Path) -> dict[str, Any]:
         found = read_json(file)
         if isinstance(found.get("search"), dict) and isinstance(found.get("resolved"), dict):
             return found
-    raise DataError("describes no study", "put back a copy, or choose another place with -o", file=str(file))
+    raise DataError("is not a study", "restore the file, or choose another directory with -o", file=str(file))

@@ -1,7 +1,7 @@
-"""Baselines: recommenders without a deep model, fitted in minutes, that show whether one pays.
+"""Baseline models: recommenders without a neural network, fitted in minutes.
 
-``measure`` fits one to a data set, chooses its options on validation, and evaluates it as runs are evaluated;
-``songrank compare --yardstick`` puts it beside runs.
+``measure`` fits one to a data set, chooses its options on validation, and evaluates it like a run;
+``songrank compare --baseline-model`` compares it with runs.
 """
 
 from songrank.baselines.binary_histories import histories

@@ -1,4 +1,4 @@
-"""What a baseline knows of a query: the items of its history, each once."""
+"""Interaction histories as binary rows, the input of baseline models."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""EASE: a linear model from item to item, in closed form."""
+"""EASE: a linear item-to-item model in closed form."""
 
 import re
 from collections.abc import Callable
@@ -13,23 +13,23 @@ from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
 
-MANY_ITEMS = 25_000  # no more are taken where the memory that is free is not known
-_CELL_BYTES = 24  # XᵀX and the best B so far in float32, two matrices in float64 while one is inverted
+MANY_ITEMS = 25_000  # the limit where the free memory is unknown
+_CELL_BYTES = 24  # XᵀX and the best B in float32, two float64 matrices during inversion
 _COLUMNS = 256  # of XᵀX at a time
 
 
 class Ease:
     """EASE (Steck, *Embarrassingly Shallow Autoencoders for Sparse Data*, WWW 2019).
 
-    With X the binary matrix of queries and items in training,
+    With X the binary user-item matrix of the training split,
 
-        P = (XᵀX + λI)⁻¹,   B = I − P · diag(1 / diag P),   scores of a query = x_u B
+        P = (XᵀX + λI)⁻¹,   B = I − P · diag(1 / diag P),   scores of a user = x_u B
 
-    B has a zero diagonal, so that no item speaks for itself. It is worked out in float64 and kept in float32.
+    B has a zero diagonal, so that no item predicts itself. It is computed in float64 and stored in float32.
 
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
     >>> scores = Ease(train).fit(regularisation=1.0)
-    >>> scores(histories(train), torch.tensor([0]))  # of the query that has items 0 and 1
+    >>> scores(histories(train), torch.tensor([0]))  # of the user with items 0 and 1
     tensor([[0.4000, 0.5000, 0.2000]])
     """
 
@@ -41,7 +41,7 @@ class Ease:
         self._gram = gram(histories(train), train.num_items)
 
     def fit(self, regularisation: float) -> Callable[[CSR, Tensor], Tensor]:
-        """The function of histories and queries [b] that gives scores [b, num_items], for this λ."""
+        """A function from histories and users [b] to scores [b, num_items], for this λ."""
         weights = ease_weights(self._gram, regularisation)
 
         def scores(rows: CSR, query: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class Ease:
 
 
 def gram(rows: CSR, num_items: int) -> Tensor:
-    """XᵀX in float32, which holds counts below 2²⁴ exactly: how many queries have both items."""
+    """XᵀX, the number of users who have both items, in float32, which is exact below 2²⁴."""
     item, order = rows["item"].sort(stable=True)
     query, start = rows.row_of_entries()[order], torch.searchsorted(item, torch.arange(num_items + 1))
     counts = torch.empty(num_items, num_items)
@@ -80,13 +80,13 @@ def ease_weights(counts: Tensor, regularisation: float) -> Tensor:
 def _check_memory(num_items: int) -> None:
     needed, free = _CELL_BYTES * num_items**2, _free_memory()
     if needed > free if free is not None else num_items > MANY_ITEMS:
-        found = f"EASE on {num_items:,} items takes {needed / 2**30:.0f} GB of memory"
-        has = f", and {free / 2**30:.0f} GB are free" if free is not None else ""
-        raise UserError(f"{found}{has}; leave it out, or compare on a larger machine")
+        found = f"EASE on {num_items:,} items needs {needed / 2**30:.0f} GB of memory"
+        has = f", but {free / 2**30:.0f} GB are free" if free is not None else ""
+        raise UserError(f"{found}{has}; leave it out, or use a machine with more memory")
 
 
 def _free_memory() -> int | None:
-    """Bytes that can be had without swapping, where the system says (Linux)."""
+    """Bytes available without swapping, where the system reports it (Linux)."""
     try:
         found = re.search(r"^MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:

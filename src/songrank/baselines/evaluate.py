@@ -1,4 +1,4 @@
-"""A baseline on a data set: its options chosen on validation, evaluated as a run is evaluated."""
+"""Fitting and evaluation of baseline models; their options are chosen on validation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from songrank.io.source import Progress
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_sampled
 
 Scores = Callable[[CSR, Tensor], Tensor]
-"""Scores [b, num_items] of queries [b], given the histories of all."""
+"""A function from the histories of all users and users [b] to scores [b, num_items]."""
 
 
 class Baseline(Protocol):
-    """A recommender that is fitted to the training split at once; ``grid`` holds options of ``fit`` to choose from."""
+    """A recommender that is fitted to the training split; ``grid`` has the options of ``fit`` to choose from."""
 
     grid: tuple[dict[str, float], ...]
     deterministic: bool
@@ -31,7 +31,7 @@ class Baseline(Protocol):
 
     @property
     def fit(self) -> Callable[..., Scores]:
-        """A function of the options that returns the scoring function."""
+        """Fit the model with these options, and return the scoring function."""
         ...
 
 
@@ -40,10 +40,10 @@ BASELINES: dict[str, type[Baseline]] = {"ease": Ease, "ials": ImplicitALS, "popu
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The scores of a baseline on a data set.
+    """The evaluation of a baseline model on a data set.
 
-    ``inputs`` are the splits that a query's history is read from. ``options`` are those with the best ``validation``
-    value of the metric ``select``; none if there is nothing to choose.
+    ``inputs`` are the splits of the users' interaction histories. ``options`` have the best ``validation`` value of
+    the metric ``select``; they are empty if there is no choice.
 
     >>> import tempfile
     >>> from songrank.data import prepare
@@ -62,9 +62,9 @@ class Measured:
 
 
 def check_baseline(name: str) -> None:
-    """Raise unless there is a baseline of this name and what it needs is installed."""
+    """Raise unless a baseline model has this name and its dependencies are installed."""
     if name not in BASELINES:
-        raise UserError(f"yardstick is {shown(name)}; expected one of {', '.join(BASELINES)}")
+        raise UserError(f"baseline model is {shown(name)}; expected one of {', '.join(BASELINES)}")
     if name == "ials":
         import_implicit()
 
@@ -80,28 +80,28 @@ def measure(
     progress: Progress | None = None,
     **policies: Any,
 ) -> Measured:
-    """Fit a baseline to the training split, choose its options on validation, and evaluate it on a split.
+    """Fit a baseline model to the training split, choose its options on validation, and evaluate it on a split.
 
-    A query's history is everything before the split: training items for validation, training and validation items for
-    test. The model, such as B of EASE, is fitted to the training split alone.
+    The history of a user is everything before the split: training items for validation, training and validation items
+    for test. The model, for example B of EASE, is fitted to the training split only.
 
     Args:
         name: one of ``BASELINES``.
-        dataset: of a recommendation task.
-        split: ``"test"``, or ``"validation"``, on which the options were chosen.
-        select: metric by which they are chosen, among all items that a query has not seen.
-        metrics: names with or without a cutoff.
-        candidates: ``"all"``, or how many sampled items to rank among, as a run was evaluated.
-        progress: called with what is being done, how far it is, and how far it goes.
+        dataset: data set of a recommendation task.
+        split: ``"test"``, or ``"validation"``, on which the options are chosen.
+        select: metric for the choice of options, over all items except the user's seen items.
+        metrics: names of metrics with or without a cutoff.
+        candidates: ``"all"``, or the number of sampled items to rank.
+        progress: called with a description, the completed amount and the total.
         policies: ``ties``, ``empty`` and ``gain``, as for :func:`~songrank.metrics.evaluate_catalogue`.
     """
     check_baseline(name)
     if dataset.task != "recommendation":
-        fix = "yardsticks are for recommendation: leave them out"
+        fix = "baseline models are for recommendation; leave them out"
         raise DataError(f"is a {dataset.task} data set", fix, file=str(dataset.path))
     if split == "train" or split not in dataset:
         others = ", ".join(name for name in dataset if name != "train") or "none"
-        raise DataError(f"has no {split} split to measure on", f"it has {others}", file=str(dataset.path))
+        raise DataError(f"has no {split} split", f"it has {others}", file=str(dataset.path))
     inputs = tuple(dataset)[: tuple(dataset).index(split)]
     baseline = BASELINES[name](_splits(dataset, ("train",))[0])
     report = None if progress is None else partial(progress, f"{name}: {split}")
@@ -130,18 +130,18 @@ def _splits(dataset: Dataset, names: Sequence[str]) -> list[CatalogueSplit]:
 def _choose(
     name: str, baseline: Baseline, dataset: Dataset, select: str, progress: Progress | None, policies: dict[str, Any]
 ) -> tuple[dict[str, float], float | None, Scores]:
-    """The options that are best on validation, their value there, and the scoring function that they give."""
+    """The best options on validation, their validation value, and the scoring function."""
     first, *others = baseline.grid
     if not others:
         return first, None, baseline.fit(**first)
     if "validation" not in dataset:
-        fix = f"{name} chooses its options on it: prepare the data set with one, or leave {name} out"
+        fix = f"{name} needs it to choose its options; prepare the data set with one, or leave out {name}"
         raise DataError("has no validation split", fix, file=str(dataset.path))
     rows, targets = histories(*_splits(dataset, ("train",))), dataset.relevance("validation")
     best: tuple[dict[str, float], float, Scores] | None = None
     for done, options in enumerate(baseline.grid):
         if progress is not None:
-            progress(f"{name}: choosing on validation", done, len(baseline.grid))
+            progress(f"{name}: choosing options on validation", done, len(baseline.grid))
         scores = baseline.fit(**options)
         found = evaluate_catalogue(partial(scores, rows), targets, metrics=select, **policies)
         (value,) = found.values.values()

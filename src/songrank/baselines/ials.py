@@ -1,4 +1,4 @@
-"""iALS: matrix factorisation for implicit feedback by alternating least squares, from the package ``implicit``."""
+"""iALS: matrix factorisation for implicit feedback by alternating least squares, with the package ``implicit``."""
 
 import importlib
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from songrank.data import CatalogueSplit
 class ImplicitALS:
     """iALS (Hu, Koren and Volinsky, *Collaborative Filtering for Implicit Feedback Datasets*, ICDM 2008).
 
-    Minimises over vectors w of queries and h of items
+    Minimises over user vectors w and item vectors h
 
         Σ_u Σ_i c_ui (x_ui − w_u·h_i)² + λ (Σ‖w_u‖² + Σ‖h_i‖²),   c_ui = α where x_ui = 1, else 1
 
-    and scores a history by the w that fits it best to the items as they are: it need not be that of training. Needs
-    ``pip install "songrank[yardsticks]"``. The start is drawn with a fixed seed.
+    and scores a history by the w that fits it best with fixed item vectors, so it need not be that of training. Needs
+    ``pip install "songrank[baselines]"``. The initial values have a fixed seed.
     """
 
     grid: tuple[dict[str, float], ...] = tuple(
@@ -37,7 +37,7 @@ class ImplicitALS:
     def fit(
         self, factors: int, regularisation: float, alpha: float, iterations: int = 15
     ) -> Callable[[CSR, Tensor], Tensor]:
-        """The function of histories and queries [b] that gives scores [b, num_items]."""
+        """A function from histories and users [b] to scores [b, num_items]."""
         with _one_blas_thread():
             model = import_implicit().AlternatingLeastSquares(
                 factors=factors, regularization=regularisation, alpha=alpha, iterations=iterations, random_state=0
@@ -54,16 +54,16 @@ class ImplicitALS:
 
 
 def import_implicit() -> Any:
-    """The part of ``implicit`` that runs on a CPU, or one line on how to install it."""
+    """The CPU module of ``implicit``; a ``UserError`` if it is not installed."""
     try:
         return importlib.import_module("implicit.cpu.als")
     except ImportError:
-        message = 'iALS needs the package implicit, which is not installed: pip install "songrank[yardsticks]"'
+        message = 'iALS needs the package implicit, which is not installed: pip install "songrank[baselines]"'
         raise UserError(message) from None
 
 
 def _one_blas_thread() -> Any:
-    """What implicit asks for, which has threads of its own."""
+    """Limit BLAS to one thread, since implicit has its own threads."""
     return importlib.import_module("threadpoolctl").threadpool_limits(1, "blas")
 
 

@@ -1,4 +1,4 @@
-"""Popularity: the same ranking for all."""
+"""Popularity: the same ranking for all users."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from songrank.data import CatalogueSplit
 
 
 class Popularity:
-    """An item's score is the number of its interactions in training, whoever asks.
+    """The score of an item is the number of its interactions in training, for every user.
 
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([1, 2], item=[1, 1, 2]))
     >>> Popularity(train).fit()(None, torch.tensor([0, 1]))
@@ -25,5 +25,5 @@ class Popularity:
         self._counts = torch.bincount(train.item, minlength=train.num_items).float()
 
     def fit(self) -> Callable[[CSR | None, Tensor], Tensor]:
-        """The function of histories, which do not matter here, and queries [b] that gives scores [b, num_items]."""
+        """A function from histories, which are ignored, and users [b] to scores [b, num_items]."""
         return lambda rows, query: self._counts.expand(query.shape[0], -1)

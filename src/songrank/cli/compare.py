@@ -1,4 +1,4 @@
-"""``songrank compare``: means over seeds, and differences per query with intervals."""
+"""``songrank compare``: means over seeds, and paired differences with confidence intervals."""
 
 import json
 import math
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,8 +13,10 @@ from songrank.analysis.baseline_methods import baseline_methods
 from songrank.analysis.finished_runs import Method, find_runs, group_runs, how_to_finish, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 from songrank.baselines.evaluate import BASELINES, check_baseline
+from songrank.cli.printing import unit_of, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
+from songrank.core.text import counted
 from songrank.io.json_files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
 
@@ -24,40 +25,43 @@ _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs, or folders of such folders.")
+        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")
     ],
-    metric: Annotated[list[str] | None, typer.Option(help="Metric to show, e.g. ndcg@10; may be repeated.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Label or run of the method to compare the others with.")] = None,
-    split: Annotated[str, typer.Option(help="Split whose evaluation to read.")] = "test",
-    level: Annotated[float, typer.Option(help="Level of the confidence intervals.")] = 0.95,
+    metric: Annotated[list[str] | None, typer.Option(help="Metric to show, e.g. ndcg@10; repeatable.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Label or run of the method that others are compared to.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split to compare on.")] = "test",
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     baseline_model: Annotated[
-        list[str] | None, typer.Option(help="Recommendation: ease, ials or popularity beside; may be repeated.")
+        list[str] | None, typer.Option(help="Baseline for recommendation: ease, ials or popularity; repeatable.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="For baseline models: where the runs' data set is now, if it was moved.")
+        Path | None, typer.Option(help="With --baseline-model: current path of the data set, if it was moved.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Tables to paste into a document.")] = False,
-    yardstick: Annotated[list[str] | None, typer.Option(hidden=True, help="The old name of --baseline-model.")] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    yardstick: Annotated[list[str] | None, typer.Option(hidden=True, help="Former name of --baseline-model.")] = None,
 ) -> None:
-    """Compare finished runs: means over seeds, and differences per query with intervals.
+    """Compare finished runs: means over seeds, and paired differences with confidence intervals.
 
-    Runs that differ only in seed and data are one method, labelled by its loss
-    and by whatever else tells it from the others. On the same queries, methods
-    are compared with the first one given, or with --baseline. Of a folder of
-    runs, those still to be finished are left out, with a warning.
+    Runs that differ only in seed and data set form one method, labelled by its loss and by the settings in which it
+    differs from the other methods. Methods are compared query by query to the first method, or to --baseline.
+    Unfinished runs in a directory are skipped with a warning.
 
-    Train three seeds or more: then intervals allow for luck with the seed. On
-    several data sets, such as five folds, means and differences are averages over them.
+    Train at least three seeds, so that the intervals include the variation between seeds. On several data sets, for
+    example five folds, means and differences are averaged over the data sets.
 
-    A baseline model is a recommender without a deep model, fitted here and now to the runs' data, its options chosen
-    on validation, so that you see whether the deep model pays.
+    A baseline model is a recommender without a neural network. It is fitted to the training split of the runs' data
+    set, and its options are chosen on validation.
     """
     if as_json and markdown:
-        raise DataError("both --json and --markdown were given", "choose one")
+        raise DataError("--json and --markdown exclude each other", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
+    if yardstick:
+        typer.echo("warning: --yardstick is now --baseline-model", err=True)
     names = [*(baseline_model or []), *(yardstick or [])]
     for name in names:
         check_baseline(name)
@@ -78,14 +82,14 @@ def compare(
 
 
 def runs_to_compare(places: list[Path]) -> list[Path]:
-    """All runs of these folders but unfinished ones, of which a warning tells; one named itself is never left out."""
+    """The runs in these directories without unfinished ones, which are reported; runs named directly are kept."""
     found, named = find_runs(places), {place.resolve() for place in places}
     finished = [run for run in found if run.resolve() in named or any((run / "evaluation").glob("*.json"))]
     if not finished:
         return found
     for run in found:
         if run not in finished:
-            typer.echo(f"warning: {run}: is left out, since it was not evaluated; {how_to_finish(run)}", err=True)
+            typer.echo(f"warning: {run}: skipped, because it has no evaluation; {how_to_finish(run)}", err=True)
     return finished
 
 
@@ -104,7 +108,7 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
                 "runs": [str(path) for path in method.places],
                 "metrics": figures["summaries"][method.label],
                 "differences": figures["differences"].get(method.label, {}),
-                **({"yardstick": _baseline_dict(method)} if method.measured else {}),
+                **({"baseline_model": _baseline_dict(method)} if method.measured else {}),
             }
             for method in result.methods
         ],
@@ -112,7 +116,7 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
 
 
 def _baseline_dict(method: Method) -> dict[str, Any]:
-    """The options chosen on each data set, and the splits that histories were read from."""
+    """The options chosen on each data set, and the splits that interaction histories were read from."""
     chosen = [
         {"data": str(run.path), "options": own.options, "metric": own.select, "validation": own.validation}
         for run, own in zip(method.runs, method.measured, strict=True)
@@ -127,7 +131,7 @@ def _sizes(result: MethodComparison) -> tuple[int, int, int]:
 
 
 def _tables(result: MethodComparison) -> list[list[list[str]]]:
-    """The means, then the differences to the baseline; headings first."""
+    """The means, then the differences to the baseline method; column heads first."""
     folds = _sizes(result)[2]
     means = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
     for method in result.methods:
@@ -147,7 +151,7 @@ def _tables(result: MethodComparison) -> list[list[list[str]]]:
 
 
 def _seed_counts(method: Method) -> tuple[int, int]:
-    """Fewest and most seeds on one data set."""
+    """Smallest and largest number of seeds on one data set."""
     data = [run.lists_sha256 for run in method.runs]
     counts = [data.count(one) for one in set(data)]
     return min(counts), max(counts)
@@ -155,15 +159,16 @@ def _seed_counts(method: Method) -> tuple[int, int]:
 
 def _notes(result: MethodComparison, split: str) -> list[str]:
     queries, empty, folds = _sizes(result)
-    policies = result.methods[0].runs[0].policies
+    first = result.baseline.runs[0] if not result.baseline.measured else result.methods[0].runs[0]
+    policies = first.policies
     words = _EMPTY_WORDS.get(policies["empty_policy"], policies["empty_policy"])
     among = policies["candidates"]
     note = (
-        f"{split} split{f' of {folds} data sets' if folds > 1 else ''}: {queries:,} queries, {empty:,} without "
-        f"relevant items ({words}); ties: {policies['ties']}; gain: {policies['gain']}"
+        f"{split} split{f' of {folds} data sets' if folds > 1 else ''}: {counted(queries, unit_of(first.path))}, "
+        f"{empty:,} without relevant items ({words}); ties: {policies['ties']}; gain: {policies['gain']}"
     )
     if among != "all":
-        note += f"; among {among:,} sampled candidates" if isinstance(among, int) else f"; candidates: {among}"
+        note += f"; {among:,} sampled candidates" if isinstance(among, int) else f"; candidates: {among}"
     beside = [method for method in result.methods if method.measured]
     notes = [note, _baseline_note(beside)] if beside else [note]
     return [*notes, _interval_note(result, beside)] if result.differences else notes
@@ -171,12 +176,12 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
 
 def _baseline_note(beside: list[Method]) -> str:
     items = " and ".join(beside[0].measured[0].inputs).replace("train", "training")
-    note = f"yardsticks: fitted to training; what they know of a user are the items of {items}"
+    note = f"baseline models: fitted to the training split; user histories: {items} items"
     for method in beside:
         for found in method.measured:
             words = ", ".join(f"{option} {value:g}" for option, value in found.options.items())
             if words:
-                note += f"; {method.label}: {words}, with which validation {found.select} is {found.validation:.4f}"
+                note += f"; {method.label}: {words} (validation {found.select} {found.validation:.4f})"
     return note
 
 
@@ -184,18 +189,19 @@ def _interval_note(result: MethodComparison, beside: list[Method]) -> str:
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
     certain = [method.label for method in beside if BASELINES[method.measured[0].name].deterministic]
     single = [label for label, seeds in fewest.items() if seeds == 1 and label not in certain]
-    over = "queries" if set(fewest.values()) == {1} else "queries and seeds"
-    note = f"intervals: Student's t on differences per query, over {over}"
+    unit = unit_of(result.methods[0].runs[0].path)
+    over = unit if set(fewest.values()) == {1} else f"{unit} and seeds"
+    note = f"intervals: Student's t on paired differences over {over}"
     untrained = {method.label for method in beside}
     paired = {} if result.baseline.label in untrained else result.differences
     if any(one.paired_seeds for label in paired.keys() - untrained for one in paired[label].values()):
-        note += ", runs with the same seed paired"
-    note += "; not adjusted for the number of comparisons"
-    if over == "queries":
-        return f"{note}; with one seed a method they cannot say what another seed would change"
+        note += ", with runs of the same seed paired"
+    note += "; not adjusted for multiple comparisons"
+    if over == unit:
+        return f"{note}; one seed per method: the variation between seeds is not included"
     if single:
-        note += f"; {', '.join(single)}: one seed only, so they leave out what another would change"
-    return f"{note}; two seeds are few: they may be too narrow" if 2 in fewest.values() else note
+        note += f"; {', '.join(single)}: one seed, so the variation between seeds is not included"
+    return f"{note}; with two seeds the intervals may be too narrow" if 2 in fewest.values() else note
 
 
 def _markdown(result: MethodComparison, split: str) -> str:
@@ -213,14 +219,12 @@ def _escaped(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """What a run's files say, without what would drive a terminal or break a row."""
+    """The text with control characters escaped, so that it cannot steer a terminal or break a row."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _print(result: MethodComparison, split: str) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 10_000  # a file has no width to keep to
+    console = wide_console()
     for rows in _tables(result):
         table = Table(box=None, pad_edge=False)
         for title in rows[0]:
@@ -230,4 +234,4 @@ def _print(result: MethodComparison, split: str) -> None:
             table.add_row(*(Text(_printable(cell)) for cell in row))
         console.print(table, "")
     for note in _notes(result, split):
-        console.print(_printable(note), highlight=False, markup=False, soft_wrap=True)
+        typer.echo(_printable(note))

@@ -1,66 +1,66 @@
-"""``songrank data``: which data sets there are, preparing, showing and fetching them."""
+"""``songrank data``: list, prepare, show and download data sets."""
 
 import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from songrank.cli.kind_options import KindCommand
+from songrank.cli.help_text import Command
+from songrank.cli.kind_options import KindCommand, option_names, option_value
+from songrank.cli.printing import wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
+from songrank.core.text import UNITS, counted, singular
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.prepare import prepare as prepare_dataset
 from songrank.data.registry import all_kinds, find_kind
 
-app = typer.Typer(help="Turn files into prepared data sets, and look at them.", no_args_is_help=True)
+app = typer.Typer(help="List, prepare, show and download data sets.", no_args_is_help=True)
 
 
-@app.command("list")
-def list_names(name: Annotated[str | None, typer.Argument(help="Show the options of this kind.")] = None) -> None:
-    """List the kinds of data sets, or the options of one."""
-    console = Console()
+@app.command("list", cls=Command)
+def list_names(name: Annotated[str | None, typer.Argument(help="Kind whose options to show.")] = None) -> None:
+    """List the kinds of data sets, or the options of one kind."""
+    console = wide_console()
     if name is None:
-        table = Table("name", "task", "what it is", box=None, pad_edge=False)
+        table = Table("name", "task", "description", box=None, pad_edge=False)
         for kind in all_kinds().values():
             table.add_row(kind.name, kind.task, kind.title)
         console.print(table)
         return
     kind = find_kind(name)
-    console.print(f"{kind.title}\nsource: {kind.wants}", highlight=False, markup=False)
-    table = Table("option", *kind.presets, "meaning", box=None, pad_edge=False)
+    typer.echo(f"{kind.title}\nsource: {kind.wants}")
+    table = Table("option", *kind.presets, "description", box=None, pad_edge=False)
     columns = [{option: value for option, value, _ in kind.option_table(preset)} for preset in kind.presets]
+    names = option_names(kind)
     for option, _, meaning in kind.option_table():
-        table.add_row("--" + option.replace("_", "-"), *(_word(values[option]) for values in columns), meaning)
+        table.add_row(names[option], *(option_value(values[option]) for values in columns), meaning)
     console.print(table)
     if len(kind.presets) > 1:
-        console.print(f"--preset {kind.default_preset} unless you say otherwise", highlight=False)
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        typer.echo(f"default: --preset {kind.default_preset}")
 
 
 @app.command(cls=KindCommand)
 def prepare(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Kind of data set: see `songrank data list`.")],
-    source: Annotated[str | None, typer.Argument(help="File, folder, archive, or archive.zip/member.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to make.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Named values of the options, e.g. paper or raw.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a data set that is there.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar, no summary.")] = False,
+    name: Annotated[str, typer.Argument(metavar="KIND", help="Kind of data set; `songrank data list` shows all.")],
+    source: Annotated[str | None, typer.Argument(help="File, directory, archive, or archive.zip/member.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Directory of the prepared data set.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Preset of option values, e.g. paper or raw.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing data set.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar and the summary.")] = False,
 ) -> None:
-    """Prepare a data set. More options depend on the kind: `songrank data list NAME` shows them."""
+    """Prepare a data set.
+
+    Each kind has further options, which `songrank data prepare KIND --help` shows.
+
+        songrank data prepare interactions clicks.csv -o data/clicks
+    """
     options: dict[str, Any] = context.obj or {}
     if output is None:
-        raise DataError("no place for the data set was named", "say where with -o FOLDER")
+        raise DataError("no output directory was given", "pass -o DIRECTORY")
     find_kind(name).check_names(options)
     with progress_bar(quiet) as report:
         dataset = prepare_dataset(name, source, output, preset=preset, overwrite=overwrite, progress=report, **options)
@@ -68,13 +68,13 @@ def prepare(
         _print_summary(dataset)
 
 
-@app.command()
+@app.command(cls=Command)
 def download(
-    name: Annotated[str, typer.Argument(help="Kind of data set, or an address.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the file.")] = Path("."),
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress bar.")] = False,
+    name: Annotated[str, typer.Argument(help="Kind of data set, or a URL.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Directory for the file.")] = Path("."),
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar.")] = False,
 ) -> None:
-    """Fetch a data set that may be fetched; an interrupted transfer is resumed by the same command."""
+    """Download a data set; the same command resumes an interrupted download."""
     from songrank.data.download import download as fetch
 
     with progress_bar(quiet) as report:
@@ -82,12 +82,12 @@ def download(
     typer.echo(file)
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
-    directory: Annotated[Path, typer.Argument(help="A prepared data set.")],
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
+    directory: Annotated[Path, typer.Argument(help="Directory of a prepared data set.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show what a prepared data set holds, with published figures beside where there are any."""
+    """Show the contents of a prepared data set beside published statistics, where they exist."""
     dataset = open_dataset(directory)
     if as_json:
         typer.echo(json.dumps({**dataset.info, "published": published(dataset)}, indent=2, ensure_ascii=False))
@@ -97,7 +97,7 @@ def show(
 
 
 def published(dataset: Dataset) -> dict[str, Any] | None:
-    """What the paper says about this data set, if it does."""
+    """The statistics that the paper reports for this data set."""
     kind = all_kinds().get(dataset.name)
     known = kind.published if kind else ()
     found = [dict(figures) for figures in known if len(known) == 1 or figures["items"] == dataset.num_items]
@@ -105,15 +105,14 @@ def published(dataset: Dataset) -> dict[str, Any] | None:
 
 
 def _print_summary(dataset: Dataset) -> None:
-    console, info, paper = Console(), dataset.info, published(dataset) or {}
-    console.print(f"{dataset.path}: {dataset.name}, {dataset.task}", highlight=False, markup=False, soft_wrap=True)
+    console, info, paper = wide_console(), dataset.info, published(dataset) or {}
+    typer.echo(f"{dataset.path}: {dataset.name}, {dataset.task}")
     if "called" in info:
         called = info["called"]
-        label = f"labels are {called['label']!r}" if called["label"] else "no labels: every row counts as 1"
-        time = f"times are {called['time']!r}" if called["time"] else "no times: rows are taken in their order"
-        columns = f"users are {called['query']!r}, items {called['item']!r}; {label}; {time}"
-        console.print(columns, highlight=False, markup=False, soft_wrap=True)
-    titles = ["", "queries", "documents" if dataset.form == "list" else "items", "pairs"]
+        label = f"labels {called['label']!r}" if called["label"] else "no label column: every row counts as 1"
+        time = f"times {called['time']!r}" if called["time"] else "no time column: the order of the rows is used"
+        typer.echo(f"columns: users {called['query']!r}, items {called['item']!r}; {label}; {time}")
+    titles = ["", *_units(dataset), "pairs"]
     table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
     rows = [("all", info), *((name, info["splits"][name]) for name in dataset)]
     rows += [(f"paper's {paper['title']}", paper)] if paper else []
@@ -122,26 +121,33 @@ def _print_summary(dataset: Dataset) -> None:
         table.add_row(name, *counts, f"{figures['sparsity']:.2%}" if "sparsity" in figures else "")
     console.print(table)
     if "validation" not in dataset and not info["shared_queries"]:
-        console.print("no validation split: --validation 0.1 takes a part of the training rows", highlight=False)
+        typer.echo("no validation split; --validation 0.1 splits one off the training rows")
+
+
+def _units(dataset: Dataset) -> tuple[str, str]:
+    """What queries and items are called in this task."""
+    queries = UNITS.get(dataset.task, "queries")
+    return queries, {"users": "items", "texts": "labels"}.get(queries, "documents")
 
 
 def _print_details(dataset: Dataset) -> None:
     info, paper = dataset.info, published(dataset) or {}
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    for key, title in (("list_length", "documents a query"), ("relevant_per_query", "relevant items a query")):
+    queries, items = _units(dataset)
+    each = singular(queries)
+    for key, title in (("list_length", f"{items} per {each}"), ("relevant_per_query", f"relevant {items} per {each}")):
         if key in info:
             ours = ", ".join(f"{word} {value:,g}" for word, value in info[key].items())
             theirs = "".join(f"; paper: {word} {value:,}" for word, value in paper.get(key, {}).items())
-            console.print(f"{title}: {ours}{theirs}")
+            typer.echo(f"{title}: {ours}{theirs}")
     if dataset.task == "labelling":
         for key, among in (("labels_per_text", "queries"), ("texts_per_label", "items")):
             theirs = f"; paper: {paper[key]}" if key in paper else ""
-            console.print(f"{key.replace('_per_', ' a ')}: {info['pairs'] / info[among]:.2f}{theirs}")
+            typer.echo(f"{key.replace('_', ' ')}: {info['pairs'] / info[among]:.2f}{theirs}")
     total = sum(info["labels"].values())
-    console.print("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
+    typer.echo("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
     for name, count in paper.get("splits", {}).items():
-        console.print(f"paper: {count:,} queries for {name}")
+        typer.echo(f"paper: {counted(count, queries)} for {name}")
     for what, count in info["made"]["left_out"].items():
-        console.print(f"left out: {count:,} {what}")
+        typer.echo(f"left out: {count:,} {what}")
     for source in info["made"]["sources"]:
-        console.print(f"from {source['name']} ({source['bytes']:,} bytes, sha256 {source['sha256'][:12]}…)")
+        typer.echo(f"from {source['name']} ({source['bytes']:,} bytes, sha256 {source['sha256'][:12]}…)")

@@ -1,4 +1,4 @@
-"""``songrank export``: a trained model as one file for other programs."""
+"""``songrank export``: a trained model as one file, in ONNX or the format of torch.export."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,16 +9,16 @@ from songrank.core.errors import UserError
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, or of a model.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write: .onnx or .pt2.")],
-    format: Annotated[str | None, typer.Option(help="onnx or torch; as the name of the file ends.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output file: .onnx or .pt2.")],
+    format: Annotated[str | None, typer.Option(help="onnx or torch; by default chosen by the file suffix.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
 ) -> None:
-    """Write the model to one file, weights inside: ONNX, or the format of torch.export.
+    """Write the model with its weights to one file: ONNX, or the format of torch.export.
 
-    The file is loaded back and must give the model's scores before it gets its name. It takes what the model takes:
-    numbers of users, features after their transformation, numbers of words; docs/export.md says how to make these.
+    The file is loaded again and its scores are checked against the model. Its inputs are those of the model: indices
+    of users, transformed features or indices of words; docs/how-to/export.md shows how to make them.
 
         songrank export runs/movielens-1m-song-0 -o model.onnx
     """
@@ -27,7 +27,7 @@ def export(
     from songrank.serving.open import open_model
 
     if format is not None and format not in SUFFIXES:
-        raise UserError(f"format is {format!r}; expected one of {', '.join(SUFFIXES)}")
+        raise UserError(f"format is {format!r}; expected {' or '.join(SUFFIXES)}")
     suffixes = tuple(SUFFIXES.values()) if format is None else (SUFFIXES[format],)
     check_output(output, overwrite=overwrite, suffixes=suffixes)
     chosen = next(word for word, suffix in SUFFIXES.items() if suffix == output.suffix)
@@ -35,6 +35,6 @@ def export(
     path = export_model(folder.model, folder.inputs, folder.info["sizes"], output, chosen)
     if not quiet:
         takes, gives = export_shapes(folder.inputs, folder.info["sizes"])
-        exact = f"checked against the model to {TOLERANCE:g} of its largest score, or of 1"
+        exact = f"checked against the model (tolerance {TOLERANCE:g} of its largest score, or of 1)"
         size = path.stat().st_size / 1e6
-        typer.echo(f"takes {takes}, gives scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")
+        typer.echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")

@@ -1,4 +1,4 @@
-"""The command's root: what every subcommand shares, above all how it ends."""
+"""The root command: options, errors and exit codes that all subcommands share."""
 
 import errno
 import io
@@ -18,6 +18,7 @@ from songrank.cli.demo import demo
 from songrank.cli.ensemble import ensemble
 from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
+from songrank.cli.help_text import Command
 from songrank.cli.label import label
 from songrank.cli.plugins import PluginGroup
 from songrank.cli.rank import rank
@@ -25,7 +26,7 @@ from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
 from songrank.cli.report import report
 from songrank.cli.signals import known_signals
-from songrank.cli.train import train
+from songrank.cli.train import TrainCommand, train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
 from songrank.core.errors import UserError
@@ -35,33 +36,33 @@ _INTERRUPTED = 130
 app = typer.Typer(
     name="songrank",
     cls=PluginGroup,
-    help="Train ranking models by optimising NDCG itself.",
+    help="Train ranking models by optimising NDCG directly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export)
-"""All commands, in the order of the help; a new one is a line here and its own file."""
+"""All commands, in the order of the help."""
 app.add_typer(data, name="data")
 for command in COMMANDS:
-    app.command()(command)
+    app.command(cls=TrainCommand if command is train else Command)(command)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Say which version this is.")) -> None:
+def _root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
     if version:
         typer.echo(__version__)
         raise typer.Exit
 
 
 def main() -> NoReturn:
-    """Run the command; a user's mistake is one line and exit code 2, an interruption 130 or 143."""
+    """Run the command; invalid input is reported in one line with exit code 2, an interruption is 130 or 143."""
     for number in known_signals("SIGTERM"):
         signal.signal(number, _terminate)
     keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show all letters
+            stream.reconfigure(errors="backslashreplace")  # for terminals with a limited character set
     try:
         code = app(standalone_mode=False) or 0
         if code == _INTERRUPTED:  # typer has caught it
@@ -71,28 +72,28 @@ def main() -> NoReturn:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; what was not saved before is not kept", file=sys.stderr)
+        print("stopped; unsaved work is lost", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except OSError as error:
         if not _reader_is_gone(error):
             raise
-        with suppress(OSError, ValueError):  # a stream of another kind has no number
+        with suppress(OSError, ValueError):  # such a stream has no file descriptor
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        message = getattr(error, "format_message", None)  # what typer's errors about words have, and no others
+        message = getattr(error, "format_message", None)  # only usage errors of typer have it
         if message is None:
             raise
-        if message():  # empty where typer has printed its help instead
+        if message():  # empty if typer has printed the help
             print(f"error: {message()}", file=sys.stderr)
         sys.exit(2)
 
 
 def _reader_is_gone(error: OSError) -> bool:
-    """Whether the reader of our output, such as head, has closed it; Windows calls that an invalid argument."""
+    """Whether the reader of the output, such as head, has closed it; on Windows this is an invalid argument."""
     return isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave through all ``finally`` blocks, so that nothing half-written stays behind."""
+    """Exit through all ``finally`` blocks, so that no partial files remain."""
     sys.exit(128 + number)

@@ -1,7 +1,7 @@
-"""Commands that other packages add: each entry point of the group ``songrank.commands`` is a function for typer.
+"""Commands of other packages: each entry point of the group ``songrank.commands`` is a function for typer.
 
-A plug-in is imported when its command, or the list of all commands, is asked for. One that cannot be imported fails
-alone: the other commands are not affected.
+A plug-in is imported when its command is called or all commands are listed. A plug-in that cannot be imported does not
+affect the other commands.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -10,26 +10,27 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from songrank.cli.help_text import Command
 from songrank.core.errors import UserError
 
 GROUP = "songrank.commands"
-_ELSEWHERE = {"paper": 'the command paper is in the package songrank_paper: pip install "songrank[paper]"'}
+_ELSEWHERE = {"paper": 'the command paper needs the package songrank_paper: pip install "songrank[paper]"'}
 
 
 class PluginGroup(TyperGroup):
-    """A group of commands that includes those of plug-ins, after its own."""
+    """A command group that lists the commands of plug-ins after its own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._plugins = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in self.commands}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands, groups of commands last."""
+        """Names of all commands; groups are last."""
         names = [*super().list_commands(ctx), *self._plugins]
         return sorted(names, key=lambda name: isinstance(self.commands.get(name), TyperGroup))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; that of a plug-in is imported now."""
+        """The command of this name; plug-ins are imported here."""
         if cmd_name in self._plugins:
             self.commands[cmd_name] = _load(self._plugins.pop(cmd_name))
         elif cmd_name in _ELSEWHERE and cmd_name not in self.commands:
@@ -37,7 +38,7 @@ class PluginGroup(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with; plug-ins are among those suggested for a mistyped name."""
+        """The command named first in the arguments; suggestions for a mistyped name include plug-ins."""
         if self.get_command(ctx, args[0]) is None:
             for name in tuple(self._plugins):
                 self.get_command(ctx, name)
@@ -49,7 +50,7 @@ def _load(entry: EntryPoint) -> Any:
         return _command(entry.name, entry.load())
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        return _failing(entry.name, f"the plug-in {entry.value} cannot be loaded ({reason})")
+        return _failing(entry.name, f"plug-in {entry.value} cannot be loaded ({reason})")
 
 
 def _failing(name: str, message: str) -> Any:
@@ -62,5 +63,5 @@ def _failing(name: str, message: str) -> Any:
 
 def _command(name: str, function: Any, **settings: Any) -> Any:
     app = typer.Typer(add_completion=False)
-    app.command(name, context_settings=settings)(function)
+    app.command(name, cls=Command, context_settings=settings)(function)
     return typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""A progress bar on the terminal; nothing where there is no terminal to draw it on."""
+"""Progress bars, shown only on a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from songrank.io.source import Progress as Report
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Report | None]:
-    """A function that long jobs call with what they do, how far they are, and how far they go."""
+    """A function that long jobs call with a description, the completed amount and the total."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None

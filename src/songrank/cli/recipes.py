@@ -1,28 +1,30 @@
-"""``songrank recipes``: what comes with songrank, to train by or to start from."""
+"""``songrank recipes``: the recipes that songrank includes."""
 
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from songrank.cli.printing import wide_console
 from songrank.core.errors import UserError
 
 
-def recipes(name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None) -> None:
-    """List the recipes that come with songrank, or print one as a start for your own.
+def recipes(name: Annotated[str | None, typer.Argument(help="Recipe to print.")] = None) -> None:
+    """List the included recipes, or print one of them.
 
-    songrank recipes movielens-1m > mine.yaml
+    A printed recipe is a template for your own:
+
+        songrank recipes movielens-1m > my-recipe.yaml
     """
     from songrank.training.config.recipe_files import read_yaml, shipped_recipes
 
     shipped = shipped_recipes()
     if name is None:
-        table = Table("name", "what it is", box=None, pad_edge=False)
+        table = Table("name", "description", box=None, pad_edge=False)
         for key, text in shipped.items():
             table.add_row(key, str(read_yaml(text, key).get("title", "")))
-        Console().print(table)
+        wide_console().print(table)
         return
     if name not in shipped:
-        raise UserError(f"{name}: there is no such recipe; expected one of {', '.join(shipped)}")
+        raise UserError(f"unknown recipe {name!r}; expected one of {', '.join(shipped)}")
     typer.echo(shipped[name], nl=False)

@@ -1,4 +1,4 @@
-"""``songrank report``: one page about a run, or about several."""
+"""``songrank report``: an HTML page about one run or several runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,27 +9,32 @@ from songrank.cli.compare import runs_to_compare
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs, or folders of such folders.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file; RUN/report.html or report.html if not given.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Output file; RUN/report.html or, for several runs, report.html by default."
+        ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the runs' data set is now, if it was moved.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Label or run of the method to compare the others with.")] = None,
-    split: Annotated[str, typer.Option(help="Split whose evaluation it is about.")] = "test",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
-    overwrite: Annotated[bool, typer.Option(help="Replace a file that is no report.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Current path of the data set, if it was moved.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Label or run of the method that others are compared to.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split to report on.")] = "test",
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that was not written by this command.")] = False,
 ) -> None:
-    """Write one HTML page about a run, or about several that are compared.
+    """Write an HTML page about one run, or a comparison of several runs.
 
-    It shows metrics with their policies, convergence, NDCG by the size of queries, the loss's memory against the truth,
-    and the best and worst queries. It is a single file that needs no network; every figure is in it as data, too.
+    The page shows metrics with their policies, convergence, the metric by query size, the memory of the loss beside
+    exact values, and the best and worst queries. It is a single file that works offline and contains all figures as
+    data. Runs are grouped and unfinished runs are skipped as in `songrank compare`. Parts that need a missing data set
+    or checkpoint are replaced by the reason.
 
         songrank report runs/movielens-1m-song-0
         songrank report runs/* --baseline song -o comparison.html
-
-    Runs that differ only in seed and data are one method, and of a folder of runs unfinished ones are left out, as for
-    `songrank compare`. What cannot be shown, because data
-    or checkpoints are gone, says so on the page.
     """
     from songrank.analysis.report import write_report
 

@@ -1,4 +1,4 @@
-"""Signals that ask a long job to stop in good order; a system need not have all of them."""
+"""Signals that stop a long job cleanly; not every system has all of them."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -7,13 +7,13 @@ from types import FrameType
 
 
 def known_signals(*names: str) -> list[int]:
-    """The numbers of those of these signals that this system has."""
+    """The numbers of these signals, without those that this system lacks."""
     return [int(getattr(signal, name)) for name in names if name in vars(signal)]
 
 
 @contextmanager
 def stoppable(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C (and Ctrl-Break) call ``stop``; a second Ctrl-C ends at once, without a checkpoint."""
+    """Call ``stop`` on SIGTERM, Ctrl-C and Ctrl-Break; a second Ctrl-C exits immediately, without a checkpoint."""
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -1,44 +1,82 @@
-"""``songrank train``: from a recipe to a model, watched while it happens, stopped and gone on with at any time."""
+"""``songrank train``: train the model of a recipe; a run can be stopped and resumed at any time."""
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from songrank.cli.help_text import Command
 from songrank.cli.training_view import TrainingView, print_results
 from songrank.core.errors import UserError
+
+_MAIN_KEYS = (
+    *("data", "loss", "model", "seed", "device", "batch.queries", "batch.relevant", "batch.irrelevant"),
+    *("warm_up.epochs", "fine_tuning.epochs", "fine_tuning.learning_rate", "validation.metric"),
+)
+_DESCRIPTIONS = {
+    "loss": "Loss of the fine-tuning; its options are loss.gamma and so on.",
+    "model": "Model; its options are model.dim and so on.",
+    "seed": "Random seed.",
+}
+
+
+class TrainCommand(Command):
+    """The command with panels of the losses, models and main keys of recipes."""
+
+    def panels(self, ctx: Any) -> Iterable[tuple[str, Sequence[Sequence[str]]]]:
+        """Main keys of a recipe; losses and models by name."""
+        from songrank.losses.registry import LOSSES
+        from songrank.models.registry import MODELS
+
+        yield "Recipe keys (all: docs/reference/recipe-keys.md)", [_described(key) for key in _MAIN_KEYS]
+        yield "Losses and models", [("loss", ", ".join(LOSSES)), ("model", ", ".join(MODELS))]
+
+
+def _described(key: str) -> tuple[str, str, str]:
+    """A key of recipes, its default and its description."""
+    from songrank.training.config.recipe import Recipe
+
+    *sections, name = key.split(".")
+    section: Any = Recipe
+    for word in sections:
+        section = section.model_fields[word].annotation
+    field = section.model_fields[name]
+    default = {"loss": "song"}.get(key, "required" if field.is_required() else field.default)
+    return key, str(default), field.description or _DESCRIPTIONS.get(key, "")
 
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe: a YAML file, or the name of one of `songrank recipes`.")
+        str | None, typer.Argument(help="Recipe: a YAML file, or a name that `songrank recipes` lists.")
     ] = None,
     changes: Annotated[
-        list[str] | None, typer.Argument(help="Changes to it: loss=k-song loss.gamma=0.3 seed=1 data=FOLDER")
+        list[str] | None, typer.Argument(help="Changed recipe keys, e.g. loss=k-song loss.gamma=0.3 data=data/mine.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/RECIPE-LOSS-SEED if not given.")
+        Path | None, typer.Option("-o", "--output", help="Run directory; runs/RECIPE-LOSS-SEED by default.")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs no recipe.")] = None,
-    data: Annotated[Path | None, typer.Option(help="With --resume: where the data set is now.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Start again where a run is there already.")] = False,
+    resume: Annotated[Path | None, typer.Option(help="Resume the run in this directory; takes no recipe.")] = None,
+    data: Annotated[Path | None, typer.Option(help="With --resume: current path of the data set.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing run.")] = False,
     speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph, kernels or compiler.")] = "auto",
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an epoch and one at the end.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per epoch and one at the end.")] = False,
 ) -> None:
-    """Train a model by a recipe, and evaluate it on whole lists.
+    """Train the model of a recipe, and evaluate it on complete lists or all unseen items.
 
-    The recipe names a prepared data set (`songrank data prepare`), a model, a loss and a schedule; any of its keys can
-    be changed on the command line:
+    A recipe names a prepared data set (`songrank data prepare`), a model, a loss and a schedule. Any key can be
+    changed on the command line:
 
         songrank train movielens-1m
         songrank train movielens-1m loss=lambdarank seed=1 data=data/mine
         songrank train my-recipe.yaml fine_tuning.learning_rate=1e-3 -o runs/faster
 
-    Stop it with Ctrl-C or a signal at any time: its state is saved, and `songrank train --resume RUN` goes on exactly
-    where it stopped. The best state by validation is what comes out. Exit code 0: done; 1: the loss was no number any
-    more; 2: something that was given is wrong; 130, 143: stopped, to be gone on with.
+    Ctrl-C or SIGTERM saves a checkpoint, and `songrank train --resume RUN` continues exactly from there. The
+    checkpoint with the best validation metric is kept.
+
+    Exit codes: 0 success; 1 the loss is NaN or infinite; 2 invalid input; 130 or 143 stopped, can be resumed.
     """
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
@@ -53,16 +91,16 @@ def train(
     if resume is not None:
         extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)
         if extra is not None:
-            raise UserError(f"--resume goes on with what {resume} was begun with; leave out {extra}")
+            raise UserError(f"--resume uses the recipe and the directory of {resume}; leave out {extra}")
         if RunDirectory(resume).notes().get("status") == "finished":
             if not quiet:
                 typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
             return
         run = Run.resume(resume, data=data, **more)
     elif data is not None:
-        raise UserError(f"--data goes with --resume; say data={data} for a new run")
+        raise UserError(f"--data needs --resume; for a new run, pass data={data}")
     elif recipe is None:
-        raise UserError("no recipe was named; `songrank recipes` lists those that there are")
+        raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
         chosen = load_recipe(recipe, changes or [], view.warn)
         place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
@@ -79,6 +117,6 @@ def train(
 
 
 def default_place(recipe: str, loss: str, seed: int) -> Path:
-    """Where a run goes if nothing is said: ``runs/movielens-1m-song-0``."""
+    """The default run directory, for example ``runs/movielens-1m-song-0``."""
     name = Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
     return Path("runs") / f"{name}-{loss}-{seed}"

@@ -1,4 +1,4 @@
-"""What a person sees of a training run: a bar with rate, objective and validation; or lines; or JSON; and curves."""
+"""Output of training: one live line on a terminal, few lines in a file, or JSON; then the final metrics."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Table
 from rich.text import Text
 
+from songrank.cli.printing import unit_of, wide_console
 from songrank.cli.signals import stoppable
 from songrank.io.json_files import plain
 from songrank.metrics import Evaluation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """Receives steps and warnings of a long job; a bar shows how far it is where there is a terminal for it."""
+    """Receives steps and warnings of a long job, and shows its progress on a terminal."""
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         self.quiet, self.as_json = quiet, as_json
@@ -32,14 +33,15 @@ class View:
 
     @contextmanager
     def _shown(self, task: str, total: int, *columns: ProgressColumn, done: int = 0, **options: Any) -> Iterator[None]:
-        """Show a bar with these columns, and figures that are told to it, while the job lasts."""
+        """Show one live line with a bar, these columns, the latest figures and the time left, while the job runs."""
         console = Console(stderr=True)
         if self.quiet or self.as_json or not console.is_terminal:
             yield
             return
-        first, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
-        middle = BarColumn(bar_width=20), *columns, figures
-        with Progress(first, *middle, TimeRemainingColumn(), console=console, transient=True, **options) as self._bar:
+        first, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}", markup=False)
+        middle = BarColumn(bar_width=12), *columns, figures
+        last = TimeRemainingColumn(), TextColumn("left")
+        with Progress(first, *middle, *last, console=console, transient=True, **options) as self._bar:
             try:
                 self._task = self._bar.add_task(task, total=total, completed=done, figures="")
                 yield
@@ -47,55 +49,71 @@ class View:
                 self._bar = None
 
     def tick(self) -> None:
-        """One more step."""
+        """Count a step."""
         self._steps += 1
         if self._bar is not None and self._steps % 4 == 0:
             self._bar.advance(self._task, 4 * self._step_size())
 
     def _step_size(self) -> float:
-        """How much of the bar's total a step is."""
+        """The part of the total that a step is."""
         return 1
 
     def warn(self, message: str) -> None:
-        """Something that a person should know."""
+        """Print a warning."""
         typer.echo(f"warning: {message}", err=True)
 
 
 class TrainingView(View):
-    """Receives each step and each epoch of a run, and shows what was asked for."""
+    """Receives each step and each epoch of a run, and shows the requested output."""
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
         super().__init__(quiet=quiet, as_json=as_json)
         self._validation = ""
         self._epochs: dict[str, int] = {}
+        self._printed: dict[str, int] = {}
+        self._evaluates = True
+
+    def stages(self, epochs: dict[str, int], *, evaluates: bool) -> None:
+        """Set the number of epochs of each stage, and whether there is validation."""
+        self._epochs, self._evaluates = epochs, evaluates
 
     def finish(self, run: "Run", go_on: str) -> None:
-        """Bring a run to its end; a signal saves its state, says how to go on, and ends the command."""
-        self._epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
+        """Finish a run; on a signal, save a checkpoint, print the command that resumes it, and exit."""
+        epochs = {stage.name: stage.epochs for stage in run.trainer.stages}
+        self.stages(epochs, evaluates=run.trainer.evaluate_every > 0)
         with stoppable(run.trainer.stop) as received, self._shown("starting", total_steps(run), _Rate()):
             finished = run.finish()
         if not finished:
-            typer.echo(f"stopped after step {run.trainer.at.step:,}; `{go_on}` goes on", err=True)
+            typer.echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
             sys.exit(128 + received[0])
 
     def observe(self, line: Mapping[str, Any]) -> None:
-        """One more epoch."""
+        """Show the figures of an epoch."""
         if self.as_json:
             typer.echo(json.dumps(plain(line)))
             return
         watched = [f"{name} {value:.4f}" for name, value in line.items() if name.startswith("validation ")]
         self._validation = watched[-1] if watched else self._validation
-        stage, objective = line["stage"], f"objective {line['objective']:.4f}"
-        at = f"{stage} {line['epoch']}" + (f" of {self._epochs[stage]}" if stage in self._epochs else "")
+        stage, epoch, objective = line["stage"], line["epoch"], f"objective {line['objective']:.4f}"
+        epochs = self._epochs.get(stage, epoch)
         if self._bar is not None:
-            figures = f"{objective}  {self._validation}"
-            self._bar.update(self._task, completed=line["step"], description=at, figures=figures)
-        elif watched and not self.quiet:
-            typer.echo(f"{at}: {objective}, {self._validation}", err=True)
+            figures = f"{objective}  {self._validation.removeprefix('validation ')}"
+            self._bar.update(
+                self._task, completed=line["step"], description=f"{stage} {epoch}/{epochs}", figures=figures
+            )
+        elif not self.quiet and (watched or not self._evaluates) and self._is_due(stage, epoch, epochs):
+            typer.echo(", ".join([f"{stage} {epoch}/{epochs}: {objective}", *watched[-1:]]), err=True)
+
+    def _is_due(self, stage: str, epoch: int, epochs: int) -> bool:
+        """Whether an epoch is printed where there is no terminal: the last one, and about ten more per stage."""
+        due = epoch == epochs or 10 * epoch // epochs > self._printed.get(stage, -1)
+        if due:
+            self._printed[stage] = 10 * epoch // epochs
+        return due
 
 
 def total_steps(run: "Run") -> int:
-    """Steps of all epochs of a run."""
+    """The number of steps of a run."""
     return sum(stage.epochs * len(stage.sampler) for stage in run.trainer.stages)
 
 
@@ -105,14 +123,13 @@ class _Rate(ProgressColumn):
 
 
 def print_results(place: Path, results: Mapping[str, Evaluation]) -> None:
-    """The final figures as a table, and the policies they were computed under."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    """Print the final metrics as a table, and the policies of the evaluation."""
     if results:
         names = list(next(iter(results.values())).values)
         table = Table("", *names, box=None, pad_edge=False)
         for split, found in results.items():
             table.add_row(split, *(f"{found.values[name]:.4f}" for name in names))
-        console.print(table)
+        wide_console().print(table)
         for split, found in results.items():
-            console.print(f"{split}: {str(found).splitlines()[-1]}")
-    console.print(str(place))
+            typer.echo(f"{split}: {found.describe(unit_of(place)).splitlines()[-1]}")
+    typer.echo(place)

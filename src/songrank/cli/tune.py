@@ -1,4 +1,4 @@
-"""``songrank tune``: a search for the options of a recipe on validation, stopped and gone on with at any time."""
+"""``songrank tune``: tune the options of a recipe on validation; a study can be stopped and resumed at any time."""
 
 import json
 import shlex
@@ -9,58 +9,54 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from songrank.cli.printing import wide_console
 from songrank.cli.signals import stoppable
 from songrank.cli.training_view import View, total_steps
+from songrank.core.text import counted
 
 if TYPE_CHECKING:
     from songrank.analysis.tuning import Study, Trial
 
 
 def tune(
-    recipe: Annotated[str, typer.Argument(help="A recipe: a YAML file, or the name of one of `songrank recipes`.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="STUDY", help="Folder of the study.")],
+    recipe: Annotated[str, typer.Argument(help="Recipe: a YAML file, or a name that `songrank recipes` lists.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="STUDY", help="Directory of the study.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(help="Changes to it: loss=k-song fine_tuning.epochs=60 data=FOLDER")
+        list[str] | None, typer.Argument(help="Changed recipe keys, e.g. loss=k-song data=data/mine.")
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=...", help="What to search, e.g. loss.gamma=0.1..1.0; may be repeated."),
+        typer.Option(metavar="KEY=...", help="Key and its search space, e.g. loss.gamma=0.1..1.0; repeatable."),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many trials there are to be in all.")] = 20,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a trial and one at the end.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials.")] = 20,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per trial and one at the end.")] = False,
 ) -> None:
-    """Search for the options of a recipe on validation; test is never touched.
+    """Tune the options of a recipe on the validation split; the test split is not used.
 
-    What is searched is said with --search, once for each key of the recipe:
+    Define the search space with --search, once per key:
 
-        --search loss.gamma=0.1..1.0                   numbers between two ends
-        --search fine_tuning.learning_rate=1e-4..1e-2:log      on a log scale
-        --search batch.relevant=5..20         whole numbers, as both ends are
-        --search loss.rank_offset=none,4,16,64                        choices
+        --search loss.gamma=0.1..1.0                          range of numbers
+        --search fine_tuning.learning_rate=1e-4..1e-2:log     logarithmic range
+        --search batch.relevant=5..20                         range of integers
+        --search loss.rank_offset=none,4,16,64                choices
 
-    Without it: the learning rate (a decade around the recipe's own, :log),
-    and of these what the loss has: gamma (0.1 to 1), margin, temperature and
-    sigma (a quarter to four times their own, :log), rank_offset
-    (null,4,16,64,256), and K-SONG's k (a quarter to twice its own).
+    By default, the search space is the learning rate (a decade around the recipe's value, log scale) and those of
+    these options that the loss has: gamma (0.1 to 1), margin, temperature and sigma (a quarter to four times the
+    recipe's value, log scale), rank_offset (null,4,16,64,256) and k of K-SONG (a quarter to twice the recipe's value).
 
-    Each trial is a run of its own, STUDY/trial-0007, with the recipe's seed
-    and its whole schedule; the first tries the recipe's own values if they
-    are within the search. It counts by the recipe's validation metric, over
-    whole lists, of the state that was kept. It has failed if its loss is no
-    number any more, or if memory was not enough. STUDY/best.yaml is the best
-    recipe so far: `songrank train STUDY/best.yaml`.
+    Each trial is a run, for example STUDY/trial-0007, with the seed and the full schedule of the recipe. The first
+    trial uses the values of the recipe if they are inside the search space. Trials are ranked by the validation metric
+    of the recipe, over complete lists, at the best checkpoint. A trial fails if its loss is NaN or infinite, or if it
+    runs out of memory. STUDY/best.yaml is the best recipe so far: `songrank train STUDY/best.yaml`.
 
-    Stop it with Ctrl-C or any signal at any time: the same command goes on,
-    in the midst of a trial too, until there are --trials in all. On a CPU,
-    with as many threads, it then finds what it would have found.
+    Ctrl-C or SIGTERM stops the study at any time; the same command resumes it, also within a trial, until there are
+    --trials trials. On a CPU with the same number of threads, a resumed study finds the same results.
 
-    Exit code 0: done; 1: all trials failed; 2: something that was given is
-    wrong; 130, 143: stopped, to be gone on with.
+    Exit codes: 0 success; 1 all trials failed; 2 invalid input; 130 or 143 stopped, can be resumed.
     """
     from songrank.analysis.tuning import Study
     from songrank.training.trainer.loop import DivergedError
@@ -75,11 +71,11 @@ def tune(
             last = trial.error
     done = len(study.trials())
     if not study.finished:
-        typer.echo(f"stopped after {done:,} of {trials:,} trials; the same command goes on", err=True)
-        sys.exit(128 + received[0])  # typer's own Exit with 130 reads as an interruption that saved nothing
+        typer.echo(f"stopped after {done:,} of {counted(trials, 'trials')}; run the same command to resume", err=True)
+        sys.exit(128 + received[0])  # typer reports its own Exit(130) as unsaved work
     if not study.best():
-        why = f", the last one: {last}" if last else "; search lower learning rates"
-        raise DivergedError(f"{study.place}: all {done:,} trials failed{why}")
+        why = f"; last error: {last}" if last else "; search lower learning rates"
+        raise DivergedError(f"{study.place}: all trials failed ({done:,}){why}")
     if as_json:
         typer.echo(json.dumps(_summary(study)))
     elif not quiet:
@@ -87,7 +83,7 @@ def tune(
 
 
 class _View(View):
-    """Receives each step, epoch and trial, and shows what was asked for."""
+    """Receives each step, epoch and trial, and shows the requested output."""
 
     def __init__(self, trials: int, *, quiet: bool, as_json: bool) -> None:
         super().__init__(quiet=quiet, as_json=as_json)
@@ -95,21 +91,21 @@ class _View(View):
         self._study: Any = None
 
     def shown(self, study: "Study") -> AbstractContextManager[None]:
-        """Show a study while it lasts."""
+        """Show the progress of a study."""
         self._study, self._done = study, len(study.trials())
-        # each trial is of one length, so the speed of the last ten minutes tells more than that of the last half
+        # all trials have the same length, so the speed of the last ten minutes gives a stable estimate
         return self._shown(self._counted(), self.trials, done=self._done, speed_estimate_period=600)
 
     def _step_size(self) -> float:
         return 1 / (total_steps(self._study.run) or 1)
 
     def observe(self, line: Mapping[str, Any]) -> None:
-        """One more epoch of a trial."""
+        """Show an epoch of a trial."""
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done + line["step"] * self._step_size())
 
     def finished(self, trial: "Trial") -> None:
-        """One more trial."""
+        """Show a finished trial."""
         self._done += 1
         best = self._study.best()
         if self.as_json:
@@ -121,8 +117,8 @@ class _View(View):
             else f"failed ({trial.error})"
         )
         record = f", best {best[0].value:.4f} (trial {best[0].number})" if best else ""
-        told = " ".join(f"{key}={_word(value)}" for key, value in trial.parameters.items())
-        line = f"trial {trial.number}: {figure}{record}: {told}"
+        words = " ".join(f"{key}={_word(value)}" for key, value in trial.parameters.items())
+        line = f"trial {trial.number}: {figure}{record}: {words}"
         if self._bar is not None:
             self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
             figures = f"best {best[0].value:.4f}" if best else ""
@@ -131,7 +127,7 @@ class _View(View):
             typer.echo(line, err=True)
 
     def _counted(self) -> str:
-        return f"trial {min(self._done + 1, self.trials)} of {self.trials}"
+        return f"trial {min(self._done + 1, self.trials)}/{self.trials}"
 
 
 def _word(value: Any) -> str:
@@ -163,15 +159,13 @@ def _print_summary(study: "Study") -> None:
     for trial in best:
         cells = [str(trial.number), f"{trial.value:.4f}", *map(_word, trial.parameters.values())]
         table.add_row(*map(Text, cells))
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = 10_000  # a file has no width to keep to
-    console.print(table)
+    wide_console().print(table)
     failed = sum(trial.value is None for trial in every)
     recipe = shlex.quote(str(study.place / "best.yaml"))
-    console.print(f"{len(every):,} trials with seed {study.seed}" + (f", {failed:,} failed" if failed else ""))
-    console.print(
-        f"the figure of the best of {len(every):,} on the same validation queries flatters: "
-        "train fresh seeds, and look at test once"
+    number = counted(len(every), "trials")
+    typer.echo(f"{number} with seed {study.seed}" + (f", {failed:,} failed" if failed else ""))
+    typer.echo(
+        f"the best validation value of {number} is optimistic: train the recipe with new seeds, and evaluate on "
+        "test once"
     )
-    console.print(f"train with it: songrank train {recipe} seed={study.seed + 1}")
+    typer.echo(f"next: songrank train {recipe} seed={study.seed + 1}")

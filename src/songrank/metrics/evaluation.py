@@ -10,6 +10,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
+from songrank.core.text import counted
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.names import FORMULAS, Metric
 from songrank.metrics.spans import Spans
@@ -76,13 +77,17 @@ class Evaluation:
     """Sampled irrelevant items per query; None for whole lists."""
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, queries: str = "queries") -> str:
+        """One line per metric, then the policies; ``queries`` is what queries are called, for example users."""
         width = max(len(name) for name in self.values)
         lines = [f"{name:<{width}}  {value:.6f}" for name, value in self.values.items()]
         gain = getattr(self.gain, "__name__", str(self.gain)) if callable(self.gain) else self.gain
         sampled = f"among {self.candidates:,} sampled candidates; " if self.candidates is not None else ""
         lines.append(
-            f"{self.num_queries:,} queries, {self.num_empty:,} without relevant items ({_EMPTY[self.empty][1]}); "
-            f"{sampled}ties: {self.ties}; gain: {gain}"
+            f"{counted(self.num_queries, queries)}, {self.num_empty:,} without relevant items "
+            f"({_EMPTY[self.empty][1]}); {sampled}ties: {self.ties}; gain: {gain}"
         )
         return "\n".join(lines)
 

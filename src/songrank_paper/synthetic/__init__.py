@@ -1,7 +1,7 @@
-"""Synthetic data with planted preferences, for all three tasks, of any size and shape.
+"""Synthetic data with planted preferences, for all three tasks, in any size and shape.
 
-For demonstrations, tests and benchmarks: a model that learns the planted preferences must beat popularity. The seed and
-the shape decide everything; nothing depends on how much is made at a time. All of it needs numpy and torch alone.
+For demonstrations, tests and benchmarks: a model that learns the planted preferences must beat popularity. The data
+depend only on the seed and the shape, not on the size of blocks. Only numpy and torch are needed.
 
 >>> plan = make_plan(queries=50, items=200, pairs=1000)
 >>> sum(pairs.item.shape[0] for pairs in draw_pairs(plan))

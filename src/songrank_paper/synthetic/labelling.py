@@ -1,4 +1,4 @@
-"""Texts as bags of words, and their labels: a text's topics decide both."""
+"""Texts as bags of words, and their labels; the topics of a text determine both."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from songrank_paper.synthetic.numbers import long_tailed_counts, stream
 from songrank_paper.synthetic.planted_catalogue import ITEM_BITS, Takers
 from songrank_paper.synthetic.shapes import Plan
 
-_STRENGTH = 3.0  # of topics: texts say more about their labels than users about their next item
-_SPREAD = 0.5  # of how many labels and words a text has
+_STRENGTH = 3.0  # of topics; texts predict labels better than users predict their next item
+_SPREAD = 0.5  # of the numbers of labels and words per text
 
 
 class Texts(NamedTuple):
-    """Labels and words of consecutive texts, each text's in ascending order."""
+    """Labels and words of consecutive texts, in ascending order per text."""
 
     label_counts: Array
     label: Array
@@ -26,14 +26,14 @@ class Texts(NamedTuple):
 
 
 def draw_labels(plan: Plan) -> Takers:
-    """Texts with their topics and the labels that these decide: the planted truth of a labelling task."""
+    """Texts with topics and labels: the planted truth of a multi-label classification task."""
     rng = stream(plan.seed, "labels a text")
     counts = long_tailed_counts(plan.pairs, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
     return Takers.draw(plan, "labels", plan.items, _STRENGTH, counts)
 
 
 def draw_texts(plan: Plan) -> Iterator[Texts]:
-    """All texts, a block at a time."""
+    """All texts in blocks."""
     rng, fewest, most = stream(plan.seed, "words a text"), (plan.words + 3) // 4, plan.features // 2
     counts = long_tailed_counts(plan.words * plan.queries, plan.queries, fewest, most, rng, _SPREAD)
     labels, words = draw_labels(plan), Takers.draw(plan, "words", plan.features, _STRENGTH, counts)
@@ -51,7 +51,7 @@ def _ascending(item: Array, counts: Array) -> Array:
 
 
 def _values(counts: Array, rng: np.random.Generator) -> Array:
-    """log(1 + how often a word occurs), each text of length 1."""
+    """log(1 + count) of each word, normalised to length 1 per text."""
     value = np.log1p(rng.geometric(0.6, int(counts.sum())))
     length = np.sqrt(np.add.reduceat(value * value, numpy_offsets(counts)[:-1]))
     scaled: Array = (value / np.repeat(length, counts)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Random numbers that depend on their purpose alone, and long-tailed counts of a given sum."""
+"""Random numbers that depend only on their purpose, and long-tailed counts with a given sum."""
 
 import zlib
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from songrank.core.columns import Array
 
-BLOCK = 512  # queries that share a stream: part of what decides the bytes, so not an option
+BLOCK = 512  # queries per random stream; it affects the data, so it is not an option
 
 
 def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
-    """Random numbers for one purpose and block, the same whatever else was drawn before.
+    """Random numbers of a purpose and block, independent of other draws.
 
     >>> bool(stream(0, "a").random() == stream(0, "a").random())
     True
@@ -22,12 +22,12 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
 
 
 def num_blocks(rows: int) -> int:
-    """How many blocks hold ``rows`` queries."""
+    """The number of blocks of ``rows`` queries."""
     return -(-rows // BLOCK)
 
 
 def long_tailed_counts(total: int, rows: int, fewest: int, most: int, rng: np.random.Generator, spread: float) -> Array:
-    """``rows`` whole numbers from ``fewest`` to ``most``, log-normal above ``fewest``, that sum to ``total`` exactly.
+    """``rows`` integers from ``fewest`` to ``most``, log-normal above ``fewest``, with the exact sum ``total``.
 
     >>> counts = long_tailed_counts(1000, 20, fewest=5, most=200, rng=stream(0, "counts"), spread=1.4)
     >>> int(counts.sum()), int(counts.min()) >= 5, int(counts.max()) <= 200
@@ -36,7 +36,7 @@ def long_tailed_counts(total: int, rows: int, fewest: int, most: int, rng: np.ra
     weight, room, extra = np.exp(spread * rng.standard_normal(rows)), most - fewest, total - rows * fewest
     if not 0 <= extra <= rows * room:
         raise ValueError(f"total is {total}; expected from {rows * fewest} to {rows * most}")
-    # By bisection the largest factor with which the weights, cut off at ``room``, sum to at most ``extra``.
+    # Bisection for the largest factor with which the weights, clipped at ``room``, sum to at most ``extra``.
     low, high = 0.0, room / float(weight.min())
     for _ in range(100):
         middle = (low + high) / 2

@@ -1,12 +1,12 @@
-"""A catalogue with planted structure, and queries that take its items without replacement.
+"""A catalogue with planted structure, and queries that draw its items without replacement.
 
-Items are popular or rare, in groups that queries like or do not. A query's taste is a small vector u, a group of items
-has a vector v, and the query picks item i of group g with
+Items have a popularity and belong to groups. A query has a taste vector u, a group has a vector v, and the query draws
+item i of group g with
 
     weight(i) = popularity(i) · exp(uᵀv_g).
 
-Within a group items differ by popularity alone. So a pick is a group, then an item of it, and costs the same however
-many items there are.
+Within a group, items differ only in popularity. A draw therefore selects a group, then an item of it, at a cost that
+does not depend on the number of items.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from songrank_paper.synthetic.numbers import BLOCK, num_blocks, stream
 from songrank_paper.synthetic.shapes import Plan
 
 ITEM_BITS = 26
-_RANDOM_BITS = 28  # with a row's 9 bits and an item's 26 these fill a 64-bit number that sorts as it should
-_FEW_PART, _FEW_MOST = 0.03, 1 << 17  # up to here drawing is faster than weighing every item
+_RANDOM_BITS = 28  # with 9 bits of a row and 26 of an item, these fill a sortable 64-bit number
+_FEW_PART, _FEW_MOST = 0.03, 1 << 17  # up to here, drawing is faster than computing all weights
 _CANDIDATES = 16
 _RANK = 8
 _GROUPS = 32
@@ -29,18 +29,18 @@ _BEND, _POWER = 0.04, 2.5  # popularity at quantile x is (x + bend)^−power: th
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Items with their popularity and their group, and a vector for each group."""
+    """Items with popularities and groups, and a vector per group."""
 
     popularity: Array  # [items], sums to 1
     group: Array  # [items]
     vector: Array  # [groups, rank]
-    order: Array  # [items]: by group
-    cumulative: Array  # [items + 1]: popularity of the items before each place of ``order``
-    start: Array  # [groups + 1]: where each group begins in ``order``
+    order: Array  # [items]: sorted by group
+    cumulative: Array  # [items + 1]: cumulative popularity in ``order``
+    start: Array  # [groups + 1]: start of each group in ``order``
 
     @classmethod
     def draw(cls, items: int, strength: float, seed: int, purpose: str) -> "Catalogue":
-        """A catalogue; each group has popular and rare items alike, and an item's number says nothing.
+        """A catalogue in which popularity is independent of group and index.
 
         ``strength`` is the standard deviation of uᵀv over queries and groups.
         """
@@ -58,7 +58,7 @@ class Catalogue:
 
     @property
     def _mass(self) -> Array:
-        """[groups]: popularity of each group's items together."""
+        """[groups]: total popularity of each group."""
         return np.diff(self.cumulative[self.start])
 
     def affinity(self, taste: Array) -> Array:
@@ -67,21 +67,21 @@ class Catalogue:
         return affinity
 
     def chances(self, taste: Array, noise: float) -> Array:
-        """[rows, groups]: how likely a pick is of each group; a part ``noise`` of all picks goes by popularity."""
+        """[rows, groups]: probability of each group; a fraction ``noise`` of all draws follows popularity."""
         affinity = self.affinity(taste)
         weight = self._mass * np.exp(affinity - affinity.max(1, keepdims=True))
         chances: Array = (1 - noise) * weight / weight.sum(1, keepdims=True) + noise * self._mass
         return chances
 
     def weights(self, chances: Array) -> Array:
-        """[…, items]: how likely a pick is of each item, for ``chances`` […, groups]."""
+        """[…, items]: probability of each item, for ``chances`` […, groups]."""
         weights: Array = (chances / self._mass)[..., self.group] * self.popularity
         return weights
 
     def picks(self, chances: Array, row: Array, rng: np.random.Generator) -> Array:
         """An item for each entry of ``row``, with replacement."""
         rows, groups = chances.shape
-        # One search in the cumulative chances of all rows at once: those of row r lie between r and r + 1.
+        # One search in the cumulative probabilities of all rows: those of row r are between r and r + 1.
         ladder = (np.cumsum(chances, 1) + np.arange(rows)[:, None]).reshape(-1)
         found = np.searchsorted(ladder, rng.random(row.shape[0]) + row, side="right")
         group = np.clip(found - row * groups, 0, groups - 1)
@@ -95,20 +95,20 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class Takers:
-    """Who takes how many items of a catalogue, and by what preference."""
+    """Queries that draw items of a catalogue: their tastes and their numbers of items."""
 
     catalogue: Catalogue
     taste: Array  # [queries, rank]
-    counts: Array  # [queries]: how many items each takes
-    sure_item: Array  # [items]: every item once, by the query that takes it for sure, so that none is left over
-    sure_start: Array  # [queries + 1]: where each query begins in sure_item
+    counts: Array  # [queries]: number of items per query
+    sure_item: Array  # [items]: every item once, by its assigned query, so that each item is drawn
+    sure_start: Array  # [queries + 1]: start of each query in sure_item
     noise: float
     seed: int
     purpose: str
 
     @classmethod
     def draw(cls, plan: Plan, purpose: str, items: int, strength: float, counts: Array) -> "Takers":
-        """Takers of a new catalogue of ``items`` items; ``counts`` must sum to at least that."""
+        """Queries of a new catalogue with ``items`` items; ``counts`` must sum to at least ``items``."""
         seed = plan.seed
         catalogue = Catalogue.draw(items, strength, seed, purpose)
         taste = stream(seed, "taste").standard_normal((plan.queries, _RANK), dtype=np.float32)
@@ -126,7 +126,7 @@ class Takers:
         return slice(block * BLOCK, min((block + 1) * BLOCK, self.counts.shape[0]))
 
     def block(self, block: int) -> Array:
-        """Items of the block's queries, one query after another, each query's in random order."""
+        """Items of the queries of a block, query by query, in random order per query."""
         rows = self.rows(block)
         counts, start = self.counts[rows], self.sure_start[rows.start : rows.stop + 1]
         sure_row = np.repeat(np.arange(start.shape[0] - 1), np.diff(start))
@@ -146,22 +146,22 @@ class Takers:
         return key & ((1 << ITEM_BITS) - 1)
 
     def scores(self, query: Array) -> Array:
-        """[len(query), items]: log of each item's weight, the best score that there is for these queries."""
+        """[len(query), items]: log of the weight of each item, the best possible score for these queries."""
         return np.log(self.catalogue.weights(self.catalogue.chances(self.taste[query], self.noise)))
 
 
 def _by_draws(
     catalogue: Catalogue, chances: Array, counts: Array, sure_row: Array, sure_item: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Draw with replacement, twice as often as needed, and keep what is new, for rows that take few items.
+    """Draw with replacement, twice as often as needed, and keep new items, for rows with few items.
 
-    Rows that take many, or have not enough after that, are left out.
+    Rows with many items, or with too few after the draw, are skipped.
     """
     few = counts <= min(_FEW_PART * catalogue.group.shape[0], _FEW_MOST)
     draws = np.repeat(np.arange(counts.shape[0]), np.where(few, 2 * counts + 16, 0))
     row = np.concatenate([sure_row[few[sure_row]], draws])
     item = np.concatenate([sure_item[few[sure_row]], catalogue.picks(chances, draws, rng)])
-    by_row = np.argsort(row.astype(np.uint16), kind="stable")  # sure ones first
+    by_row = np.argsort(row.astype(np.uint16), kind="stable")  # assigned items first
     row, item = row[by_row], item[by_row]
     first = np.sort(np.unique((row << ITEM_BITS) | item, return_index=True)[1])
     row, item = row[first], item[first]
@@ -172,17 +172,17 @@ def _by_draws(
 
 
 def _by_keys(weight: Array, count: int, sure: Array, rng: np.random.Generator) -> Array:
-    """Draw without replacement in one go: the ``count`` smallest of exponential numbers with these rates."""
+    """Draw without replacement: the ``count`` smallest of exponential random numbers with these rates."""
     key = rng.standard_exponential(weight.shape[0]) / weight
     key[sure] = -1.0
     return np.argpartition(key, count - 1)[:count]
 
 
 def _sure_takers(catalogue: Catalogue, taste: Array, counts: Array, rng: np.random.Generator) -> Array:
-    """[items]: a query for each item that takes it for sure.
+    """[items]: the query to which each item is assigned.
 
-    The pairs to come are dealt out to the items in equal hands, from all over the queries; an item's taker is one of
-    its hand, by affinity. So no query gets more than it takes, and none gets an item twice.
+    The pairs of all queries are distributed equally over the items, and each item is assigned to one of its pairs by
+    affinity. So no query exceeds its number of items, and none has an item twice.
     """
     items, pairs, ends = catalogue.group.shape[0], int(counts.sum()), np.cumsum(counts)
     stride = max(1, int(pairs * 0.6180339887))

@@ -1,4 +1,4 @@
-"""Lists of documents with features, and labels that a planted, non-linear function of the features decides."""
+"""Lists of documents with features, and labels that follow a planted non-linear function of the features."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from songrank.core.csr import numpy_offsets
 from songrank_paper.synthetic.numbers import BLOCK, long_tailed_counts, num_blocks, stream
 from songrank_paper.synthetic.shapes import Plan
 
-_SPREAD = 0.8  # of the lists' lengths
+_SPREAD = 0.8  # of the lengths of lists
 _SHARES = (0.515, 0.325, 0.134, 0.018)  # of the labels 0 to 3, as in MSLR-WEB30K; the rest are 4
 _HIDDEN, _LATENT = 16, 8
 _QUERY_EFFECT = 0.5  # some queries have more relevant documents than others
@@ -19,18 +19,18 @@ _LOGNORMAL_MEAN, _LOGNORMAL_DEVIATION = np.exp(0.5), np.sqrt((np.e - 1) * np.e)
 
 @dataclass(frozen=True)
 class Lists:
-    """How long each list is, how features correlate, and what makes a document relevant."""
+    """Lengths of lists, correlations of features, and the planted function of relevance."""
 
     plan: Plan
     lengths: Array  # [queries]
-    mixing: Array  # [latent, features]: features share causes, so they are correlated
-    columns: Array  # [2, hidden]: each hidden unit of the planted function looks at two features
+    mixing: Array  # [latent, features]: features share latent causes, so they are correlated
+    columns: Array  # [2, hidden]: each hidden unit of the planted function reads two features
     slopes: Array  # [2, hidden]
     signs: Array  # [hidden]
 
     @classmethod
     def draw(cls, plan: Plan) -> "Lists":
-        """What is decided about all lists together."""
+        """The parameters that all lists share."""
         rng = stream(plan.seed, "lists")
         lengths = long_tailed_counts(plan.items, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
         mixing = rng.standard_normal((_LATENT, plan.features), dtype=np.float32)
@@ -41,7 +41,7 @@ class Lists:
         return cls(plan, lengths, mixing, columns, slopes, signs)
 
     def features(self, first: int, last: int) -> Iterator[Array]:
-        """Features of the documents of queries ``first`` to ``last``, in pieces."""
+        """Features of the documents of queries ``first`` to ``last``, in blocks."""
         offsets = numpy_offsets(self.lengths)
         for block in range(first // BLOCK, num_blocks(last)):
             low, high = block * BLOCK, min((block + 1) * BLOCK, self.plan.queries)
@@ -49,7 +49,7 @@ class Lists:
             yield rows[offsets[max(first, low)] - offsets[low] : offsets[min(last, high)] - offsets[low]]
 
     def _documents(self, number: int, rng: np.random.Generator) -> Array:
-        """Features of mean 0 and deviation 1: a third normal, a third log-normal, a third log-normal and rounded."""
+        """Features with mean 0 and standard deviation 1: a third each normal, log-normal, and rounded log-normal."""
         value = rng.standard_normal((number, self.mixing.shape[1]), dtype=np.float32)
         value *= np.float32(0.5**0.5)
         value += rng.standard_normal((number, _LATENT), dtype=np.float32) @ self.mixing
@@ -65,14 +65,14 @@ class Lists:
         return relevance
 
     def relevance(self) -> Array:
-        """[documents]: the planted function of the features, of mean 0 and deviation 1: the best possible score."""
+        """[documents]: the planted function with mean 0 and standard deviation 1, the best possible score."""
         sample = self._raw_relevance(self._documents(1 << 13, stream(self.plan.seed, "sample")))
         pieces = [self._raw_relevance(piece) for piece in self.features(0, self.plan.queries)]
         relevance: Array = (np.concatenate(pieces) - sample.mean()) / sample.std()
         return relevance
 
     def labels(self, relevance: Array) -> Array:
-        """[documents]: labels 0 to 4, in the shares of MSLR-WEB30K: relevance, the query's effect and chance."""
+        """[documents]: labels 0 to 4 with the shares of MSLR-WEB30K, from relevance, a query effect and noise."""
         noise, rng = self.plan.noise, stream(self.plan.seed, "judges")
         level = (1 - noise) ** 0.5 * relevance + noise**0.5 * rng.standard_normal(relevance.shape[0])
         level += np.repeat(_QUERY_EFFECT * rng.standard_normal(self.plan.queries), self.lengths)

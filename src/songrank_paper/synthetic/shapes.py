@@ -1,28 +1,28 @@
-"""Sizes of synthetic data: named shapes, most of them those of published data sets, and changes to them."""
+"""Sizes of synthetic data: named shapes, mostly of published data sets, and changes to them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 from songrank.core.errors import DataError
 
-MAX_ITEMS = 1 << 26  # an item, a row of a block and a place among its draws share one 64-bit number
+MAX_ITEMS = 1 << 26  # an item, a row of a block and the index of a draw share a 64-bit number
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the bytes of a synthetic data set."""
+    """All parameters of a synthetic data set."""
 
     task: str  # recommendation, search or labelling
     queries: int  # users, search queries or texts
-    items: int  # items, documents of all lists together, or labels
-    pairs: int = 0  # relevant pairs; 0 for search, where they follow from the documents' labels
-    features: int = 0  # columns of a document, or words of the vocabulary
-    words: int = 0  # different words of a text, on average
-    fewest: int = 1  # minimum of pairs or documents per query
-    most: int = 0  # their maximum; 0 for what the rest allows
-    parts: tuple[int, int, int] = (60, 20, 20)  # relative sizes of train, validation and test, except in recommendation
-    holdout: int = 1  # recommendation: last pairs of a user for test, and as many before for validation
-    noise: float = 0.2  # from 0, where preferences decide all, to 1, where chance does
+    items: int  # items, total number of documents, or labels
+    pairs: int = 0  # relevant pairs; 0 for search, where they follow from the labels
+    features: int = 0  # features per document, or size of the vocabulary
+    words: int = 0  # mean number of distinct words per text
+    fewest: int = 1  # minimum number of pairs or documents per query
+    most: int = 0  # their maximum; 0 for the largest possible value
+    parts: tuple[int, int, int] = (60, 20, 20)  # relative sizes of train, validation and test; not for recommendation
+    holdout: int = 1  # recommendation: last pairs per user for test, and as many before for validation
+    noise: float = 0.2  # from 0, only preferences, to 1, only chance
     seed: int = 0
 
 
@@ -48,9 +48,9 @@ SHAPES = {
         ),
     },
 }
-"""Counts that the paper or the files themselves give are theirs. MSLR-WEB10K's, numbers of features and words, shares
-of labels and how lengths are distributed were not checked against a source. A validation part of a tenth, where a data
-set comes without one, is ours."""
+"""Counts are those of the paper or the files. The counts of MSLR-WEB10K, the numbers of features and words, the shares
+of labels and the distributions of lengths were not checked against a source. For data sets without a validation split,
+a tenth is used."""
 
 _NUMBERS = {
     "recommendation": {"queries", "items", "pairs", "holdout", "noise", "seed"},
@@ -60,7 +60,7 @@ _NUMBERS = {
 
 
 def make_plan(task: str | None = None, shape: str | None = None, **changes: Any) -> Plan:
-    """A named shape with some numbers changed; where queries change, pairs or documents follow unless they are given.
+    """A named shape with changes; if queries change, pairs or documents scale with them unless they are given.
 
     >>> make_plan(queries=50, items=200).pairs
     2000
@@ -68,7 +68,7 @@ def make_plan(task: str | None = None, shape: str | None = None, **changes: Any)
     'search'
     >>> make_plan("search", pairs=100)
     Traceback (most recent call last):
-    songrank.core.errors.DataError: pairs is 100; search has no such number: leave it out
+    songrank.core.errors.DataError: pairs is 100; not an option of search: leave it out
     """
     shape = "demo" if shape is None else shape
     base = next((SHAPES[name][shape] for name in SHAPES if shape in SHAPES[name] and task in (None, name)), None)
@@ -78,7 +78,7 @@ def make_plan(task: str | None = None, shape: str | None = None, **changes: Any)
     given = {name: value for name, value in changes.items() if value is not None}
     for name in given:
         if name not in _NUMBERS[base.task]:
-            raise DataError(f"{name} is {given[name]}", f"{base.task} has no such number: leave it out")
+            raise DataError(f"{name} is {given[name]}", f"not an option of {base.task}: leave it out")
     if "queries" in given:
         follows = _total(base)
         given.setdefault(follows, round(getattr(base, follows) * given["queries"] / base.queries))
@@ -86,18 +86,18 @@ def make_plan(task: str | None = None, shape: str | None = None, **changes: Any)
 
 
 def _total(plan: Plan) -> str:
-    """What the queries' lengths sum to."""
+    """The sum of the lengths of all queries."""
     return "items" if plan.task == "search" else "pairs"
 
 
 def _bounded(plan: Plan) -> Plan:
-    """The least and the most that a query may have, where the shape's own do not fit the numbers."""
+    """The minimum and maximum per query, adjusted if those of the shape do not fit the numbers."""
     total = getattr(plan, _total(plan))
     mean, room = total / plan.queries, total if plan.task == "search" else plan.items
     fewest = min(plan.fewest, int(mean) // 2 + 1)
     if plan.task == "recommendation":
         fewest = max(fewest, 2 * plan.holdout + 1)
-    # An active user takes at most half of the catalogue, unless all must take more for the pairs to fit.
+    # An active user has at most half of the catalogue, unless the number of pairs requires more.
     most = plan.most or max(plan.items // 2, int(2 * mean) + 1)
     return replace(plan, fewest=fewest, most=min(max(most, int(mean) + 1, fewest), room))
 
@@ -109,13 +109,13 @@ def _checked(plan: Plan) -> Plan:
     if plan.task != "search":
         low, fits = max(low, plan.items), f"{fits} and {plan.items:,} items"
     if plan.queries < 6:
-        raise DataError(f"queries is {plan.queries}", "expected at least 6: three splits, each with two")
+        raise DataError(f"queries is {plan.queries}", "expected at least 6, two for each of three splits")
     if plan.items > MAX_ITEMS or plan.features > MAX_ITEMS or total >= 1 << 31:
         what = f"{fits}, {plan.features:,} features and {total:,} {name}"
-        raise DataError(what, "expected fewer: no array is so large")
+        raise DataError(what, "expected fewer: the array would be too large")
     if not low <= total <= high:
-        raise DataError(f"{name} is {total:,}", f"{fits} need {low:,} to {high:,}")
+        raise DataError(f"{name} is {total:,}", f"expected {low:,} to {high:,} for {fits}")
     if plan.task == "labelling" and not plan.features <= plan.words * plan.queries <= plan.queries * plan.features // 2:
         least, most = -(-plan.features // plan.queries), plan.features // 2
-        raise DataError(f"words is {plan.words:,}", f"{plan.features:,} features need {least:,} to {most:,}")
+        raise DataError(f"words is {plan.words:,}", f"expected {least:,} to {most:,} for {plan.features:,} features")
     return plan

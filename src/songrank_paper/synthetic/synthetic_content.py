@@ -1,4 +1,4 @@
-"""Synthetic data as the content of a prepared data set, and the truth that was planted in it."""
+"""Synthetic data as the content of a prepared data set, and their planted truth."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -27,36 +27,36 @@ from songrank_paper.synthetic.shapes import Plan, make_plan
 if TYPE_CHECKING:
     from songrank_paper.synthetic.synthetic_options import SyntheticOptions
 
-_WHAT = "making synthetic data"
+_WHAT = "generating synthetic data"
 
 
 def synthetic(source: None, options: "SyntheticOptions", job: Job, scratch: Path) -> Content:
-    """The reader of the registry's ``synthetic``: it reads nothing."""
+    """The reader of the kind ``synthetic``, which needs no source."""
     return synthetic_content(make_plan(**options.model_dump()), job, scratch)
 
 
 def synthetic_content(plan: Plan, job: Job, scratch: Path) -> Content:
-    """Synthetic data after ``plan``; what does not fit in memory goes to ``scratch`` or comes in pieces."""
+    """Synthetic data of a ``plan``; large parts are written to ``scratch`` or generated in blocks."""
     return {"recommendation": _recommendation, "search": _search, "labelling": _labelling}[plan.task](
         plan, job, scratch
     )
 
 
 def planted_scores(plan: Plan, split: str = "train") -> Callable[[Tensor], Tensor]:
-    """The best possible scores of a catalogue task: queries of ``split`` [b] to scores [b, items].
+    """The best possible scores of a catalogue task: a function from queries of ``split`` [b] to scores [b, items].
 
     >>> planted_scores(make_plan(queries=50, items=200))(torch.tensor([3, 5])).shape
     torch.Size([2, 200])
     """
     if plan.task == "search":
-        raise DataError("search has no catalogue", "planted_relevance gives its best scores")
+        raise DataError("search has no catalogue", "use planted_relevance for its best scores")
     shared = plan.task == "recommendation"
     takers, first = (draw_users(plan), 0) if shared else (draw_labels(plan), _split_rows(plan)[split][0])
     return lambda query: torch.from_numpy(takers.scores(query.cpu().numpy() + first)).to(query.device)
 
 
 def planted_relevance(plan: Plan, split: str = "train") -> Tensor:
-    """The best possible scores of a search task: one for each document of ``split``.
+    """The best possible scores of a search task, one per document of ``split``.
 
     >>> planted_relevance(make_plan("search", queries=20)).shape
     torch.Size([200])
@@ -67,7 +67,7 @@ def planted_relevance(plan: Plan, split: str = "train") -> Tensor:
 
 
 def split_bounds(plan: Plan) -> list[int]:
-    """Where train, validation and test begin among the queries, and where test ends.
+    """Indices of the queries at which train, validation and test begin, and at which test ends.
 
     >>> split_bounds(make_plan(shape="mslr-web30k"))
     [0, 18919, 25225, 31531]
@@ -126,6 +126,6 @@ def _split_ids(plan: Plan) -> dict[str, Ids]:
 
 
 def _extra(plan: Plan, **features: Any) -> dict[str, Any]:
-    """What ``dataset.json`` says beyond counts: the plan too, so that what was planted can be asked for later."""
+    """Additional entries of ``dataset.json``, with the plan, from which the planted truth can be computed later."""
     described = {"features": {"count": plan.features, **features}} if features else {}
     return {"synthetic": asdict(plan), **described}

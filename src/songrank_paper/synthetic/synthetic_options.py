@@ -1,4 +1,4 @@
-"""Options of synthetic data, checked before anything is made."""
+"""Options of synthetic data."""
 
 from typing import Literal
 
@@ -11,21 +11,25 @@ _Shape = Literal[_Logs, "mslr-web10k", "mslr-web30k", "yahoo-ltr", "eurlex-4k", 
 
 
 class SyntheticOptions(Options):
-    """What to make: a named shape, and numbers that differ from it. ``make_plan`` checks that they fit together."""
+    """A named shape, and numbers that replace those of the shape. ``make_plan`` checks that they are consistent."""
 
     task: Literal["recommendation", "search", "labelling"] | None = Field(
-        None, description="the shape's task, or recommendation, if not given"
+        None, description="Task; by default that of the shape, or recommendation."
     )
     shape: _Shape | None = Field(
-        None, description="counts of a published data set, or of a small demonstration; demo if not given"
+        None, description="Shape: the counts of a published data set, or demo (the default), which is small."
     )
-    queries: int | None = Field(None, ge=6, description="users, search queries or texts")
-    items: int | None = Field(None, ge=2, description="items, documents of all lists together, or labels")
-    pairs: int | None = Field(None, ge=1, lt=1 << 31, description="recommendation, labelling: relevant pairs")
-    features: int | None = Field(None, ge=2, description="search: columns; labelling: words that there are")
-    words: int | None = Field(None, ge=1, description="labelling: different words of a text, on average")
+    queries: int | None = Field(None, ge=6, description="Number of users, search queries or texts.")
+    items: int | None = Field(None, ge=2, description="Number of items, of documents in all lists, or of labels.")
+    pairs: int | None = Field(
+        None, ge=1, lt=1 << 31, description="Recommendation, labelling: number of relevant pairs."
+    )
+    features: int | None = Field(
+        None, ge=2, description="Search: number of features; labelling: size of the vocabulary."
+    )
+    words: int | None = Field(None, ge=1, description="Labelling: mean number of distinct words per text.")
     holdout: int | None = Field(
-        None, ge=1, description="recommendation: so many last pairs for test, and so many before for validation"
+        None, ge=1, description="Recommendation: last pairs per user for test, and as many before for validation."
     )
-    noise: float | None = Field(None, ge=0, le=1, description="0: preferences decide all; 1: chance does")
-    seed: int = Field(0, ge=0, lt=1 << 63, description="another seed, another data set")
+    noise: float | None = Field(None, ge=0, le=1, description="Noise from 0 (only preferences) to 1 (only chance).")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="Random seed.")

@@ -1,4 +1,4 @@
-"""(b) How E‖∇F(w_τ)‖² falls with T, against the rates of the theorems."""
+"""(b) Decrease of E‖∇F(w_τ)‖² with T, compared with the rates of the theorems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PANELS = {
 
 
 def rate(method: str) -> float:
-    """The theorem's exponent: T^(−1/2) for 1/ε⁴ iterations, T^(−2/3) for 1/ε³.
+    """The exponent of the theorem: T^(−1/2) for 1/ε⁴ iterations, T^(−2/3) for 1/ε³.
 
     >>> rate("song")
     -0.5
@@ -35,18 +35,18 @@ def rate(method: str) -> float:
 
 
 def studies(protocol: Protocol, found: Found) -> dict[str, Tuned]:
-    """Every method, tuned at the protocol's |B| and |B_q|."""
+    """All methods, tuned at the |B| and |B_q| of the protocol."""
     sizes = protocol.batch, protocol.irrelevant, protocol.steps
     return {name: Tuned(name, protocol, *sizes, found) for name in METHODS}
 
 
 def cells(protocol: Protocol, found: Found) -> list[Cell]:
-    """Cells that tune, then those that are reported."""
+    """Cells of tuning, then of reported runs."""
     return [cell for study in studies(protocol, found).values() for cell in study.cells()]
 
 
 def show(protocol: Protocol, found: Found) -> Findings:
-    """Curves with bands, slopes beside the theorems', and what it takes to reach each tolerance."""
+    """Curves with bands, fitted and theoretical slopes, and iterations to each tolerance."""
     made = studies(protocol, found)
     figure, axes = panels(len(PANELS))
     for place, (objective, names) in zip(axes, PANELS.items(), strict=True):
@@ -66,7 +66,7 @@ def show(protocol: Protocol, found: Found) -> Findings:
 
 def _slopes(protocol: Protocol, made: dict[str, Tuned]) -> Table:
     columns = ["method", "slope fitted", "± (95 %)", "theorem", f"E‖∇F‖² at T = {protocol.steps}"]
-    columns += ["a, rate there", "‖∇F‖² over the second half", "F at the end"]
+    columns += ["a, learning rate", "‖∇F‖² over the second half", "final F"]
     rows = []
     for name, study in made.items():
         slope, half = _slope(protocol, study)
@@ -76,7 +76,7 @@ def _slopes(protocol: Protocol, made: dict[str, Tuned]) -> Table:
         theorem = "none" if name == "biased" else f"{rate(name):.2f}"
         start = [METHODS[name].title, f"{slope:.2f}", f"{half:.2f}", theorem, f"{last:.2e}", constants]
         rows.append([*start, f"{late:.2e}", f"{value:.4f}"])
-    return Table("How E‖∇F(w_τ)‖² falls with T", columns, rows)
+    return Table("Decrease of E‖∇F(w_τ)‖² with T", columns, rows)
 
 
 def _slope(protocol: Protocol, study: Tuned) -> tuple[float, float]:
@@ -101,11 +101,11 @@ def _remarks(protocol: Protocol, made: dict[str, Tuned]) -> list[str]:
     found = []
     for objective, names in PANELS.items():
         firsts = [_first(tolerance, [made[name] for name in names]) for tolerance in protocol.tolerances]
-        reached = "; ".join(first for first in firsts if first) or "none reaches any"
-        found.append(f"{objective}: first to a tolerance in iterations (in gradient evaluations): {reached}.")
+        reached = "; ".join(first for first in firsts if first) or "no tolerance was reached"
+        found.append(f"{objective}: fastest to a tolerance in iterations (in gradient evaluations): {reached}.")
         plain, lagged = names[-5], names[-1]
         mean, half = mean_interval(made[lagged].curve()[:, -1] - made[plain].curve()[:, -1])
-        titles = f"{METHODS[lagged].title} less {METHODS[plain].title}"
+        titles = f"{METHODS[lagged].title} minus {METHODS[plain].title}"
         found.append(f"{objective} at T = {protocol.steps}, {titles}: {mean:.1e} ± {half:.1e} (95 %, paired by seed).")
         late = {METHODS[name].title: float(made[name].late_curve().mean()) for name in names}
         values = ", ".join(f"{title} {late[title]:.1e}" for title in sorted(late, key=lambda title: late[title]))
@@ -114,7 +114,7 @@ def _remarks(protocol: Protocol, made: dict[str, Tuned]) -> list[str]:
 
 
 def _first(tolerance: float, rivals: Sequence[Tuned]) -> str | None:
-    """Who reaches a tolerance first; by evaluations it is open where one at one point had fewer to spend."""
+    """The fastest method to a tolerance; by evaluations it is open if a method with one point had a smaller budget."""
     steps = {study.method: study.reach(tolerance) for study in rivals}
     costs = {method: t * METHODS[method].points for method, t in steps.items() if t is not None}
     if not costs:

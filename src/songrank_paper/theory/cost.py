@@ -1,4 +1,4 @@
-"""(d) What one step costs as lists grow, and what the full gradient costs for contrast."""
+"""(d) Cost per step as lists grow, compared with the cost of the full gradient."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ STEPS = {"song": "SONG", "k-song": "K-SONG", "faster-song": "Faster SONG", "full
 
 
 def measure(folder: Path, *, step: str, list_size: int, repeats: int) -> dict[str, Any]:
-    """One step by dot products of 16 numbers: slate drawn, scored, compared, and back.
+    """A step of a dot-product model with dimension 16: sampling, scores, comparisons and backward pass.
 
     Returns:
-        ``scored`` and ``compared``: items and pairs of items a step, both points counted; ``ms``: the median time, the
-        one result here that is measured and not the same again.
+        ``scored`` and ``compared``: items and pairs of items per step, over both points; ``ms``: the median time, the
+        only result that is not reproducible.
     """
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -85,7 +85,7 @@ def _scores(slate: Slate, vectors: list[Tensor]) -> Tensor:
 
 
 def cells(protocol: Protocol, found: Found) -> list[Cell]:
-    """Each kind of step at each N_q."""
+    """All kinds of steps at each N_q."""
     return [_cell(protocol, step, size) for step in STEPS for size in protocol.list_sizes]
 
 
@@ -98,8 +98,8 @@ def show(protocol: Protocol, found: Found) -> Findings:
     """Comparisons and times against N_q."""
     figure, axes = panels(2)
     sizes = list(protocol.list_sizes)
-    log_axes(axes[0], "counted", "N_q", "comparisons a step")
-    log_axes(axes[1], "measured, one CPU thread", "N_q", "ms a step")
+    log_axes(axes[0], "counted", "N_q", "comparisons per step")
+    log_axes(axes[1], "measured, one CPU thread", "N_q", "ms per step")
     rows: list[list[str | float | int | None]] = []
     remarks = []
     for (step, title), style in zip(STEPS.items(), STYLES, strict=False):
@@ -111,9 +111,9 @@ def show(protocol: Protocol, found: Found) -> Findings:
         growth, slower = sizes[-1] / sizes[0], results[-1]["ms"] / results[0]["ms"]
         more = results[-1]["compared"] / results[0]["compared"]
         remarks.append(
-            f"{title}: lists {growth:g} times as long take {more:g} times the comparisons, {slower:.1f} times the time."
+            f"{title}: lists {growth:g} times as long need {more:g} times the comparisons, {slower:.1f} times the time."
         )
     for place in axes:
         place.legend(fontsize=7)
     columns = ["step", "N_q", "items scored", "comparisons", "ms"]
-    return Findings(remarks, {"cost": Table("Cost of a step", columns, rows)}, {"cost": figure})
+    return Findings(remarks, {"cost": Table("Cost per step", columns, rows)}, {"cost": figure})

@@ -1,4 +1,4 @@
-"""Runs of one method from w = 0, with ‖∇F‖² measured exactly on the way: the work of two experiments."""
+"""Runs of a method from w = 0 with exact measurements of ‖∇F‖², used by two experiments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from songrank_paper.theory.problem import K, make_problem
 from songrank_paper.theory.runs import Draws, Scorer
 
 DENSITY = 1.1
-"""‖∇F‖² is measured each time that t has grown by this factor."""
+"""Factor between the steps at which ‖∇F‖² is measured."""
 
 
 def measured_steps(steps: int) -> list[int]:
-    """Where ‖∇F‖² is measured: every step at first, then by a constant factor.
+    """Steps at which ‖∇F‖² is measured: first every step, then by a constant factor.
 
     >>> measured_steps(30)[15:], len(measured_steps(10_000))
     ([16, 17, 18, 19, 20, 22, 24, 26, 28, 30], 88)
@@ -39,11 +39,11 @@ def descend(
     batch: int,
     irrelevant: int,
 ) -> dict[str, Any]:
-    """Run a method with these learning rates and seeds, all on the same slates for each seed.
+    """Train a method with these learning rates and seeds, on the same slates for each seed.
 
     Returns:
-        ``steps``: where it was measured, T; ``mean``: the mean of ‖∇F(w_t)‖² over t ≤ T, by learning rate, seed and T,
-        each measured value standing for the steps since the one before; ``value``: F(w) in the end, by rate and seed.
+        ``steps``: measured steps T; ``mean``: the mean of ‖∇F(w_t)‖² over t ≤ T, by learning rate, seed and T, where
+        each measured value represents the steps since the previous one; ``value``: final F(w), by rate and seed.
     """
     torch.set_num_threads(1)
     problem, kind = make_problem(), METHODS[method]

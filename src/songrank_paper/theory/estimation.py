@@ -1,4 +1,4 @@
-"""(a) How well u, λ and s are known on a trajectory that is the same for every estimator."""
+"""(a) Estimation errors of u, λ and s on a trajectory that all estimators share."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from songrank_paper.theory.runs import Draws, Scorer
 ESTIMATORS = {"moving average": "moving_average", "STORM": "storm", "MSVR": "msvr", "MSVR-SP": "msvr"}
 ERRORS = {"u": "‖u − g‖²", "λ": "‖λ − λ̂‖²", "s": "‖s − ∇²L‖²"}
 TRAJECTORY = {"a": 0.01, "rate": 0.02, "seed": 99}
-"""The iterates of this run of SONG are what is replayed."""
+"""The run of SONG whose iterates are replayed."""
 
 
 def replay(
     folder: Path, *, estimator: str, gamma: float, seeds: Sequence[int], steps: int, batch: int, irrelevant: int | str
 ) -> dict[str, Any]:
-    """Follow the trajectory with one estimator; γ of u, s and ∇_λL are the same, and λ's step is 2γ for all.
+    """Follow the trajectory with an estimator; u, s and ∇_λL share γ, and the step of λ is always 2γ.
 
     Returns:
-        ``steps``, and by error, seed and step the mean over pairs (u) or queries (λ, s) of the squared error after the
-        step, of those drawn so far.
+        ``steps``, and by error, seed and step the mean squared error after the step, over the pairs (u) or queries
+        (λ, s) drawn so far.
     """
     torch.set_num_threads(1)
     return follow(make_problem(), trajectory(steps, batch), estimator, gamma, seeds, batch, irrelevant)
@@ -111,7 +111,7 @@ def _errors(problem: Problem, loss: KSONG, weight: Tensor, seeds: int) -> Tensor
 
 
 def cells(protocol: Protocol, found: Found) -> list[Cell]:
-    """Each estimator with each γ on the tuning seeds; then with those that were best for some error."""
+    """Each estimator with each γ on the tuning seeds, then with the best γ for each error."""
     tuning = {name: _cells(protocol, name, protocol.gammas, protocol.tuning_seeds) for name in ESTIMATORS}
     wanted = [cell for cells in tuning.values() for cell in cells]
     if all(cell.key in found for cell in wanted):
@@ -134,14 +134,14 @@ def _cells(protocol: Protocol, estimator: str, gammas: Sequence[float], seeds: S
 
 
 def _best(protocol: Protocol, found: Found, estimator: str, error: str) -> float:
-    """The γ whose error is smallest on the tuning seeds, over the second half of the steps."""
+    """The γ with the smallest error on the tuning seeds, over the second half of the steps."""
     cells = _cells(protocol, estimator, protocol.gammas, protocol.tuning_seeds)
     errors = [_late(found[cell.key], error).mean() for cell in cells]
     return protocol.gammas[int(torch.stack(errors).nan_to_num(torch.inf).argmin())]
 
 
 def _late(result: Mapping[str, Any], error: str) -> Tensor:
-    """[seeds]: the mean of what was measured in the second half of the steps."""
+    """[seeds]: the mean over the second half of the steps."""
     late = [at for at, step in enumerate(result["steps"]) if 2 * step >= result["steps"][-1]]
     return torch.tensor(result[error])[:, late].mean(1)
 

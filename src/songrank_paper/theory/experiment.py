@@ -1,4 +1,4 @@
-"""The theory, running: all parts as one experiment."""
+"""All parts of the theory as one experiment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PARTS = (estimation, convergence, still, speed_up, cost)
 class Theory(Experiment):
     """Estimation errors, convergence, speed-up and cost on a problem where F and ∇F are exact.
 
-    Its seeds are fixed with the protocol, apart from those of tuning; ``plan.seeds`` does not change them.
+    Seeds are those of the protocol, separate from the tuning seeds; ``plan.seeds`` is not used.
 
     Args:
-        protocol: in place of the full one, or of the quick one where the plan is quick.
+        protocol: protocol to use; by default the full one, or the quick one of a quick plan.
 
     >>> len(Theory().cells(Plan(quick=True), {})) > 10
     True
@@ -30,13 +30,13 @@ class Theory(Experiment):
         self.protocol = protocol
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
-        """Cells that tune, and once these are done, those that are reported."""
+        """Cells of tuning and, once these are done, of reported runs."""
         protocol = self._protocol(plan)
         wanted = [cell for part in PARTS for cell in part.cells(protocol, found)]
         return list({cell.key: cell for cell in wanted}.values())
 
     def show(self, plan: Plan, found: Found) -> Findings:
-        """What all parts show, in order."""
+        """The results of all parts, in order."""
         protocol = self._protocol(plan)
         shown = [part.show(protocol, found) for part in PARTS]
         return Findings(

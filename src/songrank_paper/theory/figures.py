@@ -1,4 +1,4 @@
-"""Axes and lines that all figures of the theory share; readable in black and white."""
+"""Axes and lines of the theory figures, readable in black and white."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#7a4fa3", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
     {"color": "#c98a00", "linestyle": (0, (7, 2))},
 )
-"""Lines differ in their dashes, too."""
+"""Line styles with different dashes."""
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """A figure with this many panels side by side.
+    """A figure with panels side by side.
 
     >>> figure, axes = panels(2)
     >>> len(axes)
@@ -43,7 +43,7 @@ def log_axes(axes: Axes, title: str, x: str, y: str) -> None:
 
 
 def banded(axes: Axes, x: Sequence[float], values: Tensor, label: str, style: dict[str, Any]) -> None:
-    """The mean over seeds of values [seeds, x], and a band from the smallest to the largest."""
+    """The mean over seeds of values [seeds, x], and a band from minimum to maximum."""
     axes.plot(x, values.mean(0).tolist(), label=label, **{"linewidth": 1.4, **style})
     low, high = values.amin(0).tolist(), values.amax(0).tolist()
     axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
@@ -55,7 +55,7 @@ def guide(axes: Axes, x: tuple[float, float], start: float, slope: float, label:
 
 
 def thinned(times: Sequence[int], first: int) -> list[int]:
-    """Places of the times from ``first`` on, about twelve for each factor of ten: enough for a plot.
+    """Indices of times from ``first`` on, about twelve per factor of ten, for a plot.
 
     >>> [list(range(1, 200))[at] for at in thinned(range(1, 200), first=100)]
     [100, 120, 144, 173, 199]
@@ -69,7 +69,7 @@ def thinned(times: Sequence[int], first: int) -> list[int]:
 
 
 def fitted_slope(x: Sequence[float], y: Tensor) -> tuple[float, float]:
-    """The slope of log y [seeds, x] in log x: mean over seeds, and half of its 95 % interval (Student's t).
+    """The slope of log y [seeds, x] in log x: mean over seeds, and half-width of its 95 % interval (Student's t).
 
     >>> x = torch.tensor([1.0, 10.0, 100.0])
     >>> fitted_slope(x.tolist(), torch.stack([x**-0.5, x**-0.7]))[0]
@@ -82,7 +82,7 @@ def fitted_slope(x: Sequence[float], y: Tensor) -> tuple[float, float]:
 
 
 def mean_interval(values: Tensor) -> tuple[float, float]:
-    """The mean of values [seeds], and half of its 95 % interval (Student's t).
+    """The mean of values [seeds], and half-width of its 95 % interval (Student's t).
 
     >>> mean_interval(torch.tensor([1.0, 3.0]))
     (2.0, 12.71)

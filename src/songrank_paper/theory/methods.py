@@ -1,4 +1,4 @@
-"""The algorithms of the theorems, as the package has them, each with two constants to tune: a learning rate and a."""
+"""The algorithms of the theorems, as implemented, each with two constants to tune: the learning rate and a."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SELECTOR_SCALE
 from songrank_paper.theory.runs import Draws, Scorer
 
 THRESHOLD_RATE = 2.0
-"""η₀/γ of λ's step in K-SONG."""
+"""η₀/γ of the step of λ in K-SONG."""
 FASTER_THRESHOLD_RATE = 0.5
-"""τ of λ's step in Faster K-SONG, at most the theorem's 1/(2 L_L) = 0.6."""
+"""τ of the step of λ in Faster K-SONG, at most 1/(2 L_L) = 0.6 by the theorem."""
 C0 = 100.0
-"""c₀ of the faster forms' schedule."""
+"""c₀ of the schedule of the faster forms."""
 TOP_K: dict[str, Any] = {
     "rank_offset": 0.0,
     "margin": MARGIN,
     "selector_scale": SELECTOR_SCALE,
     "dtype": torch.float64,
 }
-"""Of both K-SONG losses, on this problem."""
+"""K of both K-SONG losses on this problem."""
 SMOOTHING: dict[str, float] = {"epsilon": EPSILON, "tau1": TAU1, "tau2": TAU2}
-"""Of λ's problem."""
+"""Options of the problem of λ."""
 EQUATION_5: dict[str, Any] = {"centre": "zero", "threshold_step": "gradient", "implicit": "memory"}
-"""Switches of both: λ and ∇λ as eq. (5) has them."""
+"""Options of both K-SONG losses: λ and ∇λ as in eq. (5)."""
 
 
 @dataclass(frozen=True)
 class Stepper:
-    """A method on its way: ``step(slate)`` takes a step of all runs."""
+    """A method during its runs: ``step(slate)`` is a step of all runs."""
 
     step: Callable[[Slate], None]
     optimiser: torch.optim.Optimizer
 
     def momentum(self) -> Tensor:
-        """[R, d]: m of each run, where the method has a momentum (a < 1 for one point)."""
+        """[R, d]: m of each run, if the method has momentum (a < 1 for one point)."""
         names = {"momentum", "momentum_buffer"}
         states = [self.optimiser.state[group["params"][0]] for group in self.optimiser.param_groups]
         return torch.cat([state[name] for state in states for name in names & set(state)])
@@ -56,12 +56,12 @@ class Stepper:
 
 @dataclass(frozen=True)
 class Method:
-    """What an algorithm is called, which objective it minimises, and at how many points a step takes the gradient.
+    """An algorithm: its title, its objective, and the number of points per step at which it evaluates the gradient.
 
-    The faster forms as printed take G(w_t) with the u_t and s_t that the same slate has just changed, and G(w_{t−1})
-    with u_{t−1} and s_{t−1}. ``lagged`` takes those from a step earlier, which do not depend on the slate: u_{t−1} and
-    s_{t−1}, and u_{t−2} and s_{t−2}. ``memory`` is what tracks them: MSVR, as printed, or STORM.
-    ``shipped`` is the package's own form of it, with u_{t−1} and s_{t−1} in both gradients.
+    In the faster forms of the paper, G(w_t) uses u_t and s_t, which the same slate has just updated, and G(w_{t−1})
+    uses u_{t−1} and s_{t−1}. ``lagged`` uses the values of a step earlier, which do not depend on the slate: u_{t−1}
+    and s_{t−1}, and u_{t−2} and s_{t−2}. ``memory`` is their estimator: MSVR, as in the paper, or STORM. ``shipped`` is
+    the form of the package, with u_{t−1} and s_{t−1} in both gradients.
     """
 
     title: str
@@ -88,10 +88,10 @@ METHODS = {
 
 
 def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[float]) -> Stepper:
-    """One step of a method on all runs of a scorer, whose copies have these learning rates.
+    """The steps of a method on all runs of a scorer, whose copies have these learning rates.
 
-    a says how fast everything remembered is renewed, per step. With π = |B|/queries the chance that a row is drawn:
-    momentum β₁ = 1 − a, and for u and s γ = min(½, a/π), λ's step 2γ (biased SGD: γ = 1); the faster forms follow
+    a is the update rate of all estimates per step. With π = |B|/queries, the probability that a row is drawn: momentum
+    β₁ = 1 − a; γ = min(½, a/π) for u and s; the step of λ is 2γ (biased SGD: γ = 1). The faster forms use
     ``Schedule(c0=100, a)``.
 
     >>> from songrank_paper.theory.problem import make_problem
@@ -113,7 +113,7 @@ def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[f
     schedule = Schedule(C0, a)
     storm = Storm(groups, weight_decay=DECAY, schedule=schedule)
     loss = _faster(rows, runs * draws.batch, schedule, method)
-    # It is asked for gradients alone, by the u and s that it is given: γ = 1e-12 leaves s as it is.
+    # Only gradients at the given u and s are needed; γ = 1e-12 leaves s unchanged.
     by_given = _plain(rows, 1e-12, top_k=method.top_k, lagged=True) if method.lagged else None
     return _two_points(scorer, loss, storm, runs, by_given)
 
@@ -147,7 +147,7 @@ def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int
 
 
 def _two_points(scorer: Scorer, loss: VarianceReduced, optimiser: Storm, runs: int, by_given: SONG | None) -> Stepper:
-    """As printed, or with ``by_given``, whose tables then hold what was remembered one step earlier."""
+    """The form of the paper or, with ``by_given``, with the estimates of one step earlier in its tables."""
     previous = optimiser.previous(scorer)
 
     def step(slate: Slate) -> None:

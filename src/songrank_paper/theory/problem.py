@@ -1,7 +1,6 @@
-"""The small problem of the theory's experiments, with its objective and gradient computed exactly in float64.
+"""The small problem of the theory experiments, with exact objective and gradient in float64.
 
-Every constant of these experiments that is not tuned stands here, and in :mod:`songrank_paper.theory.protocol` those
-that are.
+Constants that are not tuned are defined here, tuned ones in :mod:`songrank_paper.theory.protocol`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from songrank.core.relevance import Relevance
 
 QUERIES, ITEMS, FEATURES = 50, 80, 10
 LABELS = (3.0, 2.0, 2.0, 1.0, 1.0, 1.0)
-"""Labels of a query's relevant items: six of 80."""
+"""Labels of the relevant items of a query: six of 80."""
 SCALE = 2.0
-"""Scores lie within ±SCALE, as the theorems ask."""
+"""Bound of the scores, ±SCALE, which the theorems require."""
 NOISE = 1.0
-"""Standard deviation of what the features do not tell of the labels; that of what they tell is 1."""
+"""Standard deviation of the noise of the labels; that of the signal is 1."""
 MARGIN = 1.0
 K, EPSILON, TAU1, TAU2 = 10, 0.5, 0.3, 0.01
-"""Of top-K NDCG and of L_q: ε, τ₁ and τ₂, centred on 0 as in the paper."""
+"""Constants of top-K NDCG and of L_q: ε, τ₁ and τ₂, centred on 0 as in the paper."""
 SELECTOR_SCALE = 2.0
 DECAY = 0.1
-"""ρ of ρ/2 ‖w‖²: without it ‖∇F‖ is as small far out, where tanh and f are flat, as at a good solution."""
+"""ρ of ρ/2 ‖w‖²: without it, ‖∇F‖ is small not only at solutions but also for large w, where tanh and f are flat."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,11 @@ class Problem:
         F_K(w) = mean_q Σ_i ψ(h_i − λ̂_q(w)) f_K(g_qi) + ρ/2 ‖w‖²
         g_qi   = 1/N Σ_j max(0, h_j − h_i + 1)²,                λ̂_q = argmin L_q,     ψ(x) = 1/(1 + e^{−2x})
 
-    It is written without the package's losses. Weights carry a leading axis of runs, and so does all that is returned.
+    It does not use the losses of the package. Weights and results have a leading axis of runs.
 
     Args:
         features: [Q, N, d], x_qi.
-        relevant: [Q, P], each query's relevant items.
+        relevant: [Q, P], relevant items of each query.
         label: [P], their labels, the same for each query.
 
     >>> problem = make_problem()
@@ -53,11 +52,11 @@ class Problem:
     relevant: Tensor
     label: Tensor
     teacher: Tensor
-    """[1, d]: the weights that the labels were made with."""
+    """[1, d]: the weights that generated the labels."""
 
     @cached_property
     def relevance(self) -> Relevance:
-        """The same as the package's samplers take it."""
+        """The problem in the form that samplers of the package use."""
         queries, count = self.relevant.shape
         query = torch.arange(queries).repeat_interleave(count)
         label = self.label.expand(queries, count).reshape(-1)
@@ -65,7 +64,7 @@ class Problem:
 
     @property
     def pair_order(self) -> Tensor:
-        """[Q, P]: the row of each relevant item in the losses' memory."""
+        """[Q, P]: the row of each relevant item in the memory of losses."""
         queries = torch.arange(self.relevant.shape[0]).unsqueeze(1).expand_as(self.relevant)
         return self.relevance.pair_index(queries.reshape(-1), self.relevant.reshape(-1)).view_as(self.relevant)
 
@@ -79,7 +78,7 @@ class Problem:
         return (scores.unsqueeze(2) - own.unsqueeze(3) + MARGIN).relu().square().mean(3)
 
     def threshold(self, scores: Tensor) -> Tensor:
-        """[R, Q]: λ̂, by Newton's method from the (K+1)-th largest score, each step cut to 2τ₁."""
+        """[R, Q]: λ̂, by Newton's method from the (K+1)-th largest score, with steps of at most 2τ₁."""
         scores = scores.detach()
         guess = scores.topk(K + 1, dim=-1).values[..., -1]
         for _ in range(200):
@@ -109,7 +108,7 @@ class Problem:
         terms = -gain / (ideal * torch.log2(scores.shape[-1] * self.ranks(scores) + 1.0))
         if top_k:
             exact = self.threshold(scores)
-            # One more Newton step moves λ̂ nowhere, and has the implicit function's derivative in the scores.
+            # Another Newton step does not move λ̂, and has the derivative of the implicit function in the scores.
             exact = exact - self.threshold_slope(exact, scores) / self.curvature(exact, scores).detach()
             own = scores.gather(2, self.relevant.expand(scores.shape[0], -1, -1))
             terms = terms * torch.sigmoid(SELECTOR_SCALE * (own - exact.unsqueeze(2)))
@@ -127,7 +126,7 @@ class Problem:
 
 
 def make_problem(seed: int = 2022) -> Problem:
-    """Normal features, the j-th with variance 1/j; relevant are a query's first six by w*·x + noise, best label first.
+    """Normal features, the j-th with variance 1/j; the top six items by w*·x + noise are relevant, best label first.
 
     >>> make_problem().relevance
     Relevance(catalogue, 50 queries, 80 items, 300 pairs)

@@ -1,4 +1,4 @@
-"""What is run, fixed before the runs that are reported: sizes, seeds, tolerances, and the constants that are tried."""
+"""The protocol, fixed before the reported runs: sizes, seeds, tolerances, and constants to try."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol of all parts; the full one by default.
+    """The protocol of all parts; by default the full one.
 
-    Every method is tuned over the same ``rates`` × ``memories``, on ``tuning_seeds`` alone. The ranges were set after a
-    look at tuning seeds; ``seeds`` are what is reported.
+    Every method is tuned over the same ``rates`` × ``memories``, only on ``tuning_seeds``. The ranges were set by
+    results on tuning seeds; reported runs use ``seeds``.
 
     Args:
-        seeds: of the reported runs.
-        tuning_seeds: of the runs that choose constants.
+        seeds: seeds of the reported runs.
+        tuning_seeds: seeds of the tuning runs.
         rates: learning rates.
-        memories: a (``methods.stepper``).
-        steps: T at most.
-        fit_from: T from which slopes are fitted.
-        batch: |B|, queries in a step.
-        irrelevant: |B_q|, irrelevant items drawn for each.
+        memories: values of a (``methods.stepper``).
+        steps: largest T.
+        fit_from: smallest T of the fit of slopes.
+        batch: |B|, queries per step.
+        irrelevant: |B_q|, irrelevant items per query.
         tolerances: ε, for ‖∇F‖ ≤ ε.
-        speed_steps: T at most where |B| and |B_q| vary.
-        speed_memories: a to try there.
-        speed_tolerances: ε there.
-        batches: |B| to try.
-        irrelevants: |B_q| to try.
+        speed_steps: largest T of the speed-up experiment, where |B| and |B_q| vary.
+        speed_memories: values of a in the speed-up experiment.
+        speed_tolerances: ε in the speed-up experiment.
+        batches: values of |B|.
+        irrelevants: values of |B_q|.
         replay_steps: length of the trajectory on which estimators are compared.
-        gammas: γ to try for each estimator.
-        still_steps: how long momentum is watched at a point that stands still.
-        still_seeds: over how many seeds it is averaged.
-        list_sizes: N_q of the cost.
-        repeats: steps that are timed, of which the median counts.
+        gammas: values of γ for each estimator.
+        still_steps: steps of momentum at a fixed point.
+        still_seeds: number of seeds of its mean.
+        list_sizes: values of N_q in the cost experiment.
+        repeats: number of timed steps, of which the median is reported.
 
     >>> len(Protocol().rates) * len(Protocol().memories)
     15

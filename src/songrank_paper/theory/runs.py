@@ -1,7 +1,7 @@
-"""Many runs of one method as one: slates drawn as the theorems say, and the package's losses on them.
+"""Batched runs of a method, with slates drawn as in the theorems and the losses of the package.
 
-Runs differ in their seed and their learning rate. Each has its own copy of the queries, so that one loss remembers for
-all of them and no row of one run meets another's; its gradient is the run's own, since the losses are means over rows.
+Runs differ in seed and learning rate. Each has its own copy of the queries, so that one loss has separate memory rows
+for each run. Gradients are separate too, since losses are means over rows.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from songrank.sampling import SlateSampler
 from songrank_paper.theory.problem import SCALE, Problem
 
 AHEAD = 16
-"""Steps whose slates are drawn together."""
+"""Number of steps whose slates are drawn together."""
 
 
 @dataclass(frozen=True)
 class Draws:
     """Slates of independent steps: ``batch`` distinct queries, uniformly, with all their relevant items.
 
-    ``SlateSampler`` meets every query once an epoch; the theorems draw anew in each step. So queries are drawn here,
-    and the items by ``SlateSampler.draw``, which gives a query new items in each step and run: to the sampler each
-    (step, seed, query) is a query of its own.
+    ``SlateSampler`` visits every query once per epoch; in the theorems, each step draws queries independently. Queries
+    are therefore drawn here, and items by ``SlateSampler.draw``, with new items in each step and run: for the sampler,
+    each (step, seed, query) is a separate query.
 
     Args:
-        problem: whose queries they are.
-        batch: |B|, queries in a step.
-        irrelevant: |B_q|, irrelevant items drawn for each, or ``"all"``.
-        seeds: one for each stream of slates.
+        problem: the problem.
+        batch: |B|, queries per step.
+        irrelevant: |B_q|, irrelevant items per query, or ``"all"``.
+        seeds: a seed per stream of slates.
         k: K of the slates.
 
     >>> from songrank_paper.theory.problem import make_problem
@@ -50,7 +50,7 @@ class Draws:
     k: int | None = None
 
     def steps(self, count: int, copies: int = 1) -> Iterator[Slate]:
-        """``count`` slates; rows by copy, seed and query. Copies see the same slates, and have queries of their own."""
+        """``count`` slates; rows by copy, seed and query. Copies have the same slates with separate query indices."""
         streams, base = len(self.seeds), self.problem.relevance
         sampler = SlateSampler(
             _copied(base, AHEAD * streams), self.batch, "all", self.irrelevant, seed=self.seeds[0], k=self.k
@@ -67,7 +67,7 @@ class Draws:
                 yield self._own(rows, step * streams, copies)
 
     def _own(self, slate: Slate, first: int, copies: int) -> Slate:
-        """The slate with its rows repeated, and queries and pairs numbered by copy and seed."""
+        """The slate with repeated rows, and with query and pair indices by copy and seed."""
         base, streams = self.problem.relevance, len(self.seeds)
         assert slate.pair is not None
         copy = torch.arange(copies).repeat_interleave(slate.query.shape[0]) * streams - first
@@ -87,7 +87,7 @@ class Draws:
 
 
 class Scorer(nn.Module):
-    """The problem's scorer for many runs: one parameter [seeds, d] for each copy, all at w = 0.
+    """The scorer of the problem for many runs: a parameter [seeds, d] per copy, initialised to 0.
 
     >>> from songrank_paper.theory.problem import make_problem
     >>> scorer = Scorer(make_problem(), copies=3, seeds=2)
@@ -104,11 +104,11 @@ class Scorer(nn.Module):
         self.runs = nn.ParameterList(torch.zeros(seeds, width, dtype=torch.float64) for _ in range(copies))
 
     def weights(self) -> Tensor:
-        """[R, d], one row a run."""
+        """[R, d], a row per run."""
         return torch.cat(tuple(self.runs))
 
     def forward(self, query: Tensor, item: Tensor) -> Tensor:
-        """[B, L]: scores of these items, each row by the weights of the run that its query belongs to."""
+        """[B, L]: scores of these items, each row with the weights of the run of its query."""
         queries = self.features.shape[0]
         chosen = self.features[(query % queries).unsqueeze(1), item]
         own = self.weights()[torch.div(query, queries, rounding_mode="floor")]

@@ -1,4 +1,4 @@
-"""(c) How many iterations SONG needs to reach a tolerance, by |B| and by |B_q|."""
+"""(c) Iterations of SONG to reach a tolerance, by |B| and by |B_q|."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHOD = "song"
 
 
 def studies(protocol: Protocol, found: Found) -> dict[str, dict[int, Tuned]]:
-    """SONG tuned at each |B|, with the usual |B_q|, and at each |B_q|, with the usual |B|."""
+    """SONG tuned at each |B| with the default |B_q|, and at each |B_q| with the default |B|."""
     protocol = replace(protocol, memories=protocol.speed_memories)
     batch, irrelevant, steps = protocol.batch, protocol.irrelevant, protocol.speed_steps
     return {
@@ -23,13 +23,13 @@ def studies(protocol: Protocol, found: Found) -> dict[str, dict[int, Tuned]]:
 
 
 def cells(protocol: Protocol, found: Found) -> list[Cell]:
-    """Cells that tune, then those that are reported; the two sweeps share one setting."""
+    """Cells of tuning, then of reported runs; the two sweeps share a setting."""
     wanted = [cell for sweep in studies(protocol, found).values() for study in sweep.values() for cell in study.cells()]
     return list({cell.key: cell for cell in wanted}.values())
 
 
 def show(protocol: Protocol, found: Found) -> Findings:
-    """Iterations against batch sizes, with a guide that halves them each time that a batch doubles."""
+    """Iterations against batch sizes, with a guide line of linear speed-up."""
     figure, axes = panels(2)
     rows: list[list[str | float | int | None]] = []
     remarks = []

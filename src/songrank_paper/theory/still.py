@@ -1,4 +1,4 @@
-"""What the momentum tends to at a point that stands still: ∇F, if nothing in a step is biased."""
+"""The limit of the momentum at a fixed point, which is ∇F if steps are unbiased."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from songrank_paper.theory.protocol import Protocol
 from songrank_paper.theory.runs import Draws, Scorer
 
 MEMORIES = (0.1, 0.03, 0.01)
-"""a; the smaller, the nearer to ∇F the mean of an unbiased momentum, and the closer its draws."""
+"""Values of a; the smaller a, the closer an unbiased momentum is to ∇F."""
 
 
 def stand_still(
     folder: Path, *, method: str, a: float, seeds: Sequence[int], steps: int, batch: int, irrelevant: int
 ) -> dict[str, Any]:
-    """Run a method with learning rate 0 at a fixed w, and average its m over seeds and the second half of the steps.
+    """Apply a method with learning rate 0 at a fixed w, and average m over seeds and the second half of the steps.
 
     Returns:
-        ``gradient``: ‖∇F(w)‖; ``bias``: ‖mean m − ∇F(w)‖; ``error``: its standard error, by seeds.
+        ``gradient``: ‖∇F(w)‖; ``bias``: ‖mean m − ∇F(w)‖; ``error``: its standard error over seeds.
     """
     torch.set_num_threads(1)
     problem, kind = make_problem(), METHODS[method]
@@ -47,7 +47,7 @@ def stand_still(
 
 
 def fixed_point(problem: Problem) -> Tensor:
-    """[1, d]: three exact gradient steps of length 1 from w = 0: on the way, with scores that differ."""
+    """[1, d]: the point after three exact gradient steps of length 1 from w = 0, where scores differ."""
     point = torch.zeros(1, FEATURES, dtype=torch.float64)
     for _ in range(3):
         point = point - problem.gradient(point)
@@ -55,26 +55,26 @@ def fixed_point(problem: Problem) -> Tensor:
 
 
 def cells(protocol: Protocol, found: Found) -> list[Cell]:
-    """Every method with every a."""
+    """All methods with all values of a."""
     return [_cell(protocol, method, a) for method in METHODS for a in MEMORIES]
 
 
 def _cell(protocol: Protocol, method: str, a: float) -> Cell:
     options = {"method": method, "a": a, "seeds": list(range(200, 200 + protocol.still_seeds))}
     options |= {"steps": protocol.still_steps, "batch": protocol.batch, "irrelevant": protocol.irrelevant}
-    name = f"{METHODS[method].title}, standing still, a {a:g}"
+    name = f"{METHODS[method].title}, fixed point, a {a:g}"
     return Cell(name, "songrank_paper.theory.still:stand_still", options)
 
 
 def show(protocol: Protocol, found: Found) -> Findings:
-    """The distance of the mean momentum from ∇F, as a share of ‖∇F‖."""
+    """The distance of the mean momentum from ∇F, relative to ‖∇F‖."""
     rows: list[list[str | float | int | None]] = []
     for method in METHODS:
         results = [found[_cell(protocol, method, a).key] for a in MEMORIES]
         shares = [f"{r['bias'] / r['gradient']:.2f} ± {r['error'] / r['gradient']:.2f}" for r in results]
         rows.append([METHODS[method].title, *shares])
     columns = ["method", *(f"a = {a:g}" for a in MEMORIES)]
-    table = Table("‖E m − ∇F‖ / ‖∇F‖ at a point that stands still", columns, rows)
+    table = Table("‖E m − ∇F‖ / ‖∇F‖ at a fixed point", columns, rows)
     worst = max(METHODS, key=lambda method: found[_cell(protocol, method, MEMORIES[-1]).key]["bias"])
-    remark = f"At a point that stands still the mean momentum is farthest from the gradient for {METHODS[worst].title}."
+    remark = f"At a fixed point, the mean momentum is farthest from the gradient for {METHODS[worst].title}."
     return Findings([remark], {"still": table})

@@ -1,4 +1,4 @@
-"""A method tuned: for each T the constants that are best on the tuning seeds, and what they give on other seeds."""
+"""Tuned methods: for each T the best constants on the tuning seeds, and their results on other seeds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Constants = tuple[float, float]
 
 @dataclass(frozen=True)
 class Tuned:
-    """One method at one |B| and |B_q|, and its runs of ``descent.descend``: first those that choose, then the chosen.
+    """A method at one |B| and |B_q|, and its runs of ``descent.descend``: for tuning, then with the chosen constants.
 
-    The theorems' constants depend on T, so they are chosen anew for each T. A run with constants fixed over time is
-    also the run for any smaller T; the faster forms' schedules do not depend on T either.
+    Constants in the theorems depend on T, so they are chosen for each T. A run with constant step sizes is also the run
+    for any smaller T; the schedules of the faster forms do not depend on T either.
     """
 
     method: str
@@ -40,28 +40,28 @@ class Tuned:
 
     @property
     def tuning(self) -> list[Cell]:
-        """The cells that choose."""
+        """The cells of tuning."""
         plan = self.protocol
         return [self._cell(a, plan.rates, plan.tuning_seeds, "tuning") for a in plan.memories]
 
     @property
     def is_tuned(self) -> bool:
-        """Whether these are done."""
+        """Whether the cells of tuning are done."""
         return all(cell.key in self.found for cell in self.tuning)
 
     def cells(self) -> list[Cell]:
-        """All cells that can be known by now."""
+        """All cells known so far."""
         return [*self.tuning, *self._reporting.values()] if self.is_tuned else self.tuning
 
     @cached_property
     def times(self) -> list[int]:
-        """T at which something is known."""
+        """The measured values of T."""
         times: list[int] = self.found[self.tuning[0].key]["steps"]
         return times
 
     @cached_property
     def chosen(self) -> list[Constants]:
-        """The constants with the smallest mean of ‖∇F‖² over t ≤ T, for each T."""
+        """For each T, the constants with the smallest mean of ‖∇F‖² over t ≤ T."""
         return self._best(self._tuning_means)
 
     @cached_property
@@ -83,7 +83,7 @@ class Tuned:
         return self._reported(self.chosen_late, "value")
 
     def reach(self, tolerance: float) -> int | None:
-        """The smallest T at which the curve's mean over seeds is ε² or below."""
+        """The smallest T at which the mean curve over seeds is at most ε²."""
         below = (self.curve().mean(0) <= tolerance**2).nonzero()
         return self.times[int(below[0])] if below.numel() else None
 
@@ -100,7 +100,7 @@ class Tuned:
 
     @cached_property
     def _reporting(self) -> dict[float, Cell]:
-        """For each a that was chosen for some T, the cell with the rates that go with it."""
+        """For each a chosen for some T, the cell with its learning rates."""
         found: dict[float, set[float]] = {}
         for a, rate in [*self.chosen, self.chosen_late]:
             found.setdefault(a, set()).add(rate)
@@ -115,7 +115,7 @@ class Tuned:
 def late(means: Tensor, times: Sequence[int]) -> Tensor:
     """The mean over the second half, from means [..., T] over all steps so far.
 
-    >>> late(torch.tensor([4.0, 3.0]), times=[5, 10])                # 30 in 10 steps, 20 of it in the first five
+    >>> late(torch.tensor([4.0, 3.0]), times=[5, 10])                # sum 30 over 10 steps, 20 over the first five
     tensor(2.)
     """
     half = min(range(len(times)), key=lambda at: abs(times[at] - times[-1] / 2))

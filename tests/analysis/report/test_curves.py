@@ -69,12 +69,12 @@ def test_sampled_validation_says_so():
     config = {"loss": {"name": "song"}, "validation": {"metric": "ndcg@5", "candidates": 50}}
     (panel, _) = make_panels({"song": [(config, sampled)]})
     assert panel.title == "Validation ndcg@5 among 50 sampled"
-    assert "higher than among all items" in panel.about
+    assert "higher than over all items" in panel.about
 
 
 def test_a_line_that_was_not_finished_is_left_out_and_no_line_is_an_error(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(json.dumps(history(0.5)[0]) + '\n{"stage": "fine-tu')
     assert read_history(tmp_path) == history(0.5)
     (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(DataError, match="holds no epoch"):
+    with pytest.raises(DataError, match="has no epochs"):
         read_history(tmp_path)

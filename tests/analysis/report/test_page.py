@@ -156,7 +156,11 @@ def test_titles_and_ids_that_are_markup_stay_text(tmp_path):
     ("damage", "why", "shown"),
     [
         (lambda run: shutil.rmtree(run.parent / "data"), "dataset.json: is missing", ["Convergence", "ndcg@5"]),
-        (lambda run: shutil.rmtree(run / "checkpoints"), "there is no checkpoint any more", ["Best by ndcg@5"]),
+        (
+            lambda run: shutil.rmtree(run / "checkpoints"),
+            "the checkpoint with the memory was deleted",
+            ["Best by ndcg@5"],
+        ),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), "safetensors: checksum mismatch", ["exact g"]),
         (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl: cannot be read", ["exact g", "Best by"]),
         (lambda run: shutil.rmtree(run / "evaluation"), "has no evaluation of the test split", ["exact g"]),
@@ -206,7 +210,7 @@ def test_a_file_that_is_no_report_is_not_replaced(run, tmp_path):
     write_report([run])
     mine = tmp_path / "mine.html"
     mine.write_text("<p>mine</p>")
-    with pytest.raises(UserError, match="mine.html: exists and is no report"):
+    with pytest.raises(UserError, match="mine.html: already exists and is not a report"):
         write_report([run], mine)
     assert mine.read_text() == "<p>mine</p>"
     write_report([run], mine, overwrite=True)

@@ -41,12 +41,15 @@ def test_a_seed_decides_every_byte_and_another_gives_others(tmp_path, task):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"queries": 10, "items": 5, "pairs": 51}, "pairs is 51; 10 queries and 5 items need 30 to 50"),
-        ({"queries": 50, "items": 5000, "pairs": 4999}, "pairs is 4,999; 50 queries and 5,000 items need 5,000 to"),
-        ({"task": "search", "pairs": 10}, "pairs is 10; search has no such number: leave it out"),
-        ({"task": "search", "holdout": 2}, "holdout is 2; search has no such number"),
+        ({"queries": 10, "items": 5, "pairs": 51}, "pairs is 51; expected 30 to 50 for 10 queries and 5 items"),
+        (
+            {"queries": 50, "items": 5000, "pairs": 4999},
+            "pairs is 4,999; expected 5,000 to 125,000 for 50 queries and 5,000",
+        ),
+        ({"task": "search", "pairs": 10}, "pairs is 10; not an option of search: leave it out"),
+        ({"task": "search", "holdout": 2}, "holdout is 2; not an option of search"),
         ({"task": "search", "shape": "netflix"}, "shape is 'netflix'; search has demo, mslr-web10k"),
-        ({"task": "labelling", "words": 600}, "words is 600; 1,000 features need 1 to 500"),
+        ({"task": "labelling", "words": 600}, "words is 600; expected 1 to 500 for 1,000 features"),
         ({"queries": 5}, "option queries is 5; expected"),
         ({"noise": 1.5}, "option noise is 1.5"),
     ],

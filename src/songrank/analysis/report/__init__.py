@@ -1,4 +1,4 @@
-"""The report: one HTML page about one run, or about several that are compared."""
+"""Reports: an HTML page about one run, or a comparison of several runs."""
 
 from songrank.analysis.report.page import write_report
 

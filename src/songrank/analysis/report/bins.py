@@ -1,4 +1,4 @@
-"""How a metric depends on a query's size: means over bins of about equally many queries, with intervals."""
+"""Metrics by query size: means over bins of about equal count, with confidence intervals."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from songrank.metrics.comparison import paired_difference
 
 @dataclass(frozen=True)
 class Bin:
-    """The queries with sizes from ``first`` to ``last``, and the mean of their values with its 95 % interval.
+    """Queries with sizes from ``first`` to ``last``, and the mean of their values with its 95 % interval.
 
     With one query, ``low`` and ``high`` are NaN.
     """
@@ -25,7 +25,7 @@ class Bin:
 
 
 def size_ranges(sizes: Tensor, count: int) -> list[tuple[int, int]]:
-    """At most ``count`` ranges of sizes that hold about equally many queries; equal sizes are never parted."""
+    """At most ``count`` ranges of sizes with about equal numbers of queries; equal sizes share a range."""
     if not len(sizes):
         return []
     ordered = sizes.sort().values
@@ -35,9 +35,9 @@ def size_ranges(sizes: Tensor, count: int) -> list[tuple[int, int]]:
 
 
 def bin_values(values: Tensor, sizes: Tensor, count: int = 8) -> list[Bin]:
-    """Means of values [seeds, queries] by the queries' sizes [queries]; queries that are NaN do not count.
+    """Means of values [seeds, queries] by query sizes [queries]; NaN values are ignored.
 
-    The interval is that of :mod:`songrank.metrics.comparison`, over queries and seeds, for the difference to 0.
+    The interval is that of :mod:`songrank.metrics.comparison` over queries and seeds, for the difference to 0.
     """
     counted = ~values[0].isnan()
     values, sizes = values[:, counted], sizes[counted]
@@ -50,7 +50,7 @@ def bin_values(values: Tensor, sizes: Tensor, count: int = 8) -> list[Bin]:
 
 
 def query_sizes(dataset: Dataset, split: str) -> tuple[str, Tensor]:
-    """What the size of a query is in this task, in words, and the size of each query of a split."""
+    """The name of the query size in this task, and the size of each query of a split."""
     part = dataset[split]
     if isinstance(part, ListSplit):
         return "list length", part.lengths

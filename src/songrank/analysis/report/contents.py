@@ -1,4 +1,4 @@
-"""All that a report shows, gathered before anything is drawn; a part that cannot be made says why instead."""
+"""The contents of a report; a part that cannot be made has the reason instead."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from songrank.analysis.report.queries import QueryRanker, RankedQuery, best_and_
 from songrank.analysis.report.remembered import Remembered, read_memory
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
+from songrank.core.text import UNITS
 from songrank.data import Dataset, open_dataset
 from songrank.data.dataset import SPLITS
 from songrank.io.json_files import read_json
@@ -28,13 +29,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a part of the report is not there, in one line."""
+    """The reason why a part of the report is missing, in one line."""
 
     why: str
 
 
 def attempt(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | Missing:
-    """What is made, or why it cannot be."""
+    """The result of a call, or the reason why it failed."""
     try:
         return make(*args, **options)
     except UserError as error:
@@ -43,9 +44,9 @@ def attempt(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | Mis
 
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
-    """One run's folder, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
+    """A run directory, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
 
-    ``evaluations`` are those that can be read, by split; ``unread`` says why the report's split is not among them.
+    ``evaluations`` has the readable evaluations by split; ``unread`` is the reason why the reported split is missing.
     """
 
     path: Path
@@ -57,20 +58,20 @@ class ReportedRun:
 
     @property
     def task(self) -> str | None:
-        """The task as ``model.json`` has it; None if that is missing."""
+        """The task in ``model.json``; None if it is missing."""
         found = attempt(read_json, self.path / "model.json")
         task = None if isinstance(found, Missing) else found.get("task")
         return task if isinstance(task, str) else None
 
     @property
     def seed(self) -> int:
-        """The seed it was trained with."""
+        """The random seed of the training."""
         return int(self.config["seed"])
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A metric by the size of queries: what that is in words, and the bins of each method by its label."""
+    """A metric by query size: the name of the size, and the bins of each method by label."""
 
     metric: str
     what: str
@@ -79,7 +80,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a loss remembers, beside the truth; with ``moving`` (random) windows that truth is of another window."""
+    """Memory of a loss beside exact values; with ``moving`` (random) windows, these are of another window."""
 
     loss: str
     step: int
@@ -100,7 +101,7 @@ class Extremes:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The runs of one method in order of seeds, and what was found of its first run."""
+    """The runs of a method in order of seeds, and details of its first run."""
 
     label: str
     runs: tuple[ReportedRun, ...]
@@ -111,7 +112,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything that the page shows; for one run there is no comparison."""
+    """The contents of the page; a single run has no comparison."""
 
     split: str
     groups: tuple[Group, ...]
@@ -125,8 +126,13 @@ class Contents:
         return [run for group in self.groups for run in group.runs]
 
     @property
+    def unit(self) -> str:
+        """What queries are called in the task."""
+        return UNITS.get(self.runs[0].task or "", "queries")
+
+    @property
     def labels(self) -> list[str]:
-        """Of the methods."""
+        """The labels of the methods."""
         return [group.label for group in self.groups]
 
 
@@ -138,13 +144,13 @@ def gather(
     baseline: str | None = None,
     device: str = "auto",
 ) -> Contents:
-    """Read runs and whatever is left of their data; the arguments are those of ``write_report``."""
+    """Read runs and their data sets, if they exist; the arguments are those of ``write_report``."""
     choose_device(device)
     if split not in SPLITS:
         raise UserError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
     paths = find_runs(places)
     if baseline is not None and len(paths) == 1:
-        raise UserError(f"baseline is {baseline!r}, and there is one run; give those to compare it with")
+        raise UserError(f"baseline is {baseline!r}, but there is only one run; pass the runs to compare")
     runs = {path: _read_folder(path, split, finished=len(paths) > 1) for path in paths}
     measured = [run.evaluations[split] for run in runs.values() if split in run.evaluations]
     comparison, named = None, {paths[0].resolve().name: tuple(runs.values())}
@@ -162,7 +168,7 @@ def gather(
 
 
 def _read_folder(path: Path, split: str, *, finished: bool) -> ReportedRun:
-    """Read a run's folder; one that is not evaluated on ``split`` is an error only if it has to be ``finished``."""
+    """Read a run directory; a missing evaluation on ``split`` is an error only if the run must be ``finished``."""
     evaluations, unread = {}, None
     for name in dict.fromkeys((split, "test", "validation")):
         try:
@@ -180,7 +186,7 @@ def _read_folder(path: Path, split: str, *, finished: bool) -> ReportedRun:
 
 
 def _open_data(run: ReportedRun, split: str, data: Path | None) -> Dataset:
-    """The data set of a run, where it was or where it is now; a ``UserError`` where it is not the same any more."""
+    """The data set of a run at its recorded or given path; a ``UserError`` if it has changed."""
     dataset = open_dataset(data if data is not None else Path(str(run.config.get("data", ""))))
     RunDirectory(run.path).check_data(dataset)
     if split not in dataset:
@@ -191,9 +197,9 @@ def _open_data(run: ReportedRun, split: str, data: Path | None) -> Dataset:
 
 
 def _rebuild(run: ReportedRun, dataset: Dataset, device: str) -> Run:
-    """The run with model, losses and data adapter on a device, as before its first step; its folder is not changed."""
+    """The run with model, losses and data adapter as before its first step; its directory is not changed."""
     if not (run.path / "run.json").exists():
-        raise UserError("the folder was not written by `songrank train`, so its model cannot be built again")
+        raise UserError("the directory was not written by `songrank train`, so its model cannot be rebuilt")
     directory = RunDirectory(run.path)
     recipe = directory.recipe().model_copy(update={"device": device, "members": None})
     with torch.random.fork_rng(devices=[]):
@@ -246,7 +252,7 @@ def _sizes(groups: Sequence[Group], split: str) -> Sizes:
         raise UserError(unread[0])
     everything = [run for runs in measured.values() for run in runs]
     if len({run.lists_sha256 for run in everything}) > 1:
-        raise UserError("the runs are on several data sets; make a report of the runs on one of them")
+        raise UserError("the runs are on several data sets; report on the runs of one data set")
     dataset = next((group.data for group in groups if isinstance(group.data, Dataset)), None)
     if dataset is None:
         assert isinstance(groups[0].data, Missing)

@@ -1,4 +1,4 @@
-"""Convergence: what was watched in each epoch, over the seeds of a method."""
+"""Convergence: validation metrics and objectives by epoch, over the seeds of a method."""
 
 import json
 import math
@@ -21,7 +21,7 @@ Methods = Mapping[str, Sequence[tuple[Mapping[str, Any], History]]]  # configura
 
 @dataclass(frozen=True)
 class Point:
-    """One epoch of a method, counted over both stages: mean and standard deviation over its seeds, NaN with one."""
+    """An epoch, counted over both stages: mean and standard deviation over seeds, NaN for a single seed."""
 
     epoch: int
     stage: str
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """One method's course, and the epochs whose weights are its runs' results."""
+    """The curve of a method, and the epochs of the checkpoints that its runs kept."""
 
     label: str
     points: tuple[Point, ...]
@@ -41,7 +41,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity; ``warm_up`` counts the epochs of that stage, None where the runs differ in it."""
+    """Curves of one quantity; ``warm_up`` is the number of warm-up epochs, None if it differs between runs."""
 
     title: str
     what: str
@@ -51,7 +51,7 @@ class Panel:
 
 
 def read_history(path: Path) -> History:
-    """The lines of a run's ``metrics.jsonl``; one that a killed process did not finish is left out."""
+    """The lines of ``metrics.jsonl``; an incomplete line of a killed process is skipped."""
     file = path / "metrics.jsonl"
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -63,12 +63,12 @@ def read_history(path: Path) -> History:
             lines.append(json.loads(line))
     lines = [line for line in lines if isinstance(line, dict) and "stage" in line]
     if not lines:
-        raise DataError("holds no epoch", "the run has no curves", file=str(file))
+        raise DataError("has no epochs", "the run has no curves", file=str(file))
     return lines
 
 
 def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
-    """The epoch, counted over both stages, whose weights a run results in: the first best of the last stage.
+    """The epoch, counted over both stages, of the checkpoint that a run kept: the first best of the last stage.
 
     Without validation it is the last epoch.
     """
@@ -78,14 +78,14 @@ def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
 
 
 def make_panels(methods: Methods) -> list[Panel]:
-    """What was watched on validation, then the objective of each stage and loss."""
+    """Panels of the validation metrics, then of the objective of each stage and loss."""
     runs = [run for own in methods.values() for run in own]
     lengths = {sum(line["stage"] == WARM_UP for line in history) for _, history in runs}
     warm_up = lengths.pop() if len(lengths) == 1 else None
     watched = dict(_validation(config) for config, _ in runs)
     panels = []
     for name, among in watched.items():
-        about = "whole lists are ranked" if among == "all" else "far higher than among all items"
+        about = "complete lists" if among == "all" else "sampled items; values are higher than over all items"
         panels.append(Panel(name.capitalize(), name, about, _curves(methods, name), warm_up))
     parts = dict.fromkeys((line["stage"], _loss(config, line["stage"])) for config, history in runs for line in history)
     for stage, loss in sorted(parts, key=lambda part: part[0] != WARM_UP):
@@ -96,7 +96,7 @@ def make_panels(methods: Methods) -> list[Panel]:
 
 
 def _curves(methods: Methods, key: str, part: tuple[str, str] | None = None) -> tuple[Curve, ...]:
-    """A quantity of each method, over all epochs or over those of a stage with a loss."""
+    """A quantity of each method, over all epochs or over the epochs of a stage with a loss."""
     curves = []
     for label, runs in methods.items():
         values: dict[int, list[float]] = {}
@@ -121,7 +121,7 @@ def _has(line: Mapping[str, Any], key: str) -> bool:
 
 
 def _validation(config: Mapping[str, Any]) -> tuple[str, int | str]:
-    """What a validation figure of this run is called, and how many items were ranked for it."""
+    """The name of the validation metric of this run, and the number of ranked items."""
     section = config.get("validation") or {}
     among = section.get("candidates", "all")
     return validation_name(section.get("metric", ""), among), among

@@ -1,4 +1,4 @@
-"""Markup in which nothing that was read can become markup: whatever is not :class:`Html` is escaped."""
+"""HTML in which all text that is not :class:`Html` is escaped."""
 
 import base64
 import hashlib
@@ -11,11 +11,11 @@ from songrank.core.errors import DataError
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
 
 def escaped(content: object) -> Html:
-    r"""Any text as markup that shows it; what would steer a reader or a parser is spelled out.
+    r"""Escape a text for HTML; control characters are shown as escape sequences.
 
     >>> escaped("</script><img onerror=…>left\u202eright\x00")
     '&lt;/script&gt;&lt;img onerror=…&gt;left\\u202eright\\x00'
@@ -26,7 +26,7 @@ def escaped(content: object) -> Html:
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
-    """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``, None and False leave one out.
+    """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``; None and False omit an attribute.
 
     >>> tag("td", "a < b", tag("b", 1), class_="number", hidden=None)
     '<td class="number">a &lt; b<b>1</b></td>'
@@ -40,7 +40,7 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
 
 
 def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
-    """A table that scrolls within itself; the first ``words`` columns hold words, the others numbers."""
+    """A scrollable table; the first ``words`` columns are text, the others numbers."""
     kinds = [None if at < words else "number" for at in range(len(headings))]
     head = tag("tr", *(tag("th", text, scope="col", class_=kind) for text, kind in zip(headings, kinds, strict=True)))
     body = []
@@ -52,33 +52,33 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def folded(title: str, *content: object, is_open: bool = False) -> Html:
-    """Something that opens when its title is pressed."""
+    """A section that opens by a click on its title."""
     return tag("details", tag("summary", title), *content, open=is_open)
 
 
 def facts(entries: Iterable[tuple[str, object]], class_: str | None = None) -> Html:
-    """Names and what they stand for; entries without a value are left out."""
+    """A definition list; entries without a value are omitted."""
     rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries if value not in (None, "")]
     return tag("dl", *rows, class_=class_)
 
 
 def captioned(title: str, about: object, *content: object) -> Html:
-    """A plot or table with its title, and what to bear in mind."""
+    """A plot or table with a title and a note."""
     return tag("figure", tag("figcaption", tag("h3", title), tag("span", about)), *content)
 
 
 def with_data(
     title: str, about: str, *plot: Html, headings: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1
 ) -> Html:
-    """A plot with its numbers below: folded, with a button that saves them."""
+    """A plot with a folded table of its numbers, which a button saves."""
     button = tag("button", "Save as CSV", type="button", class_="csv")
     return captioned(title, about, *plot, folded("Data", button, table(title, headings, rows, words=words)))
 
 
 def document(title: str, generator: str, body: Iterable[Html], *, style: str = "", data: str = "") -> str:
-    """A page that asks the network for nothing; with ``data``, which is JSON, the script that shows it.
+    """A self-contained page; with ``data`` as JSON, it includes the script that shows it.
 
-    Whatever an id or a title says, no other script runs.
+    The content security policy allows no other script, whatever ids and titles contain.
     """
     folder = files("songrank.analysis.report")
     script, look = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
@@ -100,12 +100,12 @@ def document(title: str, generator: str, body: Iterable[Html], *, style: str = "
 
 
 def _marker(generator: str) -> str:
-    """What tells a page of ours from other files."""
+    """The tag that marks pages of this generator."""
     return f'<meta name="generator" content="{generator}">'
 
 
 def is_replaceable(place: Path, generator: str, fix: str) -> bool:
-    """Whether there is no file, or a page of this generator; ``fix`` says what to do if it cannot be opened."""
+    """Whether the file is missing or was written by this generator; ``fix`` is the advice if it cannot be opened."""
     try:
         with place.open("rb") as file:
             return _marker(generator).encode() in file.read(1000)

@@ -1,4 +1,4 @@
-"""The page: sections, style, script and data in one file that asks the network for nothing."""
+"""The report page: sections, style, script and data in one self-contained file."""
 
 import json
 from collections.abc import Sequence
@@ -39,31 +39,32 @@ def write_report(
     device: str = "auto",
     overwrite: bool = False,
 ) -> Path:
-    """Write the report of one run, or of several that are compared; where it was written is returned.
+    """Write a report on one run, or a comparison of several runs, and return its path.
 
     Args:
-        runs: folders of runs, or folders of such folders.
-        output: the file; ``report.html`` in the folder of the one run, or here if there are several.
-        data: where the data set is now, if it was moved.
-        baseline: label or run of the method that others are compared with; the first if not given.
-        split: whose evaluation it is about.
-        device: what models are scored on: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
-        overwrite: replace a file that is no report.
+        runs: run directories, or directories that contain them.
+        output: output file; by default ``report.html``, in the run directory if there is only one run.
+        data: current path of the data set, if it was moved.
+        baseline: label or run of the method that others are compared to; by default the first.
+        split: split to report on.
+        device: device for inference: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        overwrite: whether to replace a file that is not a report.
 
     >>> write_report([Path("nowhere")])
     Traceback (most recent call last):
-    songrank.core.errors.DataError: nowhere: does not exist; expected a folder that `songrank train` wrote
+    songrank.core.errors.DataError: nowhere: does not exist; expected a run directory written by `songrank train`
     """
     found = find_runs(runs)
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
     if not (overwrite or is_replaceable(place, _GENERATOR, "choose another file with -o")):
-        raise DataError("exists and is no report", "choose another file with -o, or say --overwrite", file=str(place))
+        fix = "choose another file with -o, or pass --overwrite"
+        raise DataError("already exists and is not a report", fix, file=str(place))
     write_whole(place, render(gather(found, split=split, data=data, baseline=baseline, device=device)))
     return place
 
 
 def render(contents: Contents) -> str:
-    """The whole page; equal contents give equal bytes."""
+    """The page; equal contents give equal bytes."""
     *others, last = contents.labels
     title = f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
     links = [tag("a", words, href=f"#{place}") for place, (words, _) in _SECTIONS.items()]
@@ -71,7 +72,7 @@ def render(contents: Contents) -> str:
     body = [
         tag("header", tag("h1", title), tag("p", _lead(contents), class_="lead"), nav, _tiles(contents)),
         tag("main", *(tag("section", *parts(contents), id=place) for place, (_, parts) in _SECTIONS.items())),
-        tag("footer", f"Made by songrank {__version__}. All figures: the element songrank-data of this page, as JSON."),
+        tag("footer", f"Made by songrank {__version__}. All figures as JSON: element songrank-data."),
         tag("div", id="tip", role="status", hidden=True),
     ]
     return document(title, _GENERATOR, body, data=_json(contents))
@@ -81,30 +82,30 @@ def _lead(contents: Contents) -> str:
     first = contents.groups[0]
     config = first.runs[0].config
     data = first.data.name if isinstance(first.data, Dataset) else str(config.get("data", "")).rpartition("/")[2]
-    mean = f", the mean of {members} runs" if (members := config.get("members")) else ""
+    mean = f", ensemble of {members} runs" if (members := config.get("members")) else ""
     what = f"{config['model']['name']} trained with {config['loss']['name']} on {data}{mean}"
     if len(contents.groups) > 1:
         what = f"{len(contents.groups)} methods, {len(contents.runs)} runs on {data}"
     elif len(contents.runs) > 1:
         what += f", {len(contents.runs)} seeds"
-    return f"{what}; figures of the {contents.split} split"
+    return f"{what}; {contents.split} split"
 
 
 def _tiles(contents: Contents) -> Html:
-    """The figures that most readers came for; for one run."""
+    """The main metrics of a single run."""
     run = contents.runs[0]
     measured = run.evaluations.get(contents.split)
     if contents.comparison is not None or measured is None:
         return Html("")
     values = [(f"{name}, {contents.split}", figure(value)) for name, value in list(measured.metrics.items())[:3]]
-    values.append(("Queries", f"{measured.queries:,}"))
+    values.append((contents.unit.capitalize(), f"{measured.queries:,}"))
     seconds = run.notes.get("seconds")
     values += [("Training", duration(seconds))] if isinstance(seconds, float | int) else []
     return facts(values, class_="tiles")
 
 
 def _json(contents: Contents) -> str:
-    """Everything that the page shows, as JSON that no parser of HTML can take for anything else."""
+    """The contents of the page as JSON that is safe inside HTML."""
     curves = contents.curves
     data = {
         "songrank": __version__,

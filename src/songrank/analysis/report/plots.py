@@ -1,4 +1,4 @@
-"""Plots as inline SVG: each mark carries the words that its tooltip shows; colours come from the page's style."""
+"""Plots as inline SVG; each mark has a tooltip, and colours are those of the page's style."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,13 +8,13 @@ from songrank.analysis.report.html import Html, tag
 
 WIDTH, HEIGHT = 460, 312
 LEFT, RIGHT, TOP, BOTTOM = 58, 446, 26, 250
-_LETTER = 8  # width of one, at most, as labels are set; those that would meet stand in two rows
-_COLOURS = 6  # of the style; after these they come again, on dashed lines
+_LETTER = 8  # largest width of a letter; labels that would overlap are set in two rows
+_COLOURS = 6  # of the style; further series repeat them with dashed lines
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One point: its place, the words of its tooltip, its interval, and whether it is ringed."""
+    """A point: position, tooltip, interval, and whether it has a ring."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Marks of one colour, by the number of the method."""
+    """Marks of one colour, which is that of the method with this number."""
 
     number: int
     marks: Sequence[Mark]
@@ -34,7 +34,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values from ``low`` to ``high`` onto a line from ``start`` to ``end``, by value or by order of magnitude."""
+    """Maps values from ``low`` to ``high`` onto a line from ``start`` to ``end``, on a linear or a log scale."""
 
     low: float
     high: float
@@ -44,7 +44,7 @@ class Scale:
 
     @classmethod
     def around(cls, values: Iterable[float], start: float, end: float, *, log: bool = False) -> "Scale":
-        """A scale that holds these values with a little room; numbers that are not finite are passed over."""
+        """A scale for these values with a margin; values that are not finite are ignored."""
         known = [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0]
         low, high = min(known), max(known)
         if log:
@@ -54,7 +54,7 @@ class Scale:
         return cls(low - room, high + room, start, end)
 
     def place(self, value: float) -> float:
-        """Where a value stands."""
+        """The position of a value."""
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
         else:
@@ -62,7 +62,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, wanted: int = 5) -> list[float]:
-        """Round numbers within the scale, about as many as wanted."""
+        """About the requested number of round values within the scale."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for steps in ((1,), (1, 3), (1, 2, 5)):
@@ -78,13 +78,13 @@ class Scale:
 
 
 def tick_label(value: float) -> str:
-    """A tick in few letters."""
+    """A short tick label."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:g}"
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """The scales of a plot; what is drawn in it is placed by values."""
+    """The scales of a plot, in which elements are placed by value."""
 
     x: Scale
     y: Scale
@@ -106,7 +106,7 @@ class _Frame:
         return tag("g", *dots, class_=f"{kind} {_colour(series.number)}")
 
     def axes(self, labels: Sequence[tuple[float, str]], x_title: str, y_title: str = "") -> list[Html]:
-        """Both axes and the grid; ``labels`` are those of the x-axis."""
+        """Both axes and the grid; ``labels`` are the labels of the x-axis."""
         axes = []
         for value in self.y.ticks():
             axes.append(self.line("grid", self.x.low, value, self.x.high, value))
@@ -123,12 +123,12 @@ class _Frame:
 
 
 def _plot(title: str, *parts: Html) -> Html:
-    box, about = f"0 0 {WIDTH} {HEIGHT}", f"{title}. Arrow keys go from point to point."
+    box, about = f"0 0 {WIDTH} {HEIGHT}", f"{title}. Arrow keys move between points."
     return tag("svg", *parts, class_="plot", viewBox=box, role="img", tabindex=0, aria_label=about)
 
 
 def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: int | None) -> Html:
-    """Lines with bands; the warm-up is shaded, and chosen epochs are ringed."""
+    """Lines with bands; the warm-up is shaded, and chosen epochs have a ring."""
     places = [mark.x for one in series for mark in one.marks]
     x = Scale(min(places) - 0.5, max(places) + 0.5, LEFT, RIGHT)
     frame = _Frame(x, Scale.around(_ends(series), BOTTOM, TOP))
@@ -155,9 +155,9 @@ def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: i
 def interval_plot(
     title: str, x_title: str, names: Sequence[str], series: Sequence[Series], *, zero: bool = False
 ) -> Html:
-    """Means with intervals over named places, the series side by side; ``mark.x`` counts the places from 0.
+    """Means with intervals over categories, with series side by side; ``mark.x`` is the index of the category.
 
-    With ``zero`` there is a line at 0, and each series stands in the middle of a place of its own.
+    With ``zero`` there is a line at 0, and each series has its own category.
     """
     x = Scale(-0.5, len(names) - 0.5, LEFT, RIGHT)
     frame = _Frame(x, Scale.around([*_ends(series), *([0.0] if zero else [])], BOTTOM, TOP))
@@ -171,7 +171,7 @@ def interval_plot(
 
 
 def scatter_plot(title: str, x_title: str, y_title: str, series: Series, *, log: bool) -> Html:
-    """Points about the diagonal, on which they would lie if both coordinates agreed; one scale for both."""
+    """Points and the diagonal of equal coordinates; both axes share a scale."""
     ends = [end for mark in series.marks for end in (mark.x, mark.y)]
     x, y = Scale.around(ends, LEFT, RIGHT, log=log), Scale.around(ends, BOTTOM, TOP, log=log)
     frame, ticks = _Frame(x, y), [(value, tick_label(value)) for value in x.ticks()]
@@ -180,7 +180,7 @@ def scatter_plot(title: str, x_title: str, y_title: str, series: Series, *, log:
 
 
 def key(labels: Sequence[str]) -> Html:
-    """Which colour and line stands for which method."""
+    """The legend of the methods."""
     if len(labels) < 2:
         return Html("")
     sample = tag("line", x1=1, x2=25, y1=6, y2=6, class_="line"), tag("circle", cx=13, cy=6, r=4)

@@ -1,4 +1,4 @@
-"""The best and the worst queries of a split: what was ranked first for them, and where the relevant items went."""
+"""The best and worst queries of a split: their top items, and the ranks of their relevant items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ _MOST_RELEVANT = 10
 
 @dataclass(frozen=True)
 class RankedItem:
-    """An item of a query's list by its original id, and its place under the evaluation's policy for ties."""
+    """An item with its original id, and its rank under the tie policy of the evaluation."""
 
     item: str
     label: float
@@ -26,7 +26,7 @@ class RankedItem:
 
 @dataclass(frozen=True)
 class RankedQuery:
-    """How one query was ranked: the first items of its list, and the first relevant items."""
+    """The ranking of a query: its top items, and its first relevant items."""
 
     query: str
     value: float
@@ -37,9 +37,9 @@ class RankedQuery:
 
 
 def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[list[int], list[int]]:
-    """Numbers of the queries with the highest and the lowest values, best and worst first, equal ones by number.
+    """Indices of the queries with the highest and the lowest values; ties are ordered by index.
 
-    Queries without a relevant item, or whose value is NaN, are not among them, and no query is both.
+    Queries without a relevant item or with a NaN value are skipped, and no query is in both lists.
     """
     numbers = ((relevant > 0) & ~values.isnan()).nonzero().squeeze(1)
     found = values[numbers]
@@ -49,9 +49,9 @@ def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[li
 
 
 class QueryRanker:
-    """Ranks whole lists of a split's queries, one at a time; the model is in evaluation mode, on the adapter's device.
+    """Ranks complete lists of a split, one query at a time; the model is in evaluation mode on the adapter's device.
 
-    ``ties`` is the policy of the ranks.
+    ``ties`` is the policy for tied scores.
     """
 
     def __init__(self, model: Any, adapter: BatchAdapter, dataset: Dataset, split: str, ties: str) -> None:
@@ -60,7 +60,7 @@ class QueryRanker:
 
     @torch.no_grad()
     def rank(self, query: int, value: float) -> RankedQuery:
-        """Where the items of this query stand; ``value`` is its metric."""
+        """The ranking of this query; ``value`` is its metric."""
         slate = self._lists.draw([query])
         mask = slate.mask.expand(slate.label.shape)[0]
         numbers, label = slate.item[0][mask], slate.label[0][mask]

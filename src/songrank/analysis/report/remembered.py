@@ -1,4 +1,4 @@
-"""What a loss remembers against the truth: u beside the exact g, and K-SONG's λ beside the exact threshold."""
+"""Memory of a loss beside exact values: u beside the exact g, and λ of K-SONG beside the exact threshold."""
 
 import copy
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from songrank.training.checkpoints import read_checkpoint
 from songrank.training.run import Run
 from songrank.training.trainer.batch_adapters import BatchAdapter
 
-QUERIES, PAIRS = 200, 10  # pairs of a query, at most; so 2,000 in all
+QUERIES, PAIRS = 200, 10  # at most 10 pairs per query, so 2,000 in total
 
 
 class Titles(NamedTuple):
-    """What a table remembers, what that estimates, and whether it spans magnitudes, so that errors are relative."""
+    """Names of the stored and the exact value; ``relative`` for values that span orders of magnitude."""
 
     name: str
     truth: str
@@ -31,16 +31,16 @@ class Titles(NamedTuple):
 
 _TITLES = {
     "u": Titles("u", "exact g", True),
-    "log_u": Titles("remembered ln u", "exact ln g", False),
+    "log_u": Titles("stored ln u", "exact ln g", False),
     "threshold": Titles("λ", "exact threshold", False),
 }
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """One table of a loss's memory on a sample: what it holds, and what it would hold if it were exact.
+    """A table of the memory of a loss on a sample: its values, and the exact values.
 
-    ``unvisited`` counts the rows of the sample that no slate has met yet.
+    ``unvisited`` is the number of rows of the sample that no slate has updated yet.
     """
 
     table: str
@@ -50,11 +50,11 @@ class Remembered:
 
     @property
     def titles(self) -> Titles:
-        """What is compared, in words."""
+        """The names of the compared values."""
         return _TITLES[self.table]
 
     def figures(self) -> dict[str, float]:
-        """Agreement in a few numbers; none where nothing was visited."""
+        """Measures of agreement; empty if no row was visited."""
         if not self.exact:
             return {}
         name, truth, is_log = self.titles
@@ -62,14 +62,14 @@ class Remembered:
         kind, error = ("relative", (held - exact).abs() / exact) if is_log else ("absolute", (held - exact).abs())
         found = {"Spearman correlation": spearman(held, exact)}
         found[f"median {kind} error"] = float(error.quantile(0.5))
-        found["90th percentile of it"] = float(error.quantile(0.9))
+        found[f"90th percentile of the {kind} error"] = float(error.quantile(0.9))
         if is_log:
             return found | {f"median of {name} / {truth}": float((held / exact).quantile(0.5))}
-        return found | {f"sd of the {truth}": float(exact.std()) if len(self.exact) > 1 else 0.0}
+        return found | {f"standard deviation of the {truth}": float(exact.std()) if len(self.exact) > 1 else 0.0}
 
 
 def spearman(first: Tensor, second: Tensor) -> float:
-    """Spearman's rank correlation; NaN where one of them is constant."""
+    """Spearman's rank correlation; NaN if one of the tensors is constant."""
     places = torch.stack([ranks(values, ties="average").double() for values in (first, second)])
     return float(torch.corrcoef(places)[0, 1]) if len(first) > 1 else float("nan")
 
@@ -78,11 +78,11 @@ def spearman(first: Tensor, second: Tensor) -> float:
 def compare_memory(
     loss: MemoryLoss, model: nn.Module, adapter: BatchAdapter, *, gain: Gain = "exp2", queries: int = QUERIES
 ) -> list[Remembered]:
-    """A loss's memory beside what the model, as it is, would have it hold; on a sample of queries set by a hash.
+    """The memory of a loss beside the exact values of the current model, on a sample of queries chosen by a hash.
 
-    The first visit of a pair sets its row to the slate's estimate, and on a whole list that estimate is exact: so the
-    truth comes from the loss's own ``step``, on whole lists in float64, with rows that were never visited. The
-    threshold's is the (K+1)-th largest score of the whole list; where K is no smaller than that, there is none.
+    The first visit of a pair sets its row to the estimate of the slate, which is exact on a complete list. The exact
+    values are therefore those of ``step`` of the loss on complete lists in float64, with unvisited rows. The exact
+    threshold is the (K+1)-th largest score of the complete list; it does not exist if the list has at most K items.
     """
     model.eval()
     sampler = SlateSampler(adapter.relevance, 1, relevant=PAIRS, irrelevant="all", k=loss.k, gain=gain)
@@ -113,33 +113,33 @@ def _remembered(name: str, held: list[Tensor], exact: list[Tensor]) -> Remembere
 
 
 def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
-    """The loss trained last, the step of the last checkpoint, and that loss's memory beside the truth.
+    """The loss of the last stage, the step of the last checkpoint, and the memory of the loss beside exact values.
 
-    The truth is that of the checkpoint's weights, the ones that the memory belongs to, not of the best ones. Nothing
-    in the run's folder is touched. Where there is nothing to compare, a ``UserError`` says why.
+    Exact values are those of the weights of the last checkpoint, to which the memory belongs, not of the best weights.
+    The run directory is not changed. Raises a ``UserError`` if there is nothing to compare.
     """
     step, state = _last_state(run)
-    # A state between two stages belongs to the loss of the stage before, and the head is still that stage's.
+    # A checkpoint between two stages belongs to the earlier stage, with its loss and its head.
     at = state["at"]["stage"] - (state["optimiser"] is None)
     if not 0 <= at < len(run.trainer.stages):
-        raise UserError("nothing was trained yet")
+        raise UserError("the run has no training steps yet")
     stage = run.trainer.stages[at]
     name = (run.recipe.warm_up.loss if stage.name == "warm-up" else run.recipe.loss)["name"]
     if not isinstance(stage.loss, MemoryLoss):
-        raise UserError(f"the loss {name} remembers nothing")
+        raise UserError(f"the loss {name} has no memory")
     try:
         run.trainer.model.load_state_dict(state["model"])
         stage.loss.load_state_dict(state["losses"][at])
     except RuntimeError:
-        raise UserError("the last checkpoint does not fit the recipe") from None
+        raise UserError("the last checkpoint does not match the recipe") from None
     return name, step, compare_memory(stage.loss, run.trainer.model, run.trainer.adapter, gain=run.recipe.gain)
 
 
 def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
     kept = run.trainer.checkpoints
     if kept is None or not (steps := kept.steps()):
-        raise UserError("there is no checkpoint any more, which holds the memory")
-    # A finished run may be of an earlier version, whose recipes had other keys; its weights and memory are read alike.
+        raise UserError("the checkpoint with the memory was deleted")
+    # Checkpoints of earlier versions, whose recipes had other keys, are read too.
     owner = None if run.directory.notes().get("status") == "finished" else kept.owner
     problem: DataError | None = None
     for step in reversed(steps):

@@ -1,4 +1,4 @@
-"""The sections about what came out: metrics, differences, sizes of queries, memory, and single queries."""
+"""Sections about results: metrics, differences, query sizes, memory, and single queries."""
 
 from songrank.analysis.method_comparison import MethodComparison
 from songrank.analysis.report.contents import Contents, Extremes, Memory, Missing
@@ -12,7 +12,7 @@ from songrank.metrics.comparison import Difference
 
 
 def metrics_section(contents: Contents) -> list[Html]:
-    """Final figures, and the policies that they were computed under."""
+    """Final metrics and the policies of the evaluation."""
     parts = [tag("h2", "Final metrics")]
     first = contents.runs[0]
     measured = first.evaluations.get(contents.split) or next(iter(first.evaluations.values()), None)
@@ -26,7 +26,8 @@ def metrics_section(contents: Contents) -> list[Html]:
             [split, *(figure(run.metrics.get(name)) for name in names), f"{run.queries:,}", f"{run.empty:,}"]
             for split, run in first.evaluations.items()
         ]
-        parts.append(table("Metrics of each split", ["Split", *names, "Queries", "Without relevant items"], rows))
+        heads = ["Split", *names, contents.unit.capitalize(), "Without relevant items"]
+        parts.append(table("Metrics of each split", heads, rows))
     if measured is not None:
         sentences = policy_sentences(measured, first.task)
         parts.append(tag("ul", *(tag("li", sentence) for sentence in sentences), class_="plain"))
@@ -37,7 +38,7 @@ def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
     means = {label: [mean_sd(one.mean, one.sd) for one in own.values()] for label, own in found.summaries.items()}
     rows: list[list[object]] = [[group.label, len(group.runs), *means[group.label]] for group in contents.groups]
     parts = [
-        tag("p", f"On the {contents.split} split: means, ± the standard deviation over seeds.", class_="about"),
+        tag("p", f"Means on the {contents.split} split, ± standard deviation over seeds.", class_="about"),
         table(f"Means on the {contents.split} split", ["Method", "Runs", *found.metrics], rows),
     ]
     if not found.differences:
@@ -53,7 +54,7 @@ def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
     return [
         *parts,
         tag("h3", f"Paired differences to {base}"),
-        tag("p", _interval_words(found), class_="about"),
+        tag("p", _interval_words(found, contents.unit), class_="about"),
         table(f"Differences to {base}", headings, rows, words=2),
         tag("div", *plots, class_="panels"),
     ]
@@ -63,13 +64,13 @@ def _interval(one: Difference) -> str:
     return f"{signed(one.low)} to {signed(one.high)}"
 
 
-def _interval_words(found: MethodComparison) -> str:
+def _interval_words(found: MethodComparison, unit: str) -> str:
     differences = [one for by_metric in found.differences.values() for one in by_metric.values()]
-    over = "over queries and seeds"
+    over = f"over {unit} and seeds"
     if not all(one.first_seeds and one.second_seeds for one in differences):
-        over = "over queries, and over seeds where there are several; one seed cannot say what another would change"
-    words = f"Differences of the same query, with Student's t {over}."
-    return f"{words} Intervals are not adjusted for the number of comparisons."
+        over = f"over {unit} and, for several seeds, over seeds; with one seed, the variation between seeds is missing"
+    words = f"Paired differences with intervals by Student's t {over}."
+    return f"{words} Intervals are not adjusted for multiple comparisons."
 
 
 def _difference_plot(found: MethodComparison, metric: str, labels: list[str]) -> Html:
@@ -89,7 +90,7 @@ def sizes_section(contents: Contents) -> list[Html]:
     """The metric by list length, activity, or number of labels."""
     sizes = contents.sizes
     if isinstance(sizes, Missing):
-        return [tag("h2", "By size of the query"), missing(sizes)]
+        return [tag("h2", "By query size"), missing(sizes)]
     title = f"{sizes.metric} by {sizes.what}"
     series, rows = [], []
     names = [_range(one.first, one.last) for one in next(iter(sizes.bins.values()))]
@@ -101,7 +102,7 @@ def sizes_section(contents: Contents) -> list[Html]:
             marks.append(Mark(at, one.mean, tip, one.low, one.high))
             rows.append([label, names[at], queries, mean, low, high])
         series.append(Series(number, marks))
-    about = "Queries in bins of about equal count, by quantiles; means with 95 % intervals over the queries of a bin."
+    about = "Bins are quantiles of about equal count; means with 95 % intervals over the bin."
     headings = ["Method", sizes.what.capitalize(), "Queries", "Mean", "Low", "High"]
     plot = interval_plot(title, sizes.what, names, series)
     panel = with_data(title, f"on the {contents.split} split", plot, headings=headings, rows=rows)
@@ -113,13 +114,13 @@ def _range(first: int, last: int) -> str:
 
 
 def memory_section(contents: Contents) -> list[Html]:
-    """What losses remember against the truth."""
+    """The memory of losses beside exact values."""
     about = (
-        "A loss with memory works with numbers that it remembers from earlier slates. Here they stand beside what the "
-        "weights of the last checkpoint, without dropout, give on whole lists: the nearer to the diagonal, the better "
-        "the memory keeps up. A sample of at most 200 training queries and 2,000 pairs."
+        "A loss with memory uses estimates from earlier slates. The plots compare them with exact values, computed on "
+        "complete lists with the weights of the last checkpoint, without dropout. Points near the diagonal are "
+        "accurate. Sample of at most 200 training queries and 2,000 pairs."
     )
-    parts, figures = [tag("h2", "Memory against the truth")], []
+    parts, figures = [tag("h2", "Memory and exact values")], []
     if any(isinstance(group.memory, Memory) for group in contents.groups):
         parts.append(tag("p", about, class_="about"))
     for number, group in enumerate(contents.groups):
@@ -136,13 +137,13 @@ def _several(contents: Contents, label: str) -> str:
 
 def _memory_figure(label: str, number: int, memory: Memory, one: Remembered) -> Html:
     name, truth, is_log = one.titles
-    title = f"{label}: {name} against the {truth}"
+    title = f"{label}: {name} and {truth}"
     about = f"{memory.loss}, seed {memory.seed}, after step {memory.step:,}; {len(one.exact):,} rows"
-    about += f", {one.unvisited:,} more not visited yet" if one.unvisited else ""
-    moving = "; windows were random, and the truth is read in others, so some distance is due to that"
+    about += f", {one.unvisited:,} more unvisited" if one.unvisited else ""
+    moving = "; training used random windows, exact values use others, which explains part of the distance"
     about += moving if memory.moving else ""
     if not one.exact:
-        none = "Nothing of the sample was visited, or K is the whole list."
+        none = "No row of the sample was visited, or K is the length of the list."
         return captioned(title, about, tag("p", none, class_="note"))
     pairs = list(zip(one.exact, one.remembered, strict=True))
     marks = [Mark(x, y, f"{truth} {short(x)}\n{name} {short(y)}") for x, y in pairs]
@@ -154,12 +155,12 @@ def _memory_figure(label: str, number: int, memory: Memory, one: Remembered) -> 
 
 
 def queries_section(contents: Contents) -> list[Html]:
-    """The best and the worst queries."""
+    """The best and worst queries."""
     about = (
-        f"Of the {contents.split} split, among queries with a relevant item; equal ones by number. "
-        "What was ranked first, with relevant items marked by their label, and where the relevant items went."
+        f"On the {contents.split} split, among {contents.unit} with a relevant item: the top items, "
+        "with labels of relevant items, and the ranks of relevant items."
     )
-    parts = [tag("h2", "Best and worst queries"), tag("p", about, class_="about")]
+    parts = [tag("h2", f"Best and worst {contents.unit}"), tag("p", about, class_="about")]
     for at, group in enumerate(contents.groups):
         found = group.extremes
         if isinstance(found, Missing):
@@ -178,14 +179,14 @@ def _extremes(found: Extremes) -> Html:
 
 
 def _query(one: RankedQuery) -> Html:
-    relevant = ", ".join(f"{item.item} at {item.rank:,g}" for item in one.relevant)
+    relevant = ", ".join(f"{item.item} at rank {item.rank:,g}" for item in one.relevant)
     more = one.num_relevant - len(one.relevant)
     relevant += f", and {more:,} more" if more else ""
     return tag(
         "article",
         tag("h4", tag("span", f"Query {one.query}"), tag("span", figure(one.value))),
         tag("ol", *(_item(item) for item in one.top)),
-        tag("p", f"Relevant: {relevant}; of {one.list_size:,} items."),
+        tag("p", f"Relevant: {relevant}; {one.list_size:,} items."),
         class_="query",
     )
 

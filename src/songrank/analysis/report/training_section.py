@@ -1,4 +1,4 @@
-"""The sections about what was trained on what, and how it converged."""
+"""Sections about training and data, and about convergence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,29 +8,30 @@ from songrank.analysis.report.curves import Panel
 from songrank.analysis.report.formatting import duration, figure, short
 from songrank.analysis.report.html import Html, facts, folded, table, tag, with_data
 from songrank.analysis.report.plots import Mark, Series, curve_plot, key
+from songrank.core.text import UNITS, counted, singular
 from songrank.data import Dataset
 
 _STAGE_WORDS = {
     "ema_decay": "EMA of weights over epochs, decay {:g}",
-    "clip": "gradient clipped at {:g}",
-    "reset_head": "a new head before it",
+    "clip": "gradients clipped at norm {:g}",
+    "reset_head": "new head at the start",
 }
 
 
 def missing(part: Missing, *, of: str = "") -> Html:
-    """The one line in place of a part, or in place of that ``of`` a method."""
+    """The line in place of a missing part, ``of`` a method if there are several."""
     return tag("p", f"Not shown: {of and f'{of}: '}{part.why}.", class_="missing")
 
 
 def panels_parts(title: str, about: str, contents: Contents, panels: Sequence[Html]) -> list[Html]:
-    """A section of plots, in the colours of the methods."""
+    """A section of plots with the legend of the methods."""
     parts = [tag("h2", title), tag("p", about, class_="about"), key(contents.labels)]
     return [*parts, tag("div", *panels, class_="panels")]
 
 
 def training_section(contents: Contents) -> list[Html]:
-    """What was trained on what, to the last option."""
-    parts, several = [tag("h2", "What was trained on what")], len(contents.runs) > 1
+    """Models, losses, schedules, data sets and configurations."""
+    parts, several = [tag("h2", "Training and data")], len(contents.runs) > 1
     for group in contents.groups:
         parts += [tag("h3", group.label)] if len(contents.groups) > 1 else []
         config = group.runs[0].config
@@ -43,11 +44,11 @@ def training_section(contents: Contents) -> list[Html]:
         parts.append(table("Runs", ["Method", *_run_row(contents.runs[0])], rows, words=2))
     else:
         run = contents.runs[0]
-        told = _run_row(run) | {"Run": str(run.path)}
-        parts.append(facts((name, told[name]) for name in ("Run", "Status", "Seed", *list(told)[3:])))
+        row = _run_row(run) | {"Run": str(run.path)}
+        parts.append(facts((name, row[name]) for name in ("Run", "Status", "Seed", *list(row)[3:])))
     for run in contents.runs:
         which = f" of {run.path.resolve().name}" if several else ""
-        parts.append(folded(f"Whole configuration{which}", tag("pre", _yaml(run.config), tabindex=0)))
+        parts.append(folded(f"Full configuration{which}", tag("pre", _yaml(run.config), tabindex=0)))
     return parts
 
 
@@ -66,7 +67,7 @@ def _run_row(run: ReportedRun) -> dict[str, str]:
 
 
 def _data(contents: Contents) -> list[Html]:
-    """The data set of each method's first run in full; of others that runs were trained on, what their folders say."""
+    """The data set of the first run of each method in full; of other data sets the path and the checksum."""
     parts = [tag("h3", "Data")]
     seen: set[str] = set()
     first = [(group.runs[0], group.data) for group in contents.groups]
@@ -76,7 +77,7 @@ def _data(contents: Contents) -> list[Html]:
             seen.add(place)
             parts += [missing(data)] if isinstance(data, Missing) else []
             checksum = ("Checksum", run.notes.get("data_sha256"))
-            parts += _dataset(data, checksum) if isinstance(data, Dataset) else [facts([("Folder", place), checksum])]
+            parts += _dataset(data, checksum) if isinstance(data, Dataset) else [facts([("Path", place), checksum])]
     return parts
 
 
@@ -85,7 +86,7 @@ def _dataset(dataset: Dataset, checksum: tuple[str, Any]) -> list[Html]:
     about = facts(
         [
             ("Data set", f"{dataset.name}, {dataset.task}"),
-            ("Queries", f"{dataset.num_queries:,}"),
+            (UNITS.get(dataset.task, "queries").capitalize(), f"{dataset.num_queries:,}"),
             ("Items", f"{dataset.num_items:,}"),
             ("Relevant pairs", f"{dataset.num_pairs:,}"),
             ("Sources", "; ".join(f"{one['name']}, {one['bytes']:,} bytes" for one in sources) or "none recorded"),
@@ -97,7 +98,9 @@ def _dataset(dataset: Dataset, checksum: tuple[str, Any]) -> list[Html]:
         relevant = splits[name].get("relevant_per_query", {})
         counts = [f"{splits[name].get(count, 0):,}" for count in ("queries", "items", "pairs")]
         rows.append([name, *counts, f"{relevant.get('median', 0):g}", f"{relevant.get('max', 0):,}"])
-    headings = ["Split", "Queries", "Items", "Relevant pairs", "Median a query", "Most a query"]
+    unit = UNITS.get(dataset.task, "queries")
+    each = singular(unit)
+    headings = ["Split", unit.capitalize(), "Items", "Relevant pairs", f"Median per {each}", f"Maximum per {each}"]
     sums = [[source["name"], source["sha256"]] for source in sources]
     sums += [[f"{name}.safetensors", splits[name].get("sha256", "")] for name in dataset]
     checksums = folded("Checksums", table("SHA-256", ["File", "SHA-256"], sums))
@@ -117,13 +120,11 @@ def _stage(section: Any) -> str:
     if section.get("epochs") == 0:
         return "none"
     optimiser = f"{section.get('optimiser')}, learning rate {section.get('learning_rate')}"
-    words = [f"{section.get('epochs')} epochs", optimiser]
-    words += [f"times {factor} from epoch {epoch} on" for epoch, factor in (section.get("decay") or {}).items()]
+    words = [counted(int(section.get("epochs") or 0), "epochs"), optimiser]
+    words += [f"learning rate × {factor} after epoch {epoch}" for epoch, factor in (section.get("decay") or {}).items()]
     if weight := section.get("weight_decay"):
         power = section.get("item_decay_power")
-        words.append(
-            f"weight decay {weight:g}" + (f", of items by their pairs to the power {power:g}" if power else "")
-        )
+        words.append(f"weight decay {weight:g}" + (f", frequency-scaled for items (power {power:g})" if power else ""))
     words += [text.format(section[name]) for name, text in _STAGE_WORDS.items() if section.get(name)]
     words += [f"loss {section['loss'].get('name')}"] if isinstance(section.get("loss"), dict) else []
     return "; ".join(words)
@@ -136,13 +137,13 @@ def _yaml(config: Mapping[str, Any]) -> str:
 
 
 def curves_section(contents: Contents) -> list[Html]:
-    """Validation and objective by epoch."""
+    """Validation metrics and objectives by epoch."""
     curves = contents.curves
     if isinstance(curves, Missing):
         return [tag("h2", "Convergence"), missing(curves)]
-    about = "Epochs are counted over both stages. A ring marks the epoch whose weights are the result."
+    about = "Epochs are counted over both stages. A ring marks the epoch of the checkpoint that was kept."
     if any(point.seeds > 1 for panel in curves for one in panel.curves for point in one.points):
-        about += " Lines are means over seeds, bands one standard deviation to both sides."
+        about += " Lines are means over seeds; bands are ± one standard deviation."
     return panels_parts("Convergence", about, contents, [_panel(panel, contents.labels) for panel in curves])
 
 
@@ -159,6 +160,6 @@ def _panel(panel: Panel, labels: list[str]) -> Html:
             figures = [short(point.mean), short(point.sd), point.seeds, "yes" if chosen else ""]
             rows.append([curve.label, point.stage, point.epoch, *figures])
         series.append(Series(labels.index(curve.label), marks))
-    headings = ["Method", "Stage", "Epoch", "Mean", "sd over seeds", "Seeds", "Chosen"]
+    headings = ["Method", "Stage", "Epoch", "Mean", "SD over seeds", "Seeds", "Chosen"]
     plot = curve_plot(panel.title, "epoch", series, warm_up=panel.warm_up)
     return with_data(panel.title, panel.about, plot, headings=headings, rows=rows, words=2)
