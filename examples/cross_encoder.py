@@ -1,8 +1,8 @@
 """SONG for a cross-encoder that ranks the documents of a query: ragged whole lists, Hugging Face transformers.
 
-``python examples/cross_encoder.py`` trains a tiny BERT from nothing in seconds (``pip install transformers``);
-``--model NAME`` fine-tunes a real one. Texts are generated; the label of a
-document is the number of words that it shares with its query.
+``python examples/cross_encoder.py`` trains a tiny BERT from scratch in seconds (``pip install transformers``);
+``--model NAME`` fine-tunes a pretrained one. Texts are synthetic; the label of a document is the number of
+words that it shares with its query.
 """
 
 import argparse
@@ -27,8 +27,8 @@ class Question(NamedTuple):
     labels: Tensor
 
 
-def made_up_question(chance: random.Random) -> Question:
-    """A query of two words with five to nine documents of five, which hold none, one or both of them."""
+def synthetic_question(chance: random.Random) -> Question:
+    """A query of two words, and five to nine documents of five words with none, one or both of them."""
     query, labels = chance.sample(WORDS, 2), [1, *chance.choices([0, 0, 0, 1, 1, 2], k=chance.randint(4, 8))]
     others = [word for word in WORDS if word not in query]
     words = [chance.sample(query, label) + chance.sample(others, 5 - label) for label in labels]
@@ -36,12 +36,12 @@ def made_up_question(chance: random.Random) -> Question:
 
 
 def tiny_bert() -> tuple[Any, Any]:
-    """A tokenizer that knows the words above, and a BERT of one layer that knows nothing yet."""
+    """A tokenizer for the words above, and an untrained BERT with one layer."""
     vocabulary = {word: row for row, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     options: dict[str, Any] = {**sizes, **no_dropout, "initializer_range": 0.2, "num_labels": 1}
-    bert: Any = BertForSequenceClassification  # which has no types
+    bert: Any = BertForSequenceClassification  # untyped
     return BertTokenizer(vocab=vocabulary), bert(BertConfig(vocab_size=len(vocabulary), **options))
 
 
@@ -50,7 +50,7 @@ def pretrained(name: str) -> tuple[Any, Any]:
 
 
 def scores_of(model: Any, tokenizer: Any, questions: list[Question]) -> Tensor:
-    """[B, L]: one score per document, lists padded to the longest."""
+    """Scores [B, L] of the documents, lists padded to the longest."""
     queries = [question.query for question in questions for _ in question.documents]
     documents = [document for question in questions for document in question.documents]
     tokens = tokenizer(queries, documents, padding=True, truncation=True, return_tensors="pt").to(model.device)
@@ -59,7 +59,7 @@ def scores_of(model: Any, tokenizer: Any, questions: list[Question]) -> Tensor:
 
 
 def slate_of(questions: list[Question], device: torch.device) -> Slate:
-    """Labels and mask, padded as the scores are. Whole lists with γ = 1 have nothing to remember: no pairs."""
+    """Labels and mask, padded like the scores. Whole lists with γ = 1 need no memory and no pair ids."""
     lengths = torch.tensor([len(question.documents) for question in questions])
     labels = pad_sequence([question.labels for question in questions], batch_first=True)
     mask = torch.arange(labels.shape[1]) < lengths.unsqueeze(1)
@@ -75,7 +75,7 @@ def held_out_ndcg(model: Any, tokenizer: Any, questions: list[Question]) -> floa
 def main(name: str | None) -> None:
     torch.manual_seed(0)
     chance = random.Random(0)
-    train, test = ([made_up_question(chance) for _ in range(count)] for count in (300, 200))
+    train, test = ([synthetic_question(chance) for _ in range(count)] for count in (300, 200))
     tokenizer, model = tiny_bert() if name is None else pretrained(name)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3 if name is None else 2e-5)
     print(f"untrained                    NDCG@5 {held_out_ndcg(model, tokenizer, test):.4f}")
@@ -91,5 +91,5 @@ def main(name: str | None) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", help="a model of the Hugging Face hub, or a folder; a tiny BERT if not given")
+    parser.add_argument("--model", help="Name on the Hugging Face hub, or a directory; by default a tiny BERT.")
     main(parser.parse_args().model)

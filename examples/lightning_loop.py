@@ -1,7 +1,7 @@
-"""SONG in a Lightning loop: documents of a query, ragged lists cut to a fixed length, warm-up and fine-tuning.
+"""SONG in a Lightning loop: documents of a query, ragged lists sampled to a fixed length, warm-up and fine-tuning.
 
-Run it with ``python examples/lightning_loop.py`` (``pip install lightning``). The documents are generated; their labels
-follow from their features by a rule with a product in it, which the model has to find.
+Run ``python examples/lightning_loop.py`` (``pip install lightning``). The documents are synthetic; labels are a noisy,
+non-linear function of the features.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from songrank.metrics import evaluate_lists
 FEATURES, WARM_UP_EPOCHS, EPOCHS = 12, 5, 15
 
 
-def made_up_lists(queries: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(features, labels, lengths): lists of 20 to 60 documents one after another, graded 0 to 2 by a noisy rule."""
+def synthetic_lists(queries: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(features, labels, lengths): concatenated lists of 20 to 60 documents, with noisy labels from 0 to 2."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(20, 61, (queries,), generator=generator)
     features = torch.randn(int(lengths.sum()), FEATURES, generator=generator)
@@ -26,10 +26,10 @@ def made_up_lists(queries: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Ranker(lightning.LightningModule):
-    """A multilayer perceptron over each document. As submodules, the losses are moved and saved with it.
+    """A multilayer perceptron over each document. The losses are submodules, so they are moved and saved with it.
 
-    The sampler is the data loader. Lightning loads a loader's state only where it stopped within an epoch, so the
-    module saves it too: what is drawn depends on the epoch.
+    The sampler is the data loader. Lightning restores a loader's state only within an epoch, so the module saves it as
+    well: the sampled items depend on the epoch.
     """
 
     features: Tensor
@@ -67,16 +67,16 @@ class Ranker(lightning.LightningModule):
 
 
 def untrained(seed: int = 0) -> Ranker:
-    """The model on 300 generated queries; 32 of them per step, 16 documents of each."""
+    """The model on 300 synthetic queries, with 32 queries per step and 16 documents per query."""
     torch.manual_seed(seed)
-    features, labels, lengths = made_up_lists(300, seed=1)
+    features, labels, lengths = synthetic_lists(300, seed=1)
     return Ranker(features, SlateSampler(Relevance.from_lists(labels, lengths), queries_per_batch=32, length=16))
 
 
 @torch.no_grad()
 def held_out_ndcg(ranker: Ranker) -> float:
-    """NDCG@10 on whole lists of other queries."""
-    features, labels, lengths = made_up_lists(200, seed=2)
+    """NDCG@10 on whole lists of held-out queries."""
+    features, labels, lengths = synthetic_lists(200, seed=2)
     return evaluate_lists(ranker(features), labels, lengths=lengths, metrics=["ndcg@10"]).values["ndcg@10"]
 
 

@@ -1,6 +1,6 @@
-"""SONG in your own loop: a small recommender on generated data, warm-up and fine-tuning, in seconds.
+"""SONG in your own loop: a small recommender on synthetic data, warm-up and fine-tuning, in seconds.
 
-Run it with ``python examples/own_loop.py``. Users like items near them in a hidden space, which the model has to find.
+Run ``python examples/own_loop.py``. Users prefer items that are near them in a latent space.
 """
 
 import torch
@@ -12,8 +12,8 @@ from songrank.metrics import evaluate_catalogue
 USERS, ITEMS, WIDTH = 1200, 600, 16
 
 
-def made_up_interactions(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """(user, item, is held out): each user's 24 favourites by a noisy taste, four of them kept for the test."""
+def synthetic_interactions(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """(user, item, is held out): the 24 items with the highest noisy preference per user, four of them held out."""
     generator = torch.Generator().manual_seed(seed)
     taste = torch.randn(USERS, 6, generator=generator) @ torch.randn(6, ITEMS, generator=generator)
     noisy = taste + 1.5 * torch.randn(USERS, ITEMS, generator=generator)
@@ -24,7 +24,7 @@ def made_up_interactions(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Factors(nn.Module):
-    """Matrix factorisation: any module that gives scores[B, L] would do."""
+    """Matrix factorisation. Any module that returns scores [B, L] works."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class Factors(nn.Module):
 
 
 def held_out_ndcg(model: Factors, test: Relevance) -> float:
-    """NDCG@10 among all items that the user has not seen."""
+    """NDCG@10 among all items except the user's seen items."""
     return evaluate_catalogue(model, test, metrics=["ndcg@10"]).values["ndcg@10"]
 
 
 def main() -> None:
     torch.manual_seed(0)
-    user, item, held_out = made_up_interactions()
+    user, item, held_out = synthetic_interactions()
     train = Relevance.from_pairs(user[~held_out], item[~held_out], num_queries=USERS, num_items=ITEMS)
     seen = (user[~held_out], item[~held_out])
     test = Relevance.from_pairs(user[held_out], item[held_out], num_queries=USERS, num_items=ITEMS, exclude=seen)

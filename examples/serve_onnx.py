@@ -1,7 +1,7 @@
-"""Recommendations from an exported model, with onnxruntime and numpy alone: ``python serve_onnx.py model.onnx 3 17``.
+"""Recommendations from an exported model, with onnxruntime and numpy only: ``python serve_onnx.py model.onnx 3 17``.
 
-The numbers are those of users in the prepared data set, or, where the model reads histories, of one user's
-items, oldest first; the items that are printed, best first, are numbered as there too.
+The arguments are user numbers of the prepared data set or, if the model reads histories, the item numbers of one user's
+history, oldest first. The best items are printed by number, best first.
 """
 
 import sys
@@ -20,9 +20,9 @@ def main() -> None:
     if names == ["query"]:
         feed, who = {"query": numbers}, [f"user {number}" for number in numbers]
     elif names == ["history"]:
-        feed, who = {"history": numbers[None]}, ["after these"]
+        feed, who = {"history": numbers[None]}, ["after this history"]
     else:
-        sys.exit(f"this model reads {', '.join(names)}; expected one of users or of histories")
+        sys.exit(f"model inputs are {', '.join(names)}; expected 'query' or 'history'")
     (scores,) = session.run(["scores"], feed)
     best = np.argsort(-scores, axis=1)[:, :5]
     for row, items in enumerate(best):

@@ -145,7 +145,7 @@ def test_from_each_of_200_states_a_recorded_step_is_a_plain_step(name, rows, sma
 @pytest.mark.parametrize(
     "stage",
     [
-        {"decay": {1: 0.3, 4: 0.5}, "weight_decay": 1e-6, "average": 0.5},
+        {"decay": {1: 0.3, 4: 0.5}, "weight_decay": 1e-6, "ema_decay": 0.5},
         {"weight_decay": 1e-4, "item_decay_power": 1.0},
         {"clip": 1e-3},
         {"optimiser": "sgd", "learning_rate": 1.0},
@@ -165,7 +165,7 @@ def test_rows_do_not_wait_where_gradients_are_clipped(dataset, small_tables_wait
 
 
 def test_evaluation_between_epochs_changes_nothing_in_training(dataset, small_tables_wait):
-    stages = ({}, 0), ({}, 1), ({"average": 0.9}, 1)
+    stages = ({}, 0), ({}, 1), ({"ema_decay": 0.9}, 1)
     alone, *others = (trained(recipe(stage, every=every), dataset).at.history for stage, every in stages)
     for watched in others:
         assert [line["loss"] for line in watched] == pytest.approx([line["loss"] for line in alone], rel=1e-3)
@@ -175,7 +175,7 @@ def test_evaluation_between_epochs_changes_nothing_in_training(dataset, small_ta
 @pytest.mark.parametrize("optimiser", ["adam", "lazy-adam"])
 @pytest.mark.parametrize("stop_at", [2, 15, 18])  # before a graph is recorded, between epochs, in the midst of one
 def test_a_recorded_run_goes_on_from_a_checkpoint(stop_at, optimiser, dataset, tmp_path, small_tables_wait):
-    what = recipe({"optimiser": optimiser, "decay": {2: 0.1}, "average": 0.7})
+    what = recipe({"optimiser": optimiser, "decay": {2: 0.1}, "ema_decay": 0.7})
     whole = trained(what, dataset)
     first = make_trainer(what, dataset, checkpoints=Checkpoints(tmp_path), tick=lambda: stop(first, stop_at))
     first.run()
@@ -215,7 +215,7 @@ def test_a_model_that_looks_at_its_numbers_goes_the_plain_way_after_one_warning(
         run.run()
         histories.append([line["loss"] for line in run.at.history])
         assert len(warnings) == (speed == "auto")
-    assert "cannot be recorded as a graph" in warnings[0]
+    assert "cannot be captured as a CUDA graph" in warnings[0]
     assert "\n" not in warnings[0]
     assert histories[1][-1] < histories[1][0]
     if dropout == 0.0:  # kernels drop other cells

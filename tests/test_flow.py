@@ -52,7 +52,7 @@ MAY_KNOW = {
         "serving",
         "training",
     },
-    "cli": {"analysis", "baselines", "core", "data", "io", "metrics", "serving", "training"},
+    "cli": {"analysis", "baselines", "core", "data", "io", "losses", "metrics", "models", "serving", "training"},
 }
 
 

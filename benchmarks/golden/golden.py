@@ -138,7 +138,7 @@ class Cases(Golden):
         words = ["recommendation", "data=data/clicks", *MODELS["neumf"][2:], *SHORT, *SAMPLE]
         for form in ("--json", "--speed=plain"):
             self.say(f"train/printed/{form}", "train", *words, form, "-o", self.scratch / f"printed{form}")
-        self.stopped(*words, "warm_up.epochs=3", "fine_tuning.epochs=60", "fine_tuning.average=0.5")
+        self.stopped(*words, "warm_up.epochs=3", "fine_tuning.epochs=60", "fine_tuning.ema_decay=0.5")
         self.say("demo", "demo", "-o", "demo", "-q")
         for path in sorted(Path("demo").glob("*/config.yaml")):
             self.run(f"demo/{path.parent.name}", path.parent)

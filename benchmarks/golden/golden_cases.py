@@ -59,7 +59,7 @@ lazy-adam-decay matrix-factorisation fine_tuning.optimiser=lazy-adam fine_tuning
 sgd neumf fine_tuning.optimiser=sgd fine_tuning.momentum=0.5 fine_tuning.weight_decay=0.01
 sgd-without-momentum mlp fine_tuning.optimiser=sgd fine_tuning.momentum=0
 clip neumf fine_tuning.clip=1e-4 warm_up.clip=1e-4
-average neumf fine_tuning.average=0.6 warm_up.average=0.5 warm_up.epochs=3
+average neumf fine_tuning.ema_decay=0.6 warm_up.ema_decay=0.5 warm_up.epochs=3
 decay neumf warm_up.epochs=4 warm_up.decay={1:0.5,3:0.1}
 item-decay-power neumf fine_tuning.item_decay_power=1.0 fine_tuning.weight_decay=0.01
 item-decay-power-two-tower two-tower fine_tuning.item_decay_power=0.5 fine_tuning.weight_decay=0.01
@@ -71,7 +71,7 @@ storm-msvr-schedule neumf loss=faster-song loss.memory=msvr loss.gamma={c0:50,a:
 storm-k neumf loss=faster-k-song loss.k=5 fine_tuning.correction=0.3 fine_tuning.epochs=4
 storm-lists mlp loss=faster-song fine_tuning.correction=0.5
 storm-sequence sequence loss=faster-song fine_tuning.correction=0.5
-one-point-average neumf loss=faster-song loss.points=1 fine_tuning.average=0.5 fine_tuning.clip=1e-4
+one-point-average neumf loss=faster-song loss.points=1 fine_tuning.ema_decay=0.5 fine_tuning.clip=1e-4
 faster-warm-up neumf warm_up.loss={name:faster-song,points:2} warm_up.correction=0.5
 following sequence batch.following=3
 windows-random sequence batch.windows=random model.length=4

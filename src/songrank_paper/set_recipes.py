@@ -112,7 +112,7 @@ def paper_schedule(source: str) -> list[str]:
     """Changes to an included recipe whose schedule is not that of the paper, with the matching batch."""
     if source != "movielens-1m":
         return []
-    stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.average=null"]
+    stage = ["fine_tuning.epochs=180", "fine_tuning.decay={90: 0.25}", "fine_tuning.ema_decay=null"]
     return ["batch.relevant=20", *stage]
 
 

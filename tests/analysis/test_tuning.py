@@ -182,7 +182,7 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(source, tmp_pat
     found = list(study.search(3))
     (failed,) = [trial for trial in found if trial.value is None]
     assert failed.parameters == {"fine_tuning.learning_rate": 1e30}
-    assert "not finite" in failed.error
+    assert "NaN or infinite" in failed.error
     notes = json.loads((study.path(failed.number) / "run.json").read_text())
     assert (notes["status"], notes["error"]) == ("failed", failed.error)
     assert sorted(state for _, state, _, _ in stored(study.place)) == ["COMPLETE", "COMPLETE", "FAIL"]
@@ -200,7 +200,7 @@ def test_a_trial_for_which_memory_is_not_enough_has_failed(source, tmp_path, mon
     monkeypatch.setattr(Trainer, "run", short_of_memory)
     found = list(Study(source, [], ["batch.queries=16,32"], tmp_path / "study").search(2))
     assert found[0].error == ""
-    assert "out of memory (CUDA out of memory. Tried to allocate 9 GiB.); take a smaller" in found[1].error
+    assert "out of memory (CUDA out of memory. Tried to allocate 9 GiB.); use a smaller" in found[1].error
 
 
 @pytest.mark.parametrize("task", ["search", "labelling"])
@@ -229,7 +229,7 @@ def test_one_that_cannot_be_built_with_this_model_has_failed_too(source, tmp_pat
     study = Study(source, ["model=sequence", "model.dim=8", "model.length=5"], words, tmp_path / "study")
     found = {tuple(trial.parameters.values()): trial for trial in study.search(9)}
     assert {key for key, trial in found.items() if trial.value is None} == {("lazy-adam", 0.1), ("lazy-adam", 0.5)}
-    assert "sequence has no tables of ids" in found["lazy-adam", 0.1].error
+    assert "model 'sequence' has no embedding tables of ids" in found["lazy-adam", 0.1].error
     assert len(study.trials()) == 4
 
 

@@ -111,12 +111,12 @@ def test_list_names_all_kinds_and_the_options_of_one(songrank):
         (["data", "show"], "Missing argument"),
         ([*PREPARE, "--name", "x"], "unknown option 'name' for movielens-1m"),
         ([*PREPARE, "--progress", "x"], "unknown option 'progress' for movielens-1m"),
-        (["data", "prepare", "letor", "", "-o", "y"], "source is an empty text; letor needs a file"),
+        (["data", "prepare", "letor", "", "-o", "y"], "source is an empty string; letor needs a file"),
         (["data", "download", "http://[bad/x.zip"], "http://[bad/x.zip: is not a valid URL"),
         (["data", "prepare", "letor", "-o", "netflix", "nowhere", "--standardise"], "nowhere: does not exist"),
         (["data", "prepare", "letor", "-o", "y", "--", "--weird.csv"], "--weird.csv: does not exist"),
         ([*PREPARE, "--fold"], "option --fold needs a value"),
-        (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a folder made by"),
+        (["data", "show", "nowhere"], "nowhere/dataset.json: is missing; expected a directory written by"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, message, songrank, tmp_path, monkeypatch):

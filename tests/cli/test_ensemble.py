@@ -80,7 +80,9 @@ def test_a_folder_of_runs_stands_for_them_and_a_run_that_is_there_stays(songrank
     assert songrank("ensemble", tmp_path / "runs", "-o", tmp_path / "runs" / "all", "--overwrite").returncode == 0
     again = songrank("ensemble", *trained[:2], "-o", tmp_path / "whole")
     assert again.returncode == 2
-    assert "holds a run already; start again with --overwrite, or choose another place with -o\n" in again.stderr
+    assert (
+        "already contains a run; pass --overwrite to replace it, or choose another directory with -o\n" in again.stderr
+    )
     assert songrank("ensemble", *trained[:2], "-o", tmp_path / "whole", "--overwrite").returncode == 0
     assert open_model(tmp_path / "whole").info["members"] == 2
 
@@ -111,7 +113,7 @@ def test_what_cannot_be_put_together_is_said_in_one_line(songrank, trained, tmp_
         assert not (tmp_path / "no").exists()
     done = songrank("train", tmp_path / "recipe.yaml", "members=3", "-o", tmp_path / "no")
     assert done.returncode == 2
-    assert "members is 3; expected none: such runs are made by `songrank ensemble`" in done.stderr
+    assert "members is 3; expected none: only `songrank ensemble` creates such runs" in done.stderr
 
 
 def test_members_are_not_written_over_nor_runs_that_are_being_trained(songrank, trained, tmp_path):

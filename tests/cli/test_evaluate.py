@@ -59,7 +59,7 @@ def test_data_that_was_moved_is_found_where_it_is_said_to_be(songrank, run, tmp_
         (lambda run: (run / "model.safetensors").unlink(), [], "model.safetensors: cannot be read"),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), [], "model.safetensors: checksum mismatch"),
         (lambda run: (run / "config.yaml").write_text("data: [x"), [], "config.yaml, line"),
-        (lambda run: (run / "config.yaml").unlink(), [], "is no run: it has no readable config.yaml"),
+        (lambda run: (run / "config.yaml").unlink(), [], "is not a run directory: it has no readable config.yaml"),
     ],
 )
 def test_what_is_wrong_is_one_line(songrank, run, damage, words, message):

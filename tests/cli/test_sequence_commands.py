@@ -150,7 +150,7 @@ def test_labels_are_not_looked_for_where_training_had_none(songrank, tmp_path):
 def test_training_items_are_no_figure(songrank, run):
     done = songrank("evaluate", run, "--split", "train")
     assert done.returncode == 2
-    assert "a model of histories reads the items of training: evaluate it on validation or test" in done.stderr
+    assert "a history model reads the items of the training split; evaluate it on validation or test" in done.stderr
 
 
 def test_a_known_users_own_history_gives_the_same_answer(songrank, run, log, tmp_path):

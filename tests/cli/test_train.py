@@ -74,6 +74,12 @@ def test_quiet_says_nothing_and_lines_without_a_terminal_say_what_happens(songra
     assert "sampled" not in plain.stdout  # at the end all items are ranked
 
 
+def test_the_former_name_of_a_key_is_one_warning(songrank, ratings, tmp_path):
+    done = songrank("train", ratings, "fine_tuning.average=0.9", "-o", tmp_path / "run", "-q")
+    assert (done.returncode, done.stderr) == (0, "warning: fine_tuning.average is now fine_tuning.ema_decay\n")
+    assert "ema_decay: 0.9" in (tmp_path / "run" / "config.yaml").read_text()
+
+
 def test_without_validation_the_last_state_is_kept(songrank, ratings, tmp_path):
     done = songrank("train", ratings, "validation.every=0", "-o", tmp_path / "run")
     assert done.returncode == 0
@@ -85,8 +91,8 @@ def test_a_loss_that_is_no_number_ends_with_code_1_and_one_line(songrank, rating
     done = songrank("train", ratings, *BAD, "-o", tmp_path / "run", "-q")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "in warm-up: " in done.stderr
-    assert "not finite" in done.stderr
+    assert " in warm-up: " in done.stderr
+    assert "NaN or infinite" in done.stderr
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
 
 
@@ -100,21 +106,21 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere.yaml"], "nowhere.yaml: there is no such recipe; expected a YAML file or one of"),
-        (["movielens-1"], "movielens-1: there is no such recipe; did you mean movielens-1m?"),
-        (["{recipe}", "loss=sung"], "loss.name is 'sung'; did you mean song?"),
-        (["{recipe}", "loss.gama=1"], "loss.gama is no option of song; did you mean gamma?"),
+        (["nowhere.yaml"], "nowhere.yaml: unknown recipe; expected a YAML file or one of"),
+        (["movielens-1"], "movielens-1: unknown recipe; did you mean 'movielens-1m'?"),
+        (["{recipe}", "loss=sung"], "loss.name is 'sung'; did you mean 'song'?"),
+        (["{recipe}", "loss.gama=1"], "unknown option 'gama' for loss 'song'; did you mean 'gamma'?"),
         (["{recipe}", "loss.gamma=3"], "loss.gamma is 3.0; expected a number in (0, 1]"),
         (["{recipe}", "loss=k-song", "loss.k=none"], "loss.k is 'none'; expected a valid integer"),
         (["{recipe}", "model.dim=many"], "model.dim is 'many'; expected a valid integer"),
-        (["{recipe}", "model=mlp"], "holds recommendation data with ids; expected neumf or matrix-factorisation or"),
+        (["{recipe}", "model=mlp"], "contains recommendation data with ids; expected neumf or matrix-factorisation or"),
         (["{recipe}", "fine_tuning.epochs=-1"], "fine_tuning.epochs is -1; expected greater than or equal to 0"),
         (
             ["{recipe}", "fine_tuning.learning_rate=fast"],
             "fine_tuning.learning_rate is 'fast'; expected a valid number",
         ),
         (["{recipe}", "lossses=1"], "precision, device, deterministic, seed, losses"),
-        (["{recipe}", "fine_tunning.epochs=1"], "fine_tunning is no key of a recipe; expected one of title, data,"),
+        (["{recipe}", "fine_tunning.epochs=1"], "unknown recipe key 'fine_tunning'; expected one of title, data,"),
         (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number from 1 to"),
         (["{recipe}", "validation.metric=ndgc@5"], "validation.metric is 'ndgc@5'; expected one of dcg, ndcg"),
         (["{recipe}", "evaluation.ties=fair"], "evaluation.ties is 'fair'; expected 'pessimistic', 'average' or"),
@@ -123,26 +129,32 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
         (["{recipe}", "seed=1.5"], "seed is 1.5; expected a valid integer"),
         (
             ["{recipe}", "fine_tuning.decay={{60:0.25}}"],
-            "is '{60:0.25}'; expected a number, a word, a list [64, 32] or {60: 0.25}",
+            "is '{60:0.25}'; expected a number, a string, a list [64, 32] or a mapping {60: 0.25}",
         ),
         (["{recipe}", "fine_tuning.decay={{0: 0.5}}"], "fine_tuning.decay.0 is 0; expected greater than 0"),
         (["{recipe}", "fine_tuning.clip=.inf"], "fine_tuning.clip is inf; expected a finite number"),
         (["{recipe}", "batch.length=2"], "batch.length is 2; expected 'all' or a whole number of at least 3"),
         (["{recipe}", "batch.irrelevant=10000000000"], "expected 'all' or a whole number from 1 to 999999999"),
-        (["{recipe}", "validation.metric=5"], "validation.metric is 5; expected the name of a metric such as ndcg@10"),
+        (
+            ["{recipe}", "validation.metric=5"],
+            "validation.metric is 5; expected the name of a metric, for example ndcg@10",
+        ),
         (["{recipe}", "evaluation.metrics=[]"], "evaluation.metrics is []; expected the name of a metric"),
         (["{recipe}", "evaluation.ties=average"], "ties is 'average'; expected 'pessimistic' or 'stable' for mrr"),
-        (["{recipe}", "seed=2020-13-45"], "seed is '2020-13-45'; expected a number, a word, a list"),
-        (["{recipe}", "batch=null"], "batch is None; expected keys and values: queries, relevant,"),
+        (["{recipe}", "seed=2020-13-45"], "seed is '2020-13-45'; expected a number, a string, a list"),
+        (["{recipe}", "batch=null"], "batch is None; expected a mapping with keys queries, relevant,"),
         (["{recipe}", "loss=k-song", "loss.k=null"], "loss.k is None; expected a valid integer"),
-        (["{recipe}", "speed"], "'speed' is no change of a recipe"),
+        (["{recipe}", "speed"], "'speed' is not a change of a recipe"),
         (["{recipe}", "--speed", "warp"], "speed is 'warp'; expected auto or plain"),
         (["{recipe}", "--data", "x"], "--data needs --resume; for a new run, pass data=x"),
-        (["{recipe}", "gamma"], "'gamma' is no change of a recipe; expected key=value"),
-        (["{recipe}", "data=elsewhere"], "elsewhere: is missing; make it with `songrank data prepare something`"),
+        (["{recipe}", "gamma"], "'gamma' is not a change of a recipe; expected KEY=VALUE"),
+        (["{recipe}", "data=elsewhere"], "elsewhere: does not exist; create it with `songrank data prepare something`"),
         (["{recipe}", "warm_up.epochs=0", "fine_tuning.epochs=0"], "expected at least one epoch in warm_up or"),
         ([], "no recipe was given; `songrank recipes` lists the included recipes"),
-        (["--resume", "nowhere"], "nowhere: is no run: it has no readable config.yaml; expected a folder that"),
+        (
+            ["--resume", "nowhere"],
+            "nowhere: is not a run directory: it has no readable config.yaml; expected one written by",
+        ),
         (["{recipe}", "--resume", "nowhere"], "--resume uses the recipe and the directory of nowhere; leave out"),
     ],
 )
@@ -161,20 +173,20 @@ def test_broken_yaml_is_named_with_its_line(songrank, tmp_path):
     (tmp_path / "bad.yaml").write_text("data: x\nmodel: [neumf\n")
     done = songrank("train", tmp_path / "bad.yaml")
     assert done.returncode == 2
-    assert "bad.yaml, line 3: is no YAML" in done.stderr
+    assert "bad.yaml, line 3: is not valid YAML" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("seed: 1\nseed: 2", "is no YAML (seed stands twice)"),
-        ("seed: !!int many", "is no YAML (invalid literal"),
-        ("losses: {sogn: {}}", "losses.sogn is no loss; expected one of song, k-song"),
-        ("losses: {softmax: 7}", "losses.softmax is 7; expected keys and values"),
-        ("losses: &l {song: {loss: *l}}", "a section holds itself"),
-        ("title: " + "[" * 3000, "is no YAML (maximum recursion"),
-        ("batch: {1: 2}", "batch.1 is no key of a recipe; expected one of queries, relevant"),
+        ("seed: 1\nseed: 2", "is not valid YAML (duplicate key 'seed')"),
+        ("seed: !!int many", "is not valid YAML (invalid literal"),
+        ("losses: {sogn: {}}", "unknown loss 'sogn' in losses; expected one of song, k-song"),
+        ("losses: {softmax: 7}", "losses.softmax is 7; expected a mapping"),
+        ("losses: &l {song: {loss: *l}}", "a section contains itself"),
+        ("title: " + "[" * 3000, "is not valid YAML (maximum recursion"),
+        ("batch: {1: 2}", "unknown recipe key 'batch.1'; expected one of queries, relevant"),
     ],
 )
 def test_faults_of_a_file_are_one_line(songrank, tmp_path, line, message):
@@ -189,7 +201,7 @@ def test_scores_that_are_no_numbers_stop_a_run_whose_loss_still_is_one(songrank,
     changes = ["batch.queries=1000", "warm_up.optimiser=sgd", "warm_up.loss=softmax", "warm_up.learning_rate=1e30"]
     done = songrank("train", ratings, *changes, "warm_up.decay={}", "-o", tmp_path / "run", "-q")
     assert done.returncode == 1
-    assert "with SoftmaxCE scores are not finite" in done.stderr
+    assert "scores with SoftmaxCE are NaN or infinite" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -214,7 +226,7 @@ def test_memory_that_is_not_enough_is_one_line(tmp_path):
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert "run: out of memory (" in done.stderr
-    assert done.stderr.endswith("; take a smaller model, or less of batch.queries and batch.irrelevant\n")
+    assert done.stderr.endswith("; use a smaller model, or reduce batch.queries or batch.irrelevant\n")
     told = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (told["status"], told["error"][:13]) == ("failed", "out of memory")
 
@@ -229,7 +241,10 @@ def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
     name = next(key for key in lines[0] if key.startswith("validation"))
     best = max(line[name] for line in lines[:-1])
     assert best > lines[-1][name]  # a new head that learns nothing ranks at random
-    assert f"warning: warm-up had {name} {best:.4f} after epoch" in done.stderr
+    assert (
+        f"warning: fine-tuning is worse than warm-up: best {name} {lines[-1][name]:.4f}, against {best:.4f} after"
+        in done.stderr
+    )
     assert "warm-up 12/12: objective" in done.stderr
 
 

@@ -44,7 +44,7 @@ def test_of_two_that_begin_the_same_run_at_once_one_is_refused(ratings, tmp_path
         return found
 
     monkeypatch.setattr(RunDirectory, "check_free", another_begins_meanwhile)
-    with pytest.raises(DataError, match="holds a run already"):
+    with pytest.raises(DataError, match="already contains a run"):
         begin()
     assert others[0].finish()
     assert RunDirectory(place).recipe().seed == others[0].recipe.seed == 0
@@ -54,7 +54,9 @@ def test_a_run_that_another_process_began_anew_is_not_trained_on(ratings, tmp_pa
     place = tmp_path / "run"
     first = Run.begin(load_recipe(str(ratings), ["seed=1"]), place)
     second = Run.begin(load_recipe(str(ratings), ["seed=2"]), place, overwrite=True)
-    with pytest.raises(DataError, match="was begun anew by another process, with another recipe; choose another place"):
+    with pytest.raises(
+        DataError, match="was started again by another process with another recipe; choose another directory"
+    ):
         first.finish()
     assert second.finish()
 
@@ -74,7 +76,7 @@ def test_a_checkpoint_of_another_recipe_is_refused(songrank, ratings, tmp_path):
     (run / "config.yaml").write_text(config.replace("learning_rate: 0.01", "learning_rate: 0.02", 1))
     done = songrank("train", "--resume", run)
     assert done.returncode == 2
-    assert "belongs to another recipe or data set; put config.yaml back" in done.stderr
+    assert "belongs to another recipe or data set; restore the original config.yaml" in done.stderr
 
 
 def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, ratings, tmp_path):
@@ -89,7 +91,7 @@ def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, rat
     done = songrank("train", "--resume", run)
     assert done.returncode == 0
     first_line, second_line = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert first_line.endswith("its checksum is another: going on from the one before it")
+    assert first_line.endswith("(checksum mismatch); resuming from the previous checkpoint")
     assert second_line.endswith("starting from the beginning")
     assert same_weights(run, whole)
     assert {path.name for path in (run / "checkpoints").iterdir()} >= {f"refused-{first.name}", first.name, last.name}
@@ -99,7 +101,7 @@ def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, rat
 def test_a_run_goes_on_from_anywhere_and_with_moved_data(songrank, ratings, tmp_path, monkeypatch):
     stopped_run(songrank, ratings, tmp_path / "run")
     (tmp_path / "data").rename(tmp_path / "moved")
-    assert "--data for a run that is there" in songrank("train", "--resume", tmp_path / "run").stderr
+    assert "or --data with --resume" in songrank("train", "--resume", tmp_path / "run").stderr
     monkeypatch.chdir("/")
     done = songrank("train", "--resume", tmp_path / "run", "--data", tmp_path / "moved", "-q")
     assert (done.returncode, done.stderr) == (0, "")
@@ -120,7 +122,7 @@ def test_a_run_is_never_overwritten_unless_asked(songrank, ratings, tmp_path):
     before = (run / "model.safetensors").read_bytes()
     again = songrank("train", ratings, "seed=1", "-o", run)
     assert again.returncode == 2
-    assert "holds a run already" in again.stderr
+    assert "already contains a run" in again.stderr
     assert (run / "model.safetensors").read_bytes() == before
     finished = songrank("train", "--resume", run)
     assert (finished.returncode, finished.stdout) == (0, "")
@@ -129,7 +131,10 @@ def test_a_run_is_never_overwritten_unless_asked(songrank, ratings, tmp_path):
     assert (run / "model.safetensors").read_bytes() != before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("mine")
-    assert "exists and is no run" in songrank("train", ratings, "-o", tmp_path / "other", "--overwrite").stderr
+    assert (
+        "exists and is not a run directory"
+        in songrank("train", ratings, "-o", tmp_path / "other", "--overwrite").stderr
+    )
     assert (tmp_path / "other" / "thesis.tex").read_text() == "mine"
 
 
@@ -143,7 +148,7 @@ def test_a_run_is_not_gone_on_with_on_other_data(songrank, ratings, tmp_path):
     for command in (["train", "--resume", run], ["evaluate", run]):
         done = songrank(*command)
         assert done.returncode == 2
-        assert "is another data set than that of" in done.stderr
+        assert "is not the data set of" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -70,14 +70,14 @@ def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path
         (lambda f: (f / "dataset.json").unlink(), "dataset.json: is missing"),
         (lambda f: (f / "dataset.json").write_text("{"), "is not valid JSON"),
         (lambda f: (f / "dataset.json").write_text("[1]"), "is not a JSON object"),
-        (lambda f: (f / "dataset.json").write_text("{}"), "is not one of ours"),
+        (lambda f: (f / "dataset.json").write_text("{}"), "is not a songrank data set"),
         (lambda f: edit(f, version=99), "has format version 99"),
-        (lambda f: edit(f, task="cooking"), "changed by hand"),
-        (lambda f: edit(f, queries="many"), "changed by hand"),
+        (lambda f: edit(f, task="cooking"), "malformed or was edited"),
+        (lambda f: edit(f, queries="many"), "malformed or was edited"),
         (lambda f: (f / "train.safetensors").unlink(), "train.safetensors: is missing"),
         (lambda f: (f / "train.safetensors").write_bytes(b""), "is damaged"),
         (lambda f: cut(f / "train.safetensors"), "is damaged"),
-        (lambda f: shutil.copy(f / "test.safetensors", f / "train.safetensors"), "does not fit its dataset.json"),
+        (lambda f: shutil.copy(f / "test.safetensors", f / "train.safetensors"), "does not match dataset.json"),
         (lambda f: (f / "ids.safetensors").write_bytes(b"\xff" * 100), "is damaged"),
     ],
 )
@@ -114,7 +114,7 @@ def test_ids_that_a_task_does_not_have_are_said_to_be_missing(folder, tmp_path):
     search = prepare("synthetic", None, tmp_path / "search", task="search", queries=20, items=100)
     with pytest.raises(AttributeError, match="a search data set has no item_ids"):
         list(search.item_ids)
-    with pytest.raises(AttributeError, match="has no query_ids: its splits have queries of their own"):
+    with pytest.raises(AttributeError, match="has no query_ids: queries differ between splits"):
         list(search.query_ids)
     with pytest.raises(ValueError, match="split is 'nope'; expected one of"):
         search.split_query_ids("nope")
@@ -176,5 +176,5 @@ def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
     info = json.loads((folder / "dataset.json").read_text())
     del info[key]
     (folder / "dataset.json").write_text(json.dumps(info))
-    with pytest.raises(DataError, match="changed by hand"):
+    with pytest.raises(DataError, match="malformed or was edited"):
         open_dataset(folder)

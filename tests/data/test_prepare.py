@@ -17,7 +17,7 @@ def test_the_same_source_and_options_give_the_same_bytes(folder, tmp_path):
 def test_the_source_is_not_replaced_by_its_own_data_set(tmp_path):
     prepare("synthetic", None, tmp_path / "set", queries=20, items=20, pairs=100)
     (tmp_path / "set" / "log.json").write_text("x")
-    with pytest.raises(DataError, match="holds the source itself"):
+    with pytest.raises(DataError, match="contains the source"):
         prepare("interactions", tmp_path / "set" / "log.json", tmp_path / "set", overwrite=True)
     assert (tmp_path / "set" / "log.json").exists()
 

@@ -195,7 +195,7 @@ def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(
     assert (by_gain and heard) == LOSSES[name].traits.gains
     if not LOSSES[name].traits.gains:
         with pytest.raises(
-            UserError, match=f"^sample_weight multiplies gains, and the loss {name} has none; leave it "
+            UserError, match=f"^sample_weight multiplies gains, which loss '{name}' does not use; omit it "
         ):
             ranker(loss=name).fit(X, Y, np.ones(len(Y)), group=GROUP)
 
@@ -261,7 +261,7 @@ def test_columns_are_found_by_their_names():
     np.testing.assert_array_equal(made.predict(frame[NAMES[::-1]].assign(more="text")), scores)
     np.testing.assert_array_equal(made.predict(pl.from_pandas(frame[NAMES[::-1]])), scores)
     np.testing.assert_array_equal(made.predict(X), scores)
-    with pytest.raises(UserError, match="^X has no column 'bm25', 'age'; give all that were fitted$"):
+    with pytest.raises(UserError, match="^X has no column 'bm25', 'age'; pass all fitted columns$"):
         made.predict(frame.drop(columns=["bm25", "age"]))
     made.fit(X, Y, group=GROUP)
     assert not hasattr(made, "feature_names_in_")

@@ -203,7 +203,7 @@ def test_labels_that_were_never_seen_are_left_out_of_an_evaluation():
     made = text_ranker().fit(TEXTS, SETS)
     more = [[*labels, "unheard"] for labels in SETS]
     assert made.evaluate(TEXTS, more).values == made.evaluate(TEXTS, SETS).values
-    with pytest.raises(UserError, match="^no label of Y was seen in fitting; evaluate on other rows$"):
+    with pytest.raises(UserError, match="^no label of Y was fitted; evaluate on rows with fitted labels$"):
         made.evaluate(TEXTS[:1], [["unheard"]])
 
 
@@ -212,25 +212,25 @@ def test_columns_are_found_by_their_names(tmp_path):
     frame = pandas.DataFrame(X, columns=names)
     made = ranker().fit(frame, Y)
     np.testing.assert_array_equal(made.decision_function(frame[sorted(names)]), made.decision_function(frame))
-    with pytest.raises(UserError, match="^X has no column 'e'; give all that were fitted$"):
+    with pytest.raises(UserError, match="^X has no column 'e'; pass all fitted columns$"):
         made.predict(frame.drop(columns="e"))
 
 
 # ---- what goes wrong
 
 NUMBER = "expected a finite number of at least 0"
-LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
-TWO = "expected at least two columns, or one label a row: whole numbers or texts"
+LISTS = "expected a list of whole numbers or strings per row, or an indicator matrix [rows, labels]"
+TWO = "expected at least two columns, or one whole number or string per row"
 MISTAKES = [
-    (X, Y[1:], "Y has 59 rows, and X has 60; expected labels for every row"),
+    (X, Y[1:], "Y has 59 rows, but X has 60; expected labels for each row"),
     (X, -Y - 1, f"Y is -1.0 in row 0 (from 0); {NUMBER}" if Y[0, 0] == 0 else None),
     (X, np.where(np.arange(4) == 1, np.nan, Y), f"Y is nan in row 0 (from 0); {NUMBER}"),
-    (X, 0 * Y, "no label for training is above 0; nothing could be learned: check the labels"),
-    (X, [["a"], [1]] * 30, "some labels of Y are whole numbers and others texts; give all in one type"),
-    (X, [[1.5]] * 60, f"Y holds 1.5 in row 0 (from 0); {LISTS}"),
-    (X, [[True]] * 60, f"Y holds True in row 0 (from 0); {LISTS}"),
-    (X, Y[:, :1], f"Y is a matrix of one label, so that there is nothing to rank; {TWO}"),
-    (X, scipy.sparse.csr_array(BINARY[:, :1]), f"Y is a matrix of one label, so that there is nothing to rank; {TWO}"),
+    (X, 0 * Y, "no training label is above 0; check the labels"),
+    (X, [["a"], [1]] * 30, "Y mixes whole numbers and strings; use one type for all labels"),
+    (X, [[1.5]] * 60, f"Y contains 1.5 in row 0 (from 0); {LISTS}"),
+    (X, [[True]] * 60, f"Y contains True in row 0 (from 0); {LISTS}"),
+    (X, Y[:, :1], f"Y is a matrix with one label, so there is nothing to rank; {TWO}"),
+    (X, scipy.sparse.csr_array(BINARY[:, :1]), f"Y is a matrix with one label, so there is nothing to rank; {TWO}"),
     (X, np.ma.array(Y, mask=np.tile(np.arange(4) == 1, (60, 1))), f"Y is nan in row 0 (from 0); {NUMBER}"),
     (
         np.ma.array(X, mask=np.tile(np.arange(6) == 1, (60, 1))),
@@ -240,9 +240,9 @@ MISTAKES = [
     (X, "tax", f"Y is 'tax'; {LISTS}"),
     (X[0], Y, "X has shape [6]; expected two dimensions, [rows, features]. Reshape your data"),
     (np.where(X > 9, X, np.nan), Y, "X is NaN in row 0, column 0 (from 0); impute missing values first"),
-    ("a text", SETS, "X is one text; expected several: [X]"),
-    (pandas.Series([np.nan, *TEXTS[1:]]), SETS, "X is nan in row 0 (from 0); expected a text in every row"),
-    ([*TEXTS[:-1], None], SETS, "X is None in row 59 (from 0); expected a text in every row"),
+    ("a text", SETS, "X is a string; expected a list of texts: [X]"),
+    (pandas.Series([np.nan, *TEXTS[1:]]), SETS, "X is nan in row 0 (from 0); expected a string in each row"),
+    ([*TEXTS[:-1], None], SETS, "X is None in row 59 (from 0); expected a string in each row"),
 ]
 
 
@@ -261,7 +261,7 @@ def test_texts_and_features_are_not_taken_for_one_another(fitted):
         text_ranker().fit(TEXTS, SETS).predict(X)
     with pytest.raises(UserError, match="^X has 5 features, but LabelRanker is expecting 6 features as input; "):
         fitted.predict(X[:, 1:])
-    with pytest.raises(UserError, match="^Y has 3 columns; expected 4, one a label that was fitted$"):
+    with pytest.raises(UserError, match="^Y has 3 columns; expected 4, one per fitted label$"):
         fitted.evaluate(X, Y[:, 1:])
     with pytest.raises(NotFittedError, match="^this LabelRanker is not fitted yet; call fit first$"):
         ranker().predict(X)

@@ -98,9 +98,9 @@ def test_scikit_learns_manners(table):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "sonq"}, "loss.name is 'sonq'; did you mean song"),
+        ({"loss": "sonq"}, "loss.name is 'sonq'; did you mean 'song'"),
         ({"epochs": -1}, "fine_tuning.epochs is -1"),
-        ({"options": {"loss.gama": 1}}, "gama is no option of song; did you mean gamma?"),
+        ({"options": {"loss.gama": 1}}, "unknown option 'gama' for loss 'song'; did you mean 'gamma'?"),
         ({"user": "customer"}, "has no user column 'customer'"),
         ({"data_options": {"splt": "time"}}, "unknown option 'splt' for interactions"),
     ],

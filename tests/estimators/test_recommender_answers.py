@@ -82,9 +82,9 @@ def test_users_and_items_in_tables(fitted):
     assert fitted.recommend(frame[["who"]].rename(columns={"who": "x"}), k=2)["what"].tolist() == plain["what"].tolist()
     barred = pd.DataFrame({"name": ["a", "b"], "what": ["item 1", "item 2"]})
     assert not {"item 1", "item 2"} & set(fitted.recommend(k=1000, deny=barred)["what"])
-    with pytest.raises(UserError, match="has no column 'who'; it has a, b"):
+    with pytest.raises(UserError, match="has no column 'who'; expected it among a, b"):
         fitted.recommend(pd.DataFrame({"a": [1], "b": [2]}))
-    with pytest.raises(UserError, match="expected several"):
+    with pytest.raises(UserError, match="expected a sequence"):
         fitted.recommend(5)
 
 
@@ -112,10 +112,10 @@ def test_evaluate_measures_what_was_asked_about(table):
     for bad in ([-1] * 5, [None] * 5, ["x"] * 5):
         with pytest.raises(UserError, match="expected"):
             model.score(few, bad)
-    with pytest.raises(UserError, match="4 labels, and the table 5 rows"):
+    with pytest.raises(UserError, match="4 labels, but the table 5 rows"):
         model.score(few, y[:4])
 
 
 def test_one_user_alone_is_refused(fitted):
-    with pytest.raises(UserError, match=r"expected several: \['user 1'\]"):
+    with pytest.raises(UserError, match=r"expected a sequence: \['user 1'\]"):
         fitted.recommend("user 1")

@@ -105,5 +105,5 @@ def test_a_saved_model_answers_commands_under_the_names_that_were_fitted(tmp_pat
 
 
 def test_a_path_is_no_table(tmp_path):
-    with pytest.raises(UserError, match=r"the table is '.*clicks\.csv'; read that file first"):
+    with pytest.raises(UserError, match=r"the table is '.*clicks\.csv'; read the file first"):
         small().fit(tmp_path / "clicks.csv")

@@ -69,7 +69,7 @@ def test_a_name_alone_takes_the_recipe_for_sequences():
     assert Recommender(model={"name": "sequence", "dim": 8})._default_recipe() == "sequences"
     assert Recommender(model="history")._default_recipe() == "histories"
     assert Recommender()._default_recipe() == Recommender(model="neumf")._default_recipe() == "recommendation"
-    with pytest.raises(UserError, match="model.name is 'sequences'; did you mean sequence"):
+    with pytest.raises(UserError, match="model.name is 'sequences'; did you mean 'sequence'"):
         Recommender(model="sequences").fit({"user": [1, 1, 1], "item": [1, 2, 3]})
 
 
@@ -177,7 +177,7 @@ def test_what_was_fitted_on_a_gpu_is_gone_on_with_on_a_cpu(table, tmp_path, monk
     model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
     assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (128, 200)
     model.set_params(options={**small_there, "model.dim": 64})
-    with pytest.raises(UserError, match="fit anew to change it"):
+    with pytest.raises(UserError, match="call fit to train a new model"):
         model.partial_fit(table.assign(when=table["when"] + 200), epochs=1)
 
 

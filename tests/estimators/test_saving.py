@@ -93,13 +93,13 @@ def test_more_interactions_keep_what_is_known(tmp_path, table):
 
 def test_going_on_begins_where_the_last_fit_ended(table):
     """With hardly a step, weights of known users and items and the memory of known pairs are what they were."""
-    options = {**SMALL, "fine_tuning.average": 0.9}
+    options = {**SMALL, "fine_tuning.ema_decay": 0.9}
     model = small(**NAMES, options=options).fit(table)
-    assert model.recipe_.fine_tuning.average == 0.9
+    assert model.recipe_.fine_tuning.ema_decay == 0.9
     before = model._past
     new = pd.DataFrame({"who": ["a first one"] * 3, "what": ["item 1", "0 new", "item 2"], "stars": 5, "when": 200})
     model.set_params(learning_rate=1e-12).partial_fit(new, epochs=1)
-    assert model.recipe_.fine_tuning.average is None  # over few epochs a mean would lag behind
+    assert model.recipe_.fine_tuning.ema_decay is None  # over few epochs a mean would lag behind
     after = model._past
     users, items = after.query_ids.find(list(before.query_ids)), after.item_ids.find(list(before.item_ids))
     for name, rows in (("query_product.weight", users), ("item_hidden.weight", items)):
@@ -109,9 +109,9 @@ def test_going_on_begins_where_the_last_fit_ended(table):
     known = before.memory["u"].isfinite()
     then, now = before.memory["u"][known], after.memory["u"][torch.searchsorted(after.pairs, key[known])]
     assert torch.corrcoef(torch.stack([then, now]))[0, 1] > 0.5  # moved on by a visit, not begun anew
-    with pytest.raises(UserError, match="other sizes or parts"):
+    with pytest.raises(UserError, match="different layers or sizes"):
         model.set_params(options={**SMALL, "model.dim": 8}).partial_fit(new)
-    with pytest.raises(UserError, match="other sizes or parts"):
+    with pytest.raises(UserError, match="different layers or sizes"):
         model.set_params(options={"model.dim": 4}, model="matrix-factorisation").partial_fit(new)
 
 

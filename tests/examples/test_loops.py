@@ -47,7 +47,7 @@ def test_lightning_trains_the_weights_and_the_memory_of_a_plain_loop(lightning_l
     trainer(max_epochs=EPOCHS).fit(ranker)
 
     model = lightning_loop.untrained(seed=3).model
-    features, labels, lengths = lightning_loop.made_up_lists(300, seed=1)
+    features, labels, lengths = lightning_loop.synthetic_lists(300, seed=1)
     relevance = Relevance.from_lists(labels, lengths)
     sampler = SlateSampler(relevance, queries_per_batch=32, length=16)
     warm_up, song = ListwiseCE(relevance.num_pairs), SONG(relevance.num_pairs)
@@ -89,7 +89,7 @@ def questions(cross_encoder):
     import random
 
     chance = random.Random(5)
-    return [cross_encoder.made_up_question(chance) for _ in range(6)]
+    return [cross_encoder.synthetic_question(chance) for _ in range(6)]
 
 
 def test_a_document_gets_the_same_score_alone_and_in_a_padded_batch(cross_encoder, questions):
@@ -126,7 +126,7 @@ def text_encoder():
 
 
 def test_labels_are_the_syllables_that_words_of_a_text_share(text_encoder):
-    texts, labels = text_encoder.made_up_texts(30, seed=2)
+    texts, labels = text_encoder.synthetic_texts(30, seed=2)
     for text, row in zip(texts, labels.tolist(), strict=True):
         shared = {part: sum(part in word for word in text.split()) for part in text_encoder.LABELS}
         assert row == [max(0, count - 1) for count in shared.values()]
@@ -138,7 +138,7 @@ def test_an_encoder_of_transformers_makes_a_catalogue_model_that_padding_does_no
     tokenizer, encoder = text_encoder.tiny_distilbert()
     model = text_encoder.labeller(tokenizer, encoder, 10).eval()
     assert isinstance(model, CatalogueModel)
-    texts, _ = text_encoder.made_up_texts(6, seed=2)
+    texts, _ = text_encoder.synthetic_texts(6, seed=2)
     texts[1] = texts[1].split()[0]
     scores = model.score_all(text_encoder.numbers(tokenizer, texts))
     assert scores.std() > 0.1

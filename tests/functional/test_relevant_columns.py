@@ -67,7 +67,7 @@ def test_columns_of_another_shape_or_type_are_refused(loss):
     column = columns_of(labels, mask)
     with pytest.raises(ValueError, match="column"):
         loss(scores, labels, mask=mask, column=column[:2])
-    with pytest.raises(TypeError, match="column is torch.int32; expected type torch.int64"):
+    with pytest.raises(TypeError, match="column is torch.int32; expected dtype torch.int64"):
         loss(scores, labels, mask=mask, column=column.int())
 
 

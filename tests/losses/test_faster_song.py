@@ -240,7 +240,9 @@ def test_a_wrong_option_is_named(options, words):
 def test_a_form_with_a_wrong_or_foreign_switch_is_rejected():
     with pytest.raises(ValueError, match="memory is 'sarah'"):
         FasterForm(memory="sarah")
-    with pytest.raises(ValueError, match=r"form.selection is 'rank'; expected 'bilevel', as this loss has no such"):
+    with pytest.raises(
+        ValueError, match=r"form.selection is 'rank'; expected 'bilevel', since the option does not apply"
+    ):
         FasterKSONG(4, 3, 2, 2, form=FasterForm(selection="rank"))
     with pytest.raises(TypeError, match="expected 'paper' or a FasterForm"):
         FasterSONG(4, 3, 2, form=PaperForm())

@@ -81,5 +81,5 @@ def test_a_faster_loss_goes_on_from_a_merged_state_as_if_never_merged(kind):
 def test_states_of_processes_that_were_not_in_step_are_not_merged():
     one, other = GumbelApproxNDCG(), GumbelApproxNDCG()
     other.steps += 1
-    with pytest.raises(ValueError, match="steps is '0 and 1'; expected the same in all states"):
+    with pytest.raises(ValueError, match="steps is '0 and 1'; expected the same value in all states"):
         merge_states([one.state_dict(), other.state_dict()])

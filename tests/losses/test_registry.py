@@ -18,5 +18,5 @@ def test_document_weights_are_taken_by_losses_with_gains_alone(name):
     if LOSSES[name].traits.gains:
         check_weighted_loss(name)
     else:
-        with pytest.raises(DataError, match=f"the loss {name} has none; leave it out, or choose .*k-song"):
+        with pytest.raises(DataError, match=f"loss '{name}' does not use; omit it or choose .*k-song"):
             check_weighted_loss(name)

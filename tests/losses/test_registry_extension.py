@@ -65,5 +65,5 @@ def test_a_registered_loss_is_searched_by_its_traits():
 
 @pytest.mark.usefixtures("registered")
 def test_a_wrong_option_of_a_registered_loss_is_named():
-    with pytest.raises(ValueError, match=r"loss.margn is no option of pointwise-hinge; did you mean margin\?"):
+    with pytest.raises(ValueError, match=r"unknown option 'margn' for loss 'pointwise-hinge'; did you mean 'margin'\?"):
         recipe(name="pointwise-hinge", margn=1.0)

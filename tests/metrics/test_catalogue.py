@@ -143,7 +143,7 @@ def test_nan_is_refused_where_it_competes_and_ignored_where_it_is_excluded():
         spoilt = scores.clone()
         spoilt[9, competing[9].nonzero()[0]] = torch.nan
         for part in (targets, targets.shard(6, 12)):
-            with pytest.raises(ValueError, match="score_all for query 9 is 'NaN for an item that competes'"):
+            with pytest.raises(ValueError, match="score_all for query 9 is 'NaN for a candidate item'"):
                 evaluate_catalogue(lambda query, s=spoilt: s[query], part)
 
 

@@ -196,7 +196,7 @@ def test_values_that_do_not_belong_together_are_refused():
         paired_difference(one, one[:, :3])
     with pytest.raises(ValueError, match="NaN for different queries"):
         paired_difference(one, one.index_fill(1, torch.tensor(2), torch.nan))
-    with pytest.raises(ValueError, match=r"expected that of second, as seeds are the same"):
+    with pytest.raises(ValueError, match=r"second with same_seeds"):
         paired_difference(one, one[:1], same_seeds=True)
     with pytest.raises(ValueError, match="level is 1.0; expected"):
         paired_difference(one, one, level=1.0)

@@ -176,8 +176,8 @@ BAD = [
     ({"mask": torch.ones(1, 3).bool()}, ValueError, "mask has shape [1, 3]; expected the shape of scores, [2, 3]"),
     ({"mask": ONE}, TypeError, "mask is torch.float32; expected a bool tensor"),
     ({"scores": [[1.0]]}, TypeError, "scores is 'list'; expected a tensor"),
-    ({"scores": ONE[0, 0], "labels": ONE[0, 0]}, ValueError, "scores is 'a single number'"),
-    ({"lengths": [6]}, ValueError, "scores is 'of shape [2, 3]'; expected one dimension where lengths are given"),
+    ({"scores": ONE[0, 0], "labels": ONE[0, 0]}, ValueError, "scores is 'a scalar'"),
+    ({"lengths": [6]}, ValueError, "scores is 'of shape [2, 3]'; expected one dimension with lengths"),
     ({"lengths": [6], "mask": ONE.bool()}, ValueError, "mask and lengths is 'both given'; expected one of them"),
 ]
 
@@ -227,7 +227,7 @@ def test_bad_values_are_named_with_their_place(name, of, bad, message):
 
 def test_labels_too_large_for_the_gain_are_refused_only_where_there_is_a_gain():
     scores, labels = torch.tensor([2.0, 1.0]), torch.tensor([2000.0, 0.0])
-    with pytest.raises(ValueError, match="labels is 'as large as 2000'; expected labels of finite gain"):
+    with pytest.raises(ValueError, match="labels is 'as large as 2000'; expected labels with finite gain"):
         metrics.ndcg(scores, labels)
     assert float(metrics.ndcg(scores, labels, gain="linear")) == 1.0
     assert float(metrics.mrr(scores, labels)) == 1.0

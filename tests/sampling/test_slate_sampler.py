@@ -189,7 +189,7 @@ def test_bad_arguments_are_named(options, message):
 
 def test_dropping_every_batch_is_refused():
     relevance, _, _ = random_relevance()
-    with pytest.raises(ValueError, match="queries_per_batch is 100; expected at most 37, all there are"):
+    with pytest.raises(ValueError, match="queries_per_batch is 100; expected at most 37, the number of queries"):
         SlateSampler(relevance, queries_per_batch=100, partial="drop")
 
 
@@ -207,7 +207,7 @@ def test_an_iterator_ends_when_another_one_begins():
     stale = iter(sampler)
     next(stale)
     list(sampler)
-    with pytest.raises(RuntimeError, match="another one was begun"):
+    with pytest.raises(RuntimeError, match="another iteration was started"):
         next(stale)
     assert sampler.state_dict()["position"] == 0
 

@@ -306,7 +306,7 @@ def test_a_model_on_a_gpu_is_exported_from_there(tmp_path):
     ("name", "given", "start"),
     [
         ("neumf", {"query": np.array([4, 0])}, "user 4: item "),
-        ("sequence", {"history": np.array([[4, 0]])}, "after these: item "),
+        ("sequence", {"history": np.array([[4, 0]])}, "after this history: item "),
     ],
 )
 def test_the_example_serves_the_best_items_without_torch_or_songrank(name, given, start, exported, tmp_path):

@@ -27,7 +27,7 @@ def test_every_method_has_as_many_different_settings(task, tmp_path):
             assert all(recipe["fine_tuning"]["reset_head"] for recipe in recipes)
             assert len({recipe["warm_up"]["epochs"] for recipe in recipes}) == 1
             stages = [recipe[stage] for recipe in recipes for stage in ("warm_up", "fine_tuning")]
-            assert not any(stage["average"] or stage["item_decay_power"] for stage in stages)
+            assert not any(stage["ema_decay"] or stage["item_decay_power"] for stage in stages)
             if name == "movielens-1m" and not quick:  # the paper's schedule, whatever the shipped recipe has
                 schedules = [(recipe["fine_tuning"]["epochs"], recipe["fine_tuning"]["decay"]) for recipe in recipes]
                 assert all(schedule == (180, {"90": 0.25}) for schedule in schedules)

@@ -114,7 +114,7 @@ def test_a_seed_that_diverged_is_said_and_left_out(tmp_path, small, monkeypatch)
         "tests.songrank_paper.test_stop_gradient.STAGE", [*STAGE[:1], STAGE[1].replace("0.01", "1.0e+20")]
     )
     lost = trained(tmp_path / "run", small)
-    assert "not finite" in lost["diverged"]
+    assert "NaN or infinite" in lost["diverged"]
     experiment, plan = FigStopGradient(), Plan(quick=True, data={"movielens-1m": small}, seeds=(0, 1))
     measured = {kind: {"first": 2.0, "second": 1.0, "cosine": 0.5} for kind in stop_gradient.KINDS}
     first, second = (cell.key for cell in experiment.cells(plan, {}))
@@ -132,7 +132,7 @@ def test_the_recipe_is_that_of_the_set_in_full_and_the_sets_bytes_are_in_the_key
     assert full.options["recipe"] == "movielens-1m"
     recipe = load_recipe("movielens-1m", full.options["changes"])
     stage = recipe.fine_tuning
-    assert (recipe.loss["k"], stage.decay, stage.average) == (100, {90: 0.25}, None)
+    assert (recipe.loss["k"], stage.decay, stage.ema_decay) == (100, {90: 0.25}, None)
     assert (stage.learning_rate, stage.weight_decay, stage.item_decay_power) == (1e-3, 1e-6, 0.0)
     assert (recipe.loss["mode"], recipe.batch.relevant) == ("theoretical", 20)
     other = prepare("synthetic", None, tmp_path / "set", queries=40, items=60, pairs=600, seed=1).path

@@ -130,7 +130,7 @@ def test_a_method_that_diverged_is_shown_as_such_and_the_others_are_compared(lab
         if cell.options.get("splits") == ["validation", "test"] and cell.options["recipe"]["loss"]["name"] == "bce"
     )
     whole = next(found[key] for key, cell in cells.items() if "runs" in cell.options)
-    found = {**found, lost: {"diverged": "step 3: BCE is not finite"}}
+    found = {**found, lost: {"diverged": "step 3: BCE is NaN or infinite"}}
     compared = [cell for cell in table.cells(settings, found) if cell.key not in found]
     assert [sorted(cell.options["runs"]) for cell in compared] == [["approx-ndcg", "k-song", "neural-ndcg", "song"]]
     parts = ("summaries", "differences")

@@ -14,7 +14,7 @@ from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
 
 
-def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
+def trainer(dataset_folder, checkpoint_folder=None, ema_decay=0.6, **more):
     torch.manual_seed(3)
     feed = make_adapter(open_dataset(dataset_folder))
     model = models.create(
@@ -24,8 +24,10 @@ def trainer(dataset_folder, checkpoint_folder=None, average=0.6, **more):
     pairs = feed.relevance.num_pairs
     decay = {"weight_decay": 1e-4, "item_decay_power": 0.5}
     stages = [
-        Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0, average=average),
-        Stage("fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, average=average, reset_head=True, **decay),
+        Stage("warm-up", ListwiseCE(pairs), sampler[0], 4, 1e-2, clip=1.0, ema_decay=ema_decay),
+        Stage(
+            "fine-tuning", SONG(pairs), sampler[1], 6, 4e-3, {3: 0.25}, ema_decay=ema_decay, reset_head=True, **decay
+        ),
     ]
     kept = None if checkpoint_folder is None else Checkpoints(Path(checkpoint_folder))
     return Trainer(model, feed, stages, **{"checkpoints": kept, "evaluate_every": 2, "seed": 5, **more})

@@ -106,7 +106,7 @@ def test_a_schedule_reaches_both_memory_and_steps(folder):
     [
         ("x", "loss.gamma is 'x'; expected a valid number"),
         ({"c0": -1}, r"loss.gamma.c0 is -1.0; expected a number in \(0, 1e\+12\]"),
-        ({"b": 1}, "loss.gamma.b is no key of a schedule; expected one of c0, a, c"),
+        ({"b": 1}, "unknown key 'loss.gamma.b' of a schedule; expected one of c0, a, c"),
         ({"a": "x"}, "loss.gamma.a is 'x'; expected a valid number"),
     ],
 )

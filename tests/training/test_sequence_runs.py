@@ -226,13 +226,11 @@ def test_a_step_that_would_not_fit_is_refused_in_one_line(data, monkeypatch):
     monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER)
     assert make_trainer(recipe(data), dataset).stages[0].at_once == MODEL["length"]
     monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER - 1)
-    with pytest.raises(
-        UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say batch.irrelevant=13$"
-    ):
+    with pytest.raises(UserError, match="6 entries of one user × 15 items exceed 0.00 GB; use batch.irrelevant=13$"):
         make_trainer(recipe(data), dataset)
     make_trainer(recipe(data, batch={"queries": 16, "irrelevant": 13}), dataset)
     monkeypatch.setattr(history_adapters, "_SLATE_BYTES", 4 * MODEL["length"])
-    with pytest.raises(UserError, match="a user's 6 entries × 15 items are more than 0.00 GB: say a smaller model.len"):
+    with pytest.raises(UserError, match="6 entries of one user × 15 items exceed 0.00 GB; use a smaller model.len"):
         make_trainer(recipe(data), dataset)
 
 
@@ -245,8 +243,8 @@ def test_a_loss_that_wants_the_whole_step_says_so(tmp_path):
     assert make_trainer(recipe(tmp_path / "set", **told), dataset).stages[1].at_once == 2**28 // (4 * dataset.num_items)
     with pytest.raises(
         UserError,
-        match=r"500 users × 100 entries × \d.* items are more than 0.27 GB, and faster-song takes them all at once: "
-        "say batch.irrelevant=1341 or batch.queries=36$",
+        match=r"500 users × 100 entries × \d.* items exceed 0.27 GB, and faster-song needs the whole batch; "
+        "use batch.irrelevant=1341 or batch.queries=36$",
     ):
         make_trainer(recipe(tmp_path / "set", **told, loss={"name": "faster-song"}), dataset)
     for advised in ({"queries": 500, "irrelevant": 1341}, {"queries": 36, "irrelevant": "all"}):
@@ -255,16 +253,18 @@ def test_a_loss_that_wants_the_whole_step_says_so(tmp_path):
 
 def test_what_has_no_meaning_for_it_is_refused(data, tmp_path):
     dataset = open_dataset(data)
-    with pytest.raises(UserError, match=r"batch.length is 5; expected none: of histories, model.length items are read"):
+    with pytest.raises(UserError, match=r"batch.length is 5; expected none: for histories, set model.length"):
         make_trainer(recipe(data, batch={"length": 5}), dataset)
-    with pytest.raises(UserError, match="optimiser is lazy-adam, and sequence has no tables of ids: say adam"):
+    with pytest.raises(
+        UserError, match="optimiser is lazy-adam, but model 'sequence' has no embedding tables of ids; use adam"
+    ):
         make_trainer(recipe(data, fine_tuning={"epochs": 1, "optimiser": "lazy-adam"}), dataset)
-    with pytest.raises(UserError, match="batch.windows is random, and history reads no order; leave it out"):
+    with pytest.raises(UserError, match="batch.windows is random, but model 'history' ignores order; remove it"):
         make_trainer(recipe(data, model={"name": "history", "dim": 4}, batch={"windows": "random"}), dataset)
-    with pytest.raises(UserError, match="batch.following is 2, and history reads no order; leave it out"):
+    with pytest.raises(UserError, match="batch.following is 2, but model 'history' ignores order; remove it"):
         make_trainer(recipe(data, model={"name": "history", "dim": 4}, batch={"following": 2}), dataset)
     lists = prepare("synthetic", None, tmp_path / "lists", task="search", queries=20)
-    with pytest.raises(UserError, match="model.name is 'sequence', and .* holds search data with documents"):
+    with pytest.raises(UserError, match="model.name is 'sequence', but .* contains search data with documents"):
         make_trainer(recipe(data), lists)
 
 
@@ -344,9 +344,7 @@ def test_memory_goes_with_the_entries_when_there_are_more(tmp_path, loss):
 def test_losses_that_compare_each_item_with_each_are_bounded_by_that(data, monkeypatch, loss):
     told = recipe(data, warm_up={"epochs": 0}, loss={"name": loss})
     monkeypatch.setattr(history_adapters, "_SLATE_BYTES", A_USER * ITEMS - 1)
-    with pytest.raises(
-        UserError, match=f"{ITEMS} items squared, as {loss} has them, are more than .* GB: say batch"
-    ) as raised:
+    with pytest.raises(UserError, match=f"{ITEMS} items squared \\(for {loss}\\) exceed .* GB; use batch") as raised:
         make_trainer(told, open_dataset(data))
     few = int(str(raised.value).rpartition("batch.irrelevant=")[2])
     assert 1 < few < ITEMS

@@ -9,6 +9,7 @@ from typing import Any
 
 from songrank.core.errors import UserError, shown
 from songrank.losses.registry import LOSSES
+from songrank.training.config.former_keys import FORMER_KEYS
 from songrank.training.config.recipe import Recipe
 
 _SEARCHED = (
@@ -82,6 +83,7 @@ def _read_dimension(text: str) -> Dimension:
     key, equals, words = (part.strip() for part in text.partition("="))
     if not equals or not all(key.split(".")) or not words:
         raise UserError(f"{place}: expected a key and its values, such as loss.gamma=0.1..1.0 or loss.k=10,50,300")
+    key = FORMER_KEYS.get(key, key)
     root = key.partition(".")[0]
     if root in Recipe.model_fields and root not in _SEARCHED:
         sections = ", ".join(_SEARCHED)

@@ -62,7 +62,8 @@ class Study:
         self.run: Run | None = None
         self.space = read_search(search or default_search(load_recipe(source, changes)))
         first = {one.key: one.ends[0] for one in self.space}
-        start = load_recipe(source, [*changes, *(f"{key}={word}" for key, word in first.items())])
+        chosen = [*changes, *(f"{key}={word}" for key, word in first.items())]
+        start = load_recipe(source, chosen, more.get("warn"))
         self._source, self._changes, self._start = source, changes, _with_metric(start.model_dump(mode="json"))
         self.metric, self.seed = start.validation.metric, start.seed
         self._meaning: dict[tuple[str, str], Any] = {}

@@ -102,7 +102,7 @@ def train(
     elif recipe is None:
         raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
-        chosen = load_recipe(recipe, changes or [])
+        chosen = load_recipe(recipe, changes or [], view.warn)
         place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
         run = Run.begin(chosen, place, overwrite=overwrite, **more)
     moved = "" if data is None else f" --data {data}"

@@ -1,4 +1,4 @@
-"""Files and tables to prepared data sets: folders that memory-map, open in a blink and never surprise."""
+"""Preparation of files and tables into data sets: directories of memory-mapped arrays."""
 
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids

@@ -1,4 +1,4 @@
-"""What a preparation returns, how it becomes a folder, and the figures that ``songrank data show`` prints."""
+"""The result of a preparation, its directory on disk, and the statistics of ``songrank data show``."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,32 +24,32 @@ _MAX_SOURCES = 64
 _MAX_BARS = 32
 _PIECE = 1 << 20
 COLUMNS = {
-    "offsets": "row q of the split holds the entries offsets[q] to offsets[q + 1] of the columns below",
+    "offsets": "row q of the split has the entries offsets[q] to offsets[q + 1] of the columns below",
     "item": "number of the item of each relevant pair",
     "label": "relevance y of each pair or document; 0 is irrelevant",
     "weight": "weight of each query in training",
     "met.offsets": "row q has the entries met.offsets[q] to met.offsets[q + 1] of met.item",
-    "met.item": "items that a query met without their being relevant: label 0, or below min_rating",
-    "place": "place of each pair among those of its query in all splits, from 0; where splits are not in order",
-    "time": "time of each pair, as the source gives it; dates in microseconds since 1970 (nanoseconds if it has them)",
-    "features": "one row of features a document, after the transformation stored here",
+    "met.item": "seen items of a query that are not relevant: label 0, or below min_rating",
+    "place": "position of each pair among those of its query in all splits, from 0, if splits are not in order",
+    "time": "time of each pair, as in the source; dates in microseconds since 1970 (nanoseconds if present)",
+    "features": "one row of features per document, after the transformation in dataset.json",
     "features.offsets": "row q has the features features.offsets[q] to features.offsets[q + 1]",
-    "features.index": "number of the feature, from 0",
-    "features.value": "its value",
-    "tokens": "numbers of the words of each text, padded at the end with 0",
-    "lengths": "how many words of each text are kept",
+    "features.index": "index of the feature, from 0",
+    "features.value": "value of the feature",
+    "tokens": "word ids of each text, padded at the end with 0",
+    "lengths": "number of words kept per text",
 }
 
 
 @dataclass
 class Content:
-    """Everything of a prepared data set, in memory or in pieces."""
+    """Content of a prepared data set, in memory or in pieces."""
 
     task: str
     splits: dict[str, Arrays]  # by name of the split and of the array, as in ``COLUMNS``; offsets and label always
     query_ids: Ids | dict[str, Ids]  # for all splits, or of each split
     item_ids: Ids | None = None  # of a catalogue
-    extra: dict[str, Any] = field(default_factory=dict)  # more for dataset.json: features, transform, …
+    extra: dict[str, Any] = field(default_factory=dict)  # further entries of dataset.json: features, transform, …
 
     @property
     def shared_queries(self) -> bool:
@@ -58,7 +58,7 @@ class Content:
 
 
 def write_content(folder: Path, content: Content, *, name: str, options: Mapping[str, Any], job: Job) -> None:
-    """Write the arrays, then ``dataset.json`` last: a folder without it is not a data set."""
+    """Write the arrays, then ``dataset.json``: a directory without it is not a data set."""
     from songrank import __version__
 
     splits = {name: content.splits[name] for name in SPLITS if name in content.splits}
@@ -69,7 +69,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
     if overall["queries"] < 2:
         raise DataError("only one query is left", "a data set needs at least two users, texts or lists")
     if overall["pairs"] == 0:
-        raise DataError("no label is above 0", "nothing could be learned: check which column holds the labels")
+        raise DataError("no label is above 0", "check the label column; training needs a relevant item")
     described: dict[str, Any] = {}
     for split, arrays in splits.items():
         job.report(f"writing {split}", 0, None)
@@ -105,7 +105,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
 
 
 def _sources(job: Job) -> list[dict[str, str | int]]:
-    """What was read, by name; as one entry where there are so many files that no one would look."""
+    """The source files, by name; merged into one entry if there are many."""
     sources = sorted(job.sources, key=lambda source: str(source["name"]))
     if len(sources) <= _MAX_SOURCES:
         return sources
@@ -142,7 +142,7 @@ def _summary(values: Array) -> dict[str, float]:
 
 
 def label_histogram(labels: Sequence[Array]) -> dict[str, int]:
-    """How often each label occurs; in equal bins where there are more than a reader wants to see.
+    """Count each label; in equal bins if there are many distinct labels.
 
     >>> label_histogram([np.array([0.0, 4.5]), np.array([0.0])])
     {'0': 2, '4.5': 1}

@@ -1,7 +1,7 @@
-"""The prepared data set: a folder with a readable ``dataset.json`` and arrays that are memory-mapped.
+"""The prepared data set: a directory with a human-readable ``dataset.json`` and memory-mapped arrays.
 
 **Catalogue** form: all queries rank the same items; a split is a CSR table of relevant pairs. **List** form: each query
-brings its own documents; a split is a table of feature rows, grouped by query. docs/data.md describes the files.
+has its own documents; a split is a table of feature rows, grouped by query. See docs/reference/file-formats.md.
 """
 
 import os
@@ -26,7 +26,7 @@ FORMAT = "songrank-dataset"
 VERSION = 1
 SPLITS = ("train", "validation", "test")
 _MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
-_AGAIN, _MADE_BY = "prepare the data set again", "expected a folder made by `songrank data prepare`"
+_AGAIN, _MADE_BY = "prepare the data set again", "expected a directory written by `songrank data prepare`"
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
 
 
@@ -37,13 +37,13 @@ class CatalogueSplit:
     Args:
         name: ``"train"``, ``"validation"`` or ``"test"``.
         num_items: size of the catalogue.
-        pairs: the relevant pairs of each query, oldest first: ``item`` and ``label``; ``time`` where it is known;
-            ``place`` among the query's pairs of all splits, where these do not follow one another.
+        pairs: relevant pairs of each query, oldest first: ``item`` and ``label``; ``time`` if known; ``place`` among
+            the query's pairs of all splits, if these are not consecutive.
         features: labelling: sparse features of each query, ``index`` and ``value``.
         num_features: number of features.
-        tokens: labelling: word numbers of each query [Q, T], padded at the end.
-        lengths: [Q], words of each query.
-        weight: [Q], each query's in training; None where all count alike.
+        tokens: labelling: word ids of each query [Q, T], padded at the end.
+        lengths: [Q], number of words per query.
+        weight: [Q], training weight of each query; None for equal weights.
         seen: seen items of each query that are not relevant: ``item``.
 
     >>> split = CatalogueSplit("train", 9, CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 1.0, 1.0]))
@@ -62,13 +62,13 @@ class CatalogueSplit:
     seen: CSR | None = None
 
     offsets: Tensor = field(init=False)
-    """[Q + 1]: where each query's pairs begin; this and the following are parts of ``pairs``."""
+    """[Q + 1]: offsets of each query's pairs; this and the following are columns of ``pairs``."""
     item: Tensor = field(init=False)
     label: Tensor = field(init=False)
     time: Tensor | None = field(init=False)
     place: Tensor | None = field(init=False)
     num_queries: int = field(init=False)
-    """Rows of the table, those without pairs included."""
+    """Number of rows, including those without pairs."""
     num_pairs: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class CatalogueSplit:
             object.__setattr__(self, name, value)
 
     def unique_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, item and label of each pair once, in order of query and item; of repeated pairs the latest."""
+        """Query, item and label of each distinct pair, ordered by query and item; of repeated pairs the latest."""
         key, label = latest_pairs(self.pairs, self.num_items)
         return *unpack(key, self.num_items), label
 
@@ -87,7 +87,7 @@ class CatalogueSplit:
 class ListSplit:
     """One split of a list task: query q has rows ``offsets[q]`` to ``offsets[q + 1]`` of ``features`` and ``label``.
 
-    ``weight`` [Q] is each query's in training; None where all count alike.
+    ``weight`` [Q] is the training weight of each query; None for equal weights.
 
     >>> label = torch.tensor([0.0, 1.0, 0.0])
     >>> split = ListSplit("train", offsets=torch.tensor([0, 2, 3]), label=label, features=torch.zeros(3, 5))
@@ -108,7 +108,7 @@ class ListSplit:
 
     @property
     def lengths(self) -> Tensor:
-        """Documents of each list."""
+        """Number of documents per list."""
         return self.offsets.diff()
 
     @property
@@ -118,7 +118,7 @@ class ListSplit:
 
 
 class Dataset(dict[str, CatalogueSplit | ListSplit]):
-    """A prepared data set: splits by name, ids to map back, and all that ``dataset.json`` says.
+    """A prepared data set: splits by name, original ids, and the content of ``dataset.json``.
 
     >>> from songrank.data import open_dataset, prepare
     >>> import tempfile
@@ -133,26 +133,26 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
     """
 
     name: str
-    """What it was prepared from, e.g. ``movielens-1m``."""
+    """Kind of the data set, e.g. ``movielens-1m``."""
     task: str
     """``"recommendation"``, ``"labelling"`` or ``"search"``."""
     form: str
     """``"catalogue"`` or ``"list"``."""
     num_queries: int
-    """Users, texts or search queries, over all splits."""
+    """Number of users, texts or search queries over all splits."""
     num_items: int
-    """Items of the catalogue; documents of all lists."""
+    """Number of items of the catalogue, or of documents of all lists."""
     num_pairs: int
-    """Relevant pairs over all splits."""
+    """Number of relevant pairs over all splits."""
     query_ids: Ids
-    """Original ids of the queries of a recommendation task, which all splits share."""
+    """Original ids of the queries of a recommendation task, shared by all splits."""
     item_ids: Ids
     """Original ids of the catalogue's items."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         found, self.info = None, self._read_info()
-        while found != self.info:  # again if it was replaced while its files were opened
+        while found != self.info:  # repeat if it was replaced while its files were opened
             found, names = self.info, ("ids", *self.info["splits"])
             arrays = {name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in names}
             self.info = self._read_info()
@@ -165,27 +165,27 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 setattr(self, f"{name}_ids", Ids.from_arrays(name, self._ids))
 
     def __getattr__(self, name: str) -> Any:
-        """Say why there are no such ids."""
-        why = {"query_ids": "its splits have queries of their own: see split_query_ids"}
+        """Explain missing ids."""
+        why = {"query_ids": "queries differ between splits; use split_query_ids"}
         why["item_ids"] = "its items are documents without ids"
         raise AttributeError(f"a {self.task} data set has no {name}: {why[name]}" if name in why else name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the path: the other process maps the same files."""
+        """Pickle the path only: the other process maps the same files."""
         return Dataset, (self.path.absolute(),)
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def _read_info(self) -> dict[str, Any]:
-        """What ``dataset.json`` says, checked."""
+        """Content of ``dataset.json``, validated."""
         file = str(self.path / "dataset.json")
         info = read_json(Path(file), _AGAIN, missing=_MADE_BY)
         if info.get("format") != FORMAT:
-            raise DataError("is not one of ours", _MADE_BY, file=file)
+            raise DataError("is not a songrank data set", _MADE_BY, file=file)
         if (found := info.get("version")) != VERSION:
-            what = f"has format version {found!r}, and this songrank reads {VERSION}"
-            raise DataError(what, "prepare it again", file=file)
+            what = f"has format version {found!r}, but this songrank reads {VERSION}"
+            raise DataError(what, _AGAIN, file=file)
         try:
             well_formed = (
                 FORMS.get(info["task"]) == info["form"]
@@ -198,11 +198,11 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         except (KeyError, TypeError):
             well_formed = False
         if not well_formed:
-            raise DataError("was changed by hand or is of another kind", _AGAIN, file=file)
+            raise DataError("is malformed or was edited", _AGAIN, file=file)
         return info
 
     def split_query_ids(self, split: str) -> Ids:
-        """Original ids of the queries of one split, in its order."""
+        """Original ids of the queries of a split, in its order."""
         check_choice("split", split, tuple(self))
         return self.query_ids if self.info["shared_queries"] else Ids.from_arrays(f"query.{split}", self._ids)
 
@@ -210,7 +210,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         written = self.info["splits"][name].get("arrays")
         found = {key: [str(value.dtype).removeprefix("torch."), list(value.shape)] for key, value in arrays.items()}
         if written != found:
-            raise DataError("does not fit its dataset.json", _AGAIN, file=str(self.path / f"{name}.safetensors"))
+            raise DataError("does not match dataset.json", _AGAIN, file=str(self.path / f"{name}.safetensors"))
         if self.form == "list":
             return ListSplit(name, arrays["offsets"], arrays["label"], arrays["features"], arrays.get("weight"))
         columns = {key: column for key, column in arrays.items() if key in ("item", "label", "time", "place")}
@@ -227,10 +227,10 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
 
         Args:
             split: ``"train"``, ``"validation"`` or ``"test"``.
-            exclude: splits whose pairs compete in no list. By default those before this one, where splits share their
-                queries: seen items are not recommended again. Training excludes nothing, since to spare what is held
-                out would tell the model about it. A pair that is relevant in ``split`` itself stays.
-            device: where it is made and kept; a GPU sorts in milliseconds what takes a core seconds.
+            exclude: splits whose pairs are removed from the lists. By default the earlier splits if splits share their
+                queries, so that seen items are not recommended again. For training none are excluded, since removing
+                held-out items would leak them. Pairs that are relevant in ``split`` itself stay.
+            device: device of the result; sorting takes milliseconds on a GPU and seconds on a CPU core.
         """
         check_choice("split", split, tuple(self))
         part = self[split]
@@ -241,7 +241,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         for name in exclude:
             check_choice("exclude", name, tuple(self))
         if exclude and not self.info["shared_queries"]:
-            fail("exclude", exclude, "nothing: the splits of this data set have no query in common")
+            fail("exclude", exclude, "no splits, since the splits of this data set share no queries")
         try:
             return self._catalogue_relevance(part, exclude, torch.device(device))
         except torch.OutOfMemoryError:  # sorting takes six times what is kept
@@ -264,10 +264,10 @@ def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR | No
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Open a prepared data set: ``dataset.json`` is read, arrays are mapped, and read when they are touched.
+    """Open a prepared data set: read ``dataset.json`` and memory-map the arrays.
 
-    >>> open_dataset("nowhere")
+    >>> open_dataset("x")
     Traceback (most recent call last):
-    songrank.core.errors.DataError: nowhere/dataset.json: is missing; expected a folder made by `songrank data prepare`
+    songrank.core.errors.DataError: x/dataset.json: is missing; expected a directory written by `songrank data prepare`
     """
     return Dataset(path)

@@ -1,4 +1,4 @@
-"""Interaction histories, oldest first: of a prepared data set, or of a new table."""
+"""Interaction histories, oldest first, of a prepared data set or a new table."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from songrank.data.preparation.interaction_log import Interactions
 
 KEPT = ("last", "first", "max", "keep", "error")
-"""Which of a user's rows with one item preparation keeps: its option ``duplicates``."""
+"""Values of the preparation option ``duplicates``: which rows of the same user and item are kept."""
 
 
 def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
     """The history of each user over these splits: columns ``item`` and ``label``.
 
-    In the order of preparation: of time, and where times are equal or there are none, of the source.
+    Entries are ordered by time, then by position in the source.
     """
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
@@ -43,9 +43,9 @@ def table_histories(
 ) -> tuple[CSR, CSR]:
     """The interaction history of each user of a table, ordered by time or else by row, and the user's seen items.
 
-    Only ``items``, those of the model, count; where rows have labels, the history holds relevant rows only, of at least
-    ``min_rating`` and above 0. ``kept``, one of ``KEPT``, says which of a user's rows with one item count; where labels
-    would decide, the last.
+    Only ``items``, those of the model, are used; if rows have labels, the history has relevant rows only, of at least
+    ``min_rating`` and above 0. ``kept``, one of ``KEPT``, selects among a user's rows with the same item; for values
+    that depend on labels, the last is kept.
     """
     number = items.find(list(log.item_ids)).numpy()[log.item]
     user, place = log.query.astype(np.int64), np.arange(number.shape[0])

@@ -1,4 +1,4 @@
-"""From a named kind of source to a prepared data set: find it, read it, write it, or leave nothing behind."""
+"""Prepare a data set from a source of a named kind; a failed preparation leaves no files."""
 
 import os
 import shutil
@@ -23,18 +23,18 @@ def prepare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
-    """Turn files or tables into a prepared data set, and open it.
+    """Prepare a data set from files or tables, and open it.
 
-    The folder is written whole or not at all. The same source with the same options gives the same bytes.
+    The directory is written atomically. The same source with the same options gives the same bytes.
 
     Args:
-        name: kind of source; ``songrank data list`` shows them.
-        source: a file, a zip archive, a folder, or a DataFrame; None for synthetic data.
-        directory: folder of the data set.
-        preset: named values for the options: ``"paper"`` for the paper's, ``"raw"`` for files as they are.
+        name: kind of data set; ``songrank data list`` lists all.
+        source: a file, a zip archive, a directory or a DataFrame; None for synthetic data.
+        directory: output directory.
+        preset: named option values: ``"paper"`` as in the paper, ``"raw"`` for unmodified files.
         overwrite: replace an existing data set.
-        progress: called with what is being done, how far it is, and the total (None if not known).
-        options: see ``songrank data list NAME``; they override the preset.
+        progress: called with the step, its progress and the total (None if unknown).
+        options: options of the kind, which override the preset; see ``songrank data list NAME``.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp() + "/clicks"
@@ -50,9 +50,9 @@ def prepare(
     job = Job(progress)
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
-            raise DataError("source is an empty text", f"{name} needs {kind.wants}")
+            raise DataError("source is an empty string", f"{name} needs {kind.wants}")
         if "\0" in os.fspath(source) + os.fspath(directory):
-            raise DataError("a path holds a NUL character", "name an existing file")
+            raise DataError("a path contains a NUL character", "pass an existing file")
         source = Path(source)
         _check_apart(source, Path(directory))
     elif source is not None and not kind.reads_tables:
@@ -60,7 +60,7 @@ def prepare(
     directory = os.path.abspath(directory)
     if (source is None) != kind.without_source:
         what = f"source is {'missing' if source is None else 'given'}"
-        raise DataError(what, f"{name} needs {'none' if kind.without_source else kind.wants}")
+        raise DataError(what, f"{name} needs {'no source' if kind.without_source else kind.wants}")
     own = ("vocabulary.txt",)
     with staged_directory(Path(directory), marker="dataset.json", own=own, overwrite=overwrite) as folder:
         scratch = folder / "scratch"
@@ -69,17 +69,17 @@ def prepare(
         try:
             content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
-        except DataError as error:  # what is wrong with the whole of the data names the source
+        except DataError as error:  # errors about the whole data name the source
             if error.file is not None or not isinstance(source, Path):
                 raise
             raise DataError(error.what, error.fix, file=str(source)) from None
-        del content  # lets go of what is mapped there, which Windows would not remove
+        del content  # unmaps files in scratch, which Windows could not remove
         shutil.rmtree(scratch)
     return open_dataset(directory)
 
 
 def _check_apart(source: Path, directory: Path) -> None:
-    """Raise if replacing the folder would take the source with it."""
+    """Raise if replacing the directory would delete the source."""
     inside = Path(os.path.realpath(source))
     if Path(os.path.realpath(directory)) in (inside, *inside.parents) and directory.exists():
-        raise DataError("holds the source itself", "choose another place for the data set", file=str(directory))
+        raise DataError("contains the source", "choose another output directory", file=str(directory))

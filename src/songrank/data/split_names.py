@@ -1,4 +1,4 @@
-"""Which split a file or a row is for, as its name says."""
+"""Splits of files and rows, by name."""
 
 import re
 from collections.abc import Sequence
@@ -22,11 +22,10 @@ File = tuple[Source, str | None]
 
 
 def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | None:
-    """The split that a file is for, by its path inside the source; None if nothing there names one.
+    """The split of a file, by its path inside the source; None if the path names none.
 
-    The last word of the file's name that names a split counts, else such a word of its folders, the nearest first.
-    Words end at whatever is no letter and no digit; digits at their end do not matter, nor do upper case and
-    ``endings`` such as ".txt".
+    The last word of the file name that names a split decides, else such a word of its directories, nearest first. Words
+    consist of letters and digits; trailing digits, upper case and ``endings``, for example ".txt", are ignored.
 
     >>> [split_of_path(path) for path in ("set1.vali.txt", "rank.train", "train-00000-of-00002.parquet", "latest.csv")]
     ['validation', 'train', 'train', None]
@@ -45,7 +44,7 @@ def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | No
 
 
 def inner_path(source: Source, path: Path) -> Path:
-    """Where a file is, as seen from the folder or archive that the user named."""
+    """Path of a file relative to the directory or archive given by the user."""
     if source.member is not None:
         return Path(source.member)
     inside = source.path != path and source.path.is_relative_to(path)
@@ -53,10 +52,10 @@ def inner_path(source: Source, path: Path) -> Path:
 
 
 def name_splits(sources: Sequence[Source], path: Path, endings: Sequence[str]) -> list[File]:
-    """Each file with its split: all of them have one, or none has; raises if some files of one kind name no split.
+    """Each file with its split, for all files or for none; raises if only some files of one kind name a split.
 
-    Files of another kind than those with a split, and documentation, are left out. A single file that the user named is
-    no part of a division: it is for training or for nothing in particular.
+    Documentation, and files of other kinds than those with a split, are ignored. A single file given by the user is for
+    training or has no split.
     """
     files = [(source, split_of_path(inner_path(source, path), endings)) for source in sources]
     if len(files) == 1 and sources[0].name == str(path):
@@ -67,24 +66,22 @@ def name_splits(sources: Sequence[Source], path: Path, endings: Sequence[str]) -
         words = re.split(r"[\W_]+", source.file_name.lower())
         if split is None and _kind(source, endings) in kinds and not _DOCUMENTATION.intersection(words):
             first, other = inner_path(named[0][0], path), inner_path(source, path)
-            what = f"{first} names a split, and {other} beside it does not, so that it would be ignored"
-            fix = (
-                f"call it after a split, name a folder that holds the data alone, or name one file, e.g. {source.name}"
-            )
+            what = f"{first} names a split, but {other} does not and would be ignored"
+            fix = f"rename it after a split, pass a directory with the data only, or pass one file, e.g. {source.name}"
             raise DataError(what, fix, file=str(path))
     return named or files
 
 
 def in_order(files: Sequence[File], path: Path) -> list[File]:
-    """Files by split, training first, and the parts of a split by number; raises unless these are of one table."""
+    """Files by split, training first, and parts of a split by number; raises unless parts are of the same table."""
     first: dict[str, Source] = {}
     for source, split in files:
         other = source if split is None else first.setdefault(split, source)
         one, two = inner_path(other, path), inner_path(source, path)
         if other is not source and (one == two or _without_numbers(one) != _without_numbers(two)):
-            what = f"holds two files for {split}: {one} and {two}"
-            raise DataError(what, "name a folder with the files of one data set", file=str(path))
-    order = (*SPLITS, None)  # training first, so that nothing about it depends on what is read later
+            what = f"has two files for {split}: {one} and {two}"
+            raise DataError(what, "pass a directory with the files of one data set", file=str(path))
+    order = (*SPLITS, None)  # training first, so that it does not depend on later files
     return sorted(files, key=lambda file: (order.index(file[1]), _by_number(inner_path(file[0], path))))
 
 
@@ -93,7 +90,7 @@ def _kind(source: Source, endings: Sequence[str]) -> str:
 
 
 def _without_numbers(path: Path) -> tuple[str, str]:
-    """What the parts of one table share: the folder, and the name without the number of the part."""
+    """Directory, and name without the part number, which the parts of a table share."""
     name = path.name.lower()
     if split_of_path(name) is None:
         name = re.sub(r"^\d+", "#", name)

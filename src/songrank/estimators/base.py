@@ -114,10 +114,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """The default recipe."""
         return self.task
 
-    def _recipe(self, data: Path, *more: str) -> Recipe:
+    def _recipe(self, data: Path, *more: str, warn: Callable[[str], None] | None = None) -> Recipe:
         """The recipe of a fit."""
         changes = [f"data={json.dumps(str(data))}", *self._by_data, *self._changes(), *more]
-        return load_recipe(self.recipe or self._default_recipe(), changes)
+        return load_recipe(self.recipe or self._default_recipe(), changes, warn)
 
     def _fit(
         self,
@@ -132,7 +132,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
         Fits in one process are serialised, because they use torch's global random state, which is restored.
         """
-        self._recipe(Path("data"), *more)  # validate before reading the data
+        self._recipe(Path("data"), *more, warn=self._say)  # validate before reading the data
         members = check_count("members", self.members)
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}

@@ -137,7 +137,7 @@ class Recommender(RankingEstimator):
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
-        self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.average=null", past=self._past)
+        self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past)
         return self
 
     def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:

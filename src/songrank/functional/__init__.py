@@ -1,8 +1,16 @@
-"""Pure functions of tensors: the one home of each formula of the paper and of the losses it is compared with.
+"""Pure functions of tensors: the formulas of the paper and of the losses it is compared with.
 
-The list losses share one call: ``fn(scores, labels, *, mask=None, reduction="mean", …)`` for tensors [..., L]. Those
-with ``column`` [..., P] accept the columns of all relevant items of a list, each once, −1 for entries to ignore: then
-only these items are compared with the list, which saves time and changes no value.
+All list losses have the signature ``fn(scores, labels, *, mask=None, reduction="mean", …)``.
+
+Args:
+    scores: [..., L].
+    labels: [..., L], at least 0; an item is relevant if its label is above 0.
+    mask: [..., L] bool, False for padding.
+    reduction: ``"mean"`` over non-empty lists, ``"sum"`` or ``"none"``.
+    column: [..., P], columns of all relevant items of a list, −1 to ignore. It saves time and does not change values.
+    gain: gain of a label: ``"exp2"`` for 2^y − 1, ``"linear"`` or a function of the labels.
+
+Other options are described on the loss classes, for example :class:`songrank.LambdaRank`.
 
 >>> import torch
 >>> from songrank import functional as F

@@ -1,9 +1,9 @@
-"""NDCG with a smooth rank: ApproxNDCG, and its average over Gumbel noise."""
+"""NDCG with smooth ranks: ApproxNDCG, and its average over Gumbel noise."""
 
 import torch
 from torch import Tensor
 
-from songrank.core.checks import check_int, check_number, fail
+from songrank.core.checks import check_int, check_number
 from songrank.core.gains import Gain, dcg, ideal_dcg, safe_divide
 from songrank.functional.lists import compare_with_rivals, prepare, reduce_lists, take_items
 
@@ -43,8 +43,7 @@ def gumbel_approx_ndcg_loss(
 ) -> Tensor:
     r"""ApproxNDCG averaged over score + β·Gumbel noise (Bruch et al. 2020).
 
-    ``scale`` is β. ``noise`` [samples, ..., L] is standard Gumbel noise; by default ``samples`` draws of torch's
-    generator. The rest is as for :func:`approx_ndcg_loss`.
+    ``scale`` is β. ``noise`` [samples, ..., L] is standard Gumbel noise; by default it is drawn by torch's generator.
 
     >>> scores, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]])
     >>> gumbel_approx_ndcg_loss(scores, labels, noise=torch.zeros(4, 1, 2)) == approx_ndcg_loss(scores, labels)
@@ -56,7 +55,9 @@ def gumbel_approx_ndcg_loss(
     if noise is None:
         noise = gumbel(torch.rand((check_int("samples", samples), *scores.shape), device=scores.device))
     elif noise.shape[1:] != scores.shape:
-        fail("noise", f"of shape {list(noise.shape)}", f"[samples, …] with … the shape of scores, {list(scores.shape)}")
+        raise ValueError(
+            f"noise has shape {list(noise.shape)}; expected [samples, *scores.shape], {list(scores.shape)}"
+        )
     noisy = torch.where(mask, scores + scale * noise.to(scores.dtype), 0.0)
     values = _approx_ndcg(noisy, labels, mask, column, temperature, gain)
     return reduce_lists(-values.mean(0), mask, reduction)
@@ -65,10 +66,10 @@ def gumbel_approx_ndcg_loss(
 def _approx_ndcg(
     scores: Tensor, labels: Tensor, mask: Tensor, column: Tensor | None, temperature: float, gain: Gain
 ) -> Tensor:
-    """NDCG at the smooth ranks of scores that may have more leading axes than the labels."""
+    """NDCG at the smooth ranks of scores, which may have more leading axes than the labels."""
     scores = scores / temperature
     label, score = take_items(column, labels, scores)
-    # Scores are negated here to save the gradient a pass over pairs; comparison with itself adds the other half.
+    # Negating scores here saves a backward pass over pairs; comparison with itself adds the other half.
     rank = 0.5 + compare_with_rivals(_rivals_above, (-score,), (torch.where(mask, scores, -torch.inf),))
     return safe_divide(dcg(label, rank, gain=gain), ideal_dcg(label, gain=gain))
 

@@ -1,4 +1,4 @@
-"""What the list losses share: masks, working precision, empty lists, comparisons in parts."""
+"""Helpers of the list losses: masks, precision, empty lists, comparisons in chunks."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,17 +10,17 @@ from songrank.core.checks import check_choice, check_same_shape, fail
 
 REDUCTIONS = ("mean", "sum", "none")
 _IN_MEMORY = 2**26
-"""Comparisons at a time; 256 MB in float32 for each tensor of them."""
+"""Comparisons per chunk: 256 MB per float32 tensor."""
 
 
 def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """(scores, labels, mask) of one shape, at least float32, scores and labels 0 at padding."""
+    """(scores, labels, mask) of the same shape, at least float32, scores and labels 0 at padding."""
     check_same_shape("labels", labels, "scores", scores)
     if mask is None:
         mask = torch.ones((), dtype=torch.bool, device=scores.device).expand(scores.shape)
     check_same_shape("mask", mask, "scores", scores)
     if mask.dtype != torch.bool:
-        fail("mask", mask.dtype, "type torch.bool", TypeError)
+        fail("mask", mask.dtype, "dtype torch.bool", TypeError)
     dtype = torch.promote_types(scores.dtype, torch.float32)
     scores = torch.where(mask, scores, 0.0).to(dtype)
     return scores, torch.where(mask, labels.to(dtype), 0.0), mask
@@ -49,13 +49,13 @@ def pairwise(values: Tensor) -> Tensor:
 
 
 def take_items(column: Tensor | None, labels: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-    """Labels and values [..., P] of these columns, with label 0 where a column is −1; all if None."""
+    """Labels and values [..., P] of these columns, label 0 where a column is −1; all if None."""
     if column is None:
         return labels, *values
     if column.dtype != torch.int64:
-        fail("column", column.dtype, "type torch.int64", TypeError)
+        fail("column", column.dtype, "dtype torch.int64", TypeError)
     if column.shape[:-1] != labels.shape[:-1]:
-        fail("column", list(column.shape), f"[…, P] with … as in labels, {list(labels.shape)}")
+        fail("column.shape", list(column.shape), f"[..., P] with the leading axes of labels, {list(labels.shape[:-1])}")
     at = column.clamp_min(0)
     taken = (value.gather(-1, at.expand(*value.shape[:-1], at.shape[-1])) for value in values)
     return torch.where(column < 0, 0.0, labels.gather(-1, at)), *taken
@@ -64,7 +64,7 @@ def take_items(column: Tensor | None, labels: Tensor, *values: Tensor) -> tuple[
 def compare_with_rivals(compare: Callable[..., Tensor], items: Sequence[Tensor], rivals: Sequence[Tensor]) -> Tensor:
     """``compare(*items, *rivals)`` for items [..., P, 1] and rivals [..., 1, L]; the result has the same leading axes.
 
-    Above the memory limit a few lists are compared at a time, and the gradient recomputes each part.
+    Above the memory limit, lists are compared in chunks, which the backward pass recomputes.
     """
     leading, of_one_list = items[0].shape[:-1], items[0].shape[-1] * rivals[0].shape[-1]
     step = max(_IN_MEMORY // max(of_one_list, 1), 1)

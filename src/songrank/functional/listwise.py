@@ -1,4 +1,4 @@
-"""Likelihoods of a list: pointwise binary cross-entropy, ListNet, the softmax cross-entropy, ListMLE."""
+"""Likelihood losses: pointwise binary cross-entropy, ListNet, softmax cross-entropy, ListMLE."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from songrank.functional.ranks import group_starts
 
 
 def bce_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """Binary cross-entropy of σ(score) against 𝕀(y > 0), mean over a list's items; changes with a shift of all scores.
+    """Binary cross-entropy of σ(score) against 𝕀(y > 0), mean over a list's items; not invariant to a shift of scores.
 
     >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -57,7 +57,7 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     r"""Negative log-likelihood of the label order under Plackett–Luce (Xia et al. 2008), mean over a list's items.
 
     −Σ_i [ s_i − ln Σ_{j: y_j ≤ y_i} e^{s_j} ] / n. Items with equal labels have the same rivals, each other included
-    (Breslow's rule), so no order among them is learnt and their order in memory has no effect.
+    (Breslow's rule), so no order among them is learned and their input order has no effect.
 
     >>> listmle_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))                           # (ln 2 + ln 1) / 2
     tensor(0.3466)
@@ -66,8 +66,8 @@ def listmle_loss(scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, 
     keys = torch.where(mask, labels, torch.full_like(labels, -torch.inf))
     ordered, order = keys.sort(dim=-1, descending=True, stable=True)
     present = ordered > -torch.inf
-    # Relative to each list's top score, which cancels, so no digits are lost far from 0. Padding sorts last and is so
-    # far below every item that it adds exactly nothing.
+    # Scores relative to each list's maximum, which cancels, keep precision far from 0. Padding sorts last and is so far
+    # below every item that it adds exactly 0.
     top = torch.where(mask, scores, torch.full_like(scores, -torch.inf)).amax(-1, keepdim=True).detach()
     bottom = torch.where(mask, scores, torch.full_like(scores, torch.inf)).amin(-1, keepdim=True).detach()
     value = torch.where(present, scores.gather(-1, order) - top, bottom - top - 1e3)

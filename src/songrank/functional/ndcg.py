@@ -15,7 +15,7 @@ from songrank.functional.strata import list_counts
 
 
 def default_rank_offset(list_size: Tensor) -> Tensor:
-    """√N, the offset when none is given: about 61 for MovieLens-1M's 3,706 items, 4 for a list of 20.
+    """√N, the default rank offset: about 61 for the 3,706 items of MovieLens-1M, 4 for a list of 20.
 
     >>> default_rank_offset(torch.tensor([16.0, 3600.0]))
     tensor([ 4., 60.])
@@ -26,7 +26,7 @@ def default_rank_offset(list_size: Tensor) -> Tensor:
 def ndcg_term(
     g: Tensor, gain: Tensor, *, list_size: Tensor | float, ideal_dcg: Tensor | float, rank_offset: Tensor | float = 0.0
 ) -> Tensor:
-    """f(g): minus the part of NDCG that an item of this gain earns at the smooth rank N·g.
+    """f(g): minus the contribution to NDCG of an item with this gain at the smooth rank N·g.
 
     >>> ndcg_term(torch.tensor(0.3), torch.tensor(1.0), list_size=10, ideal_dcg=1.0)          # rank 3
     tensor(-0.5000)
@@ -49,8 +49,8 @@ def ndcg_term_slope(
 def slate_ndcg_terms(u: Tensor, slate: Slate, *, lowest: float, rank_offset: float | None) -> tuple[Tensor, Tensor]:
     """(f(u), f′(u)) of a slate's relevant items [B, P], 0 for entries without a pair; ``rank_offset`` √N if None.
 
-    An item's own comparison adds ℓ(0)/N to g, which a caller's sampling weights may omit: u counts as at least
-    ``lowest``/N.
+    u is clamped to at least ``lowest``/N: an item's own comparison adds ℓ(0)/N to g, which custom sampling weights may
+    omit.
     """
     size = list_counts(slate, u.dtype)[0].unsqueeze(1)
     offset = default_rank_offset(size) if rank_offset is None else rank_offset

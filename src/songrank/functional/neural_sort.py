@@ -10,7 +10,7 @@ from songrank.core.checks import check_int, check_number
 from songrank.core.gains import Gain, discounts, gains, ideal_dcg, safe_divide
 from songrank.functional.lists import pairwise, prepare, reduce_lists
 
-_NOTHING = 1e-18  # a sum whose square would underflow in float32, and with it the gradient of dividing by it
+_NOTHING = 1e-18  # below it the square of a sum, and so the gradient of dividing by it, underflows in float32
 
 
 def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:
@@ -29,7 +29,7 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
     count = mask.sum(-1, keepdim=True)
     place = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     slope = (count + 1 - 2 * place).to(scores.dtype)
-    # Relative to each list's mean, which softmax cancels: the products stay small and exact.
+    # Scores relative to each list's mean, which softmax cancels, keep the products small and exact.
     centred = scores - safe_divide(scores.sum(-1, keepdim=True), count.to(scores.dtype))
     logits = (slope.unsqueeze(-1) * centred.unsqueeze(-2) - spread.unsqueeze(-2)) / temperature
     there = mask.unsqueeze(-2) & (place <= count).unsqueeze(-1)
@@ -41,9 +41,9 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
 def balanced_product(matrix: Tensor, values: Tensor, iterations: int) -> Tensor:
     """diag(a) M diag(b) values: M made doubly stochastic by Sinkhorn iterations, times values.
 
-    Each iteration divides columns by their sums, then rows; lines that sum to 0, such as padding, stay. Only vectors
-    change: b ← 1 / (Mᵀ a), a ← 1 / (M b), so an iteration reads M twice and writes nothing of its size, and the
-    gradient in M is one product of the vectors of all steps.
+    Each iteration divides columns by their sums, then rows; zero rows and columns, for example padding, are unchanged.
+    Only vectors are updated: b ← 1 / (Mᵀ a), a ← 1 / (M b). An iteration reads M twice and writes no matrix; the
+    gradient in M is one product of the vectors of all iterations.
     """
     product: Tensor = _BalancedProduct.apply(matrix, values, iterations)  # type: ignore[no-untyped-call]
     return product
@@ -88,7 +88,7 @@ class _BalancedProduct(torch.autograd.Function):
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """In full precision under autocast too."""
+    """Matrix product in full precision, also under autocast."""
     with torch.autocast(left.device.type, enabled=False):
         return left @ right
 
@@ -114,8 +114,8 @@ def neural_ndcg_loss(
 ) -> Tensor:
     r"""−NDCG of the softly sorted gains, with P̂ made doubly stochastic (Pobrotyn and Białobrzeski 2021).
 
-    −(1/Z) Σ_i (P̂ gain)_i / log₂(1 + i), O(L²) per list. The number of Sinkhorn iterations is fixed: the loss compiles
-    and reads nothing back from the device. ``k``: positions that count; all if None.
+    −(1/Z) Σ_i (P̂ gain)_i / log₂(1 + i), O(L²) per list. The number of Sinkhorn iterations is fixed, so the loss
+    compiles and needs no host transfer.
 
     >>> neural_ndcg_loss(torch.tensor([[9.0, 0.0]]), torch.tensor([[1.0, 0.0]]))              # nearly sorted
     tensor(-1.0000)

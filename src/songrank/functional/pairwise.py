@@ -43,10 +43,10 @@ def lambdarank_loss(
 ) -> Tensor:
     r"""Sum over pairs with y_i > y_j of |ΔNDCG_ij| ln(1 + e^{−σ(s_i − s_j)}) (Burges et al. 2006; Burges 2010).
 
-    |ΔNDCG_ij| = |gain_i − gain_j| · |1/D(r_i) − 1/D(r_j)| / Z is the change when i and j swap their current ranks r, a
-    constant for the gradient. Among equal scores the less relevant item ranks first, so a constant scorer has a
-    gradient; items equal in score and label share the mean of their ranks. With ``k``, positions after k have no
-    discount and Z is that of the top k.
+    |ΔNDCG_ij| = |gain_i − gain_j| · |1/D(r_i) − 1/D(r_j)| / Z is the change if i and j swap their current ranks r,
+    a constant for the gradient. Among equal scores the less relevant item ranks first, so that a constant scorer has a
+    gradient; items equal in score and label share the mean of their ranks. With ``k``, positions after k have discount
+    0 and Z is that of the top k.
 
     >>> lambdarank_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))            # (1 − 1/log₂3) ln(1 + e)
     tensor(0.4847)
@@ -71,7 +71,7 @@ def _rival_labels(labels: Tensor, mask: Tensor) -> Tensor:
 
 
 def _pair_terms(better: Tensor, minus_score: Tensor, rival_score: Tensor) -> Tensor:
-    """softplus(s_j − s_i) where i is better; s_i comes negated, which saves the gradient a pass over pairs."""
+    """softplus(s_j − s_i) where i is better; s_i is given negated, which saves a backward pass over pairs."""
     return torch.where(better, torch.nn.functional.softplus(rival_score + minus_score, threshold=50.0), 0.0)
 
 
@@ -96,7 +96,7 @@ def _lambdarank_sum(
 
 
 def _label_aware_ranks(scores: Tensor, labels: Tensor) -> Tensor:
-    """Place by falling score, then rising label (padding, of score −∞ and label ∞, last); ties share their mean."""
+    """Ranks by descending score, then ascending label (padding: score −∞, label ∞); ties share their mean."""
     label, by_label = labels.sort(dim=-1)
     score, by_score = scores.gather(-1, by_label).sort(dim=-1, descending=True, stable=True)
     label, order = label.gather(-1, by_score), by_label.gather(-1, by_score)

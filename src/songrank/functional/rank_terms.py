@@ -1,4 +1,4 @@
-"""The smooth ranks ĝ of a slate's relevant items and their gradient in closed form."""
+"""Smooth ranks ĝ of a slate's relevant items and their gradient in closed form."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from songrank.functional.strata import list_counts, rival_weights, slate_lists
 from songrank.functional.surrogates import Surrogate
 
 _IN_CACHE = 2**18
-"""Comparisons at a time on a CPU: their results stay in its cache (three times as fast at 256 × 10 × 310)."""
+"""Comparisons per chunk on a CPU: results stay in its cache (three times as fast at 256 × 10 × 310)."""
 _IN_MEMORY = 2**26
-"""Comparisons at a time on a GPU; 256 MB in float32."""
+"""Comparisons per chunk on a GPU: 256 MB in float32."""
 
 
 @dataclass(frozen=True)
 class RankTerms:
-    """ĝ [B, P], and what its gradient needs; the comparisons [B, P, L] are made a few rows at a time.
+    """ĝ [B, P] and the inputs of its gradient; the comparisons [B, P, L] are computed in chunks of rows.
 
-    ``weight`` is [B, L], or [B, 1] for whole lists, whose columns weigh the same. On a CPU two buffers hold the
-    comparisons, which the gradient repeats: fresh memory costs more than arithmetic. Elsewhere the slopes are kept if
-    one part holds them all. ``moved`` [B, P] is ĝ's derivative along a change of the scores, if one was given:
+    ``weight`` is [B, L], or [B, 1] for whole lists, whose columns have equal weights. On a CPU two buffers hold the
+    comparisons, which the gradient recomputes: allocation costs more than arithmetic. Elsewhere the slopes are kept if
+    they fit in one chunk. ``moved`` [B, P] is ĝ's derivative along a given change of the scores:
     Σ_j w_j ℓ′(h_j − h_i)(dh_j − dh_i).
     """
 
@@ -85,7 +85,7 @@ class RankTerms:
 
 
 def _weights(slate: Slate, dtype: torch.dtype, estimator: str) -> tuple[Tensor, Tensor]:
-    """``rival_weights`` of the slate; equal weights and no correction for whole lists."""
+    """``rival_weights`` of the slate; equal weights without correction for whole lists."""
     if slate.whole and slate.weight is None:
         weight = (1.0 / list_counts(slate, dtype)[0]).unsqueeze(1)
         return weight, torch.zeros_like(weight)
@@ -93,7 +93,7 @@ def _weights(slate: Slate, dtype: torch.dtype, estimator: str) -> tuple[Tensor, 
 
 
 def _differences(scores: Tensor, relevant: Tensor, part: slice, buffers: tuple[Tensor, Tensor] | None) -> Tensor:
-    """h_j − h_i for these rows, [rows, P, L]; in the first buffer, if any, until the next call."""
+    """h_j − h_i of these rows, [rows, P, L]; in the first buffer, if any, valid until the next call."""
     rivals, items = scores[part].unsqueeze(1), relevant[part].unsqueeze(2)
     if buffers is None:
         return rivals - items
@@ -107,7 +107,7 @@ def _moved(slope: Tensor, weight: Tensor, change: Tensor, column: Tensor) -> Ten
 
 
 def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:
-    """Rows per part and, on a CPU, the buffers. Compiled code makes no such tensor: all at once."""
+    """Row chunks and, on a CPU, the buffers; one chunk in compiled code, which does not materialise the tensor."""
     rows, columns = scores.shape
     if torch.compiler.is_compiling() or rows == 0:
         return [slice(0, rows)], None

@@ -1,4 +1,4 @@
-"""Ranks by score, exact under three policies for ties, and their smooth surrogate ḡ."""
+"""Exact ranks by score, under three tie policies, and their smooth surrogate ḡ."""
 
 import torch
 from torch import Tensor
@@ -11,11 +11,11 @@ TIES = ("pessimistic", "average", "stable")
 
 
 def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimistic") -> tuple[Tensor, Tensor]:
-    r"""First and last position (from 1) that an item can take in its list, over the last axis.
+    r"""First and last possible position (from 1) of each item in its list, over the last axis.
 
-    ``pessimistic``: both are the number of items that score at least as high (the paper's r(w; x, S_q)), the end of a
-    tied group. ``stable``: both are the place in a stable descending sort. ``average``: the two ends of the tied
-    group. NaN scores rank as −∞; padding comes after all items.
+    ``pessimistic``: both are the number of items that score at least as high (the paper's r(w; x, S_q)), the end of the
+    tied group. ``stable``: both are the position in a stable descending sort. ``average``: the two ends of the tied
+    group. NaN scores rank as −∞; padding ranks after all items.
     """
     check_choice("ties", ties, TIES)
     size = scores.shape[-1]
@@ -39,7 +39,7 @@ def rank_span(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessim
 
 
 def group_starts(ordered: Tensor) -> Tensor:
-    """For each place in a sorted last axis the first place of an equal value."""
+    """First position of an equal value, for each position of a sorted last axis."""
     place = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
     begins = torch.ones_like(ordered, dtype=torch.bool)
     begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]

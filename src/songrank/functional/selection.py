@@ -1,4 +1,4 @@
-r"""Selectors ψ(x), x = h(x_i) − λ: a smooth 𝕀(x > 0), whether an item is among the top K."""
+r"""Selectors ψ(x), x = h(x_i) − λ: smooth versions of 𝕀(x > 0), which selects the top K items."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ SELECTORS = ("sigmoid", "smooth_step")
 
 
 def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """(ψ, ψ′) of 1/(1 + e^{−αx}), ``scale`` = α. It is positive below the threshold: Lemma 3's bound does not hold.
+    """(ψ, ψ′) of 1/(1 + e^{−αx}), ``scale`` = α. It is positive below the threshold, so Lemma 3's bound does not hold.
 
     >>> sigmoid_selector(torch.tensor(0.0), scale=2.0)
     (tensor(0.5000), tensor(0.5000))
@@ -19,9 +19,9 @@ def sigmoid_selector(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
 
 
 def smooth_step(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """(ψ, ψ′) of 3t² − 2t³ with t = αx cut to [0, 1]; once continuously differentiable.
+    """(ψ, ψ′) of 3t² − 2t³ with t = αx clamped to [0, 1]; once continuously differentiable.
 
-    It is at most 𝕀(x > 0): Lemma 3 holds with C = 1, but items below the threshold have no gradient.
+    It is at most 𝕀(x > 0), so Lemma 3 holds with C = 1, but items below the threshold have no gradient.
 
     >>> smooth_step(torch.tensor([-1.0, 0.5, 2.0]))
     (tensor([0.0000, 0.5000, 1.0000]), tensor([0.0000, 1.5000, 0.0000]))

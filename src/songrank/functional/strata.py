@@ -1,8 +1,8 @@
-r"""The weights with which a slate estimates sums over the full list (design decision 2).
+r"""Weights with which a slate estimates sums over the full list (design decision 2).
 
 A slate over-samples relevant items. With N items in the list, N⁺ and N⁻ of each kind, m⁺ and m⁻ in the slate, a mean
-over the list weighs relevant columns by N⁺/(N m⁺) and irrelevant ones by N⁻/(N m⁻). For the rank of item i, its own
-comparison is exact, so the other relevant columns weigh (N⁺ − 1)/(N (m⁺ − 1)) each:
+over the list weights relevant columns by N⁺/(N m⁺) and irrelevant ones by N⁻/(N m⁻). For the rank of item i, its own
+comparison is exact, so the other relevant columns have weight (N⁺ − 1)/(N (m⁺ − 1)) each:
 
     ĝ_i = (1/N) [ ℓ(0) + (N⁺ − 1) · mean over the other sampled relevant + N⁻ · mean over the sampled irrelevant ]
 """
@@ -40,11 +40,16 @@ def list_weights(
 ) -> Tensor:
     """Weights [B, L] with which a sum over the slate's columns estimates the mean over the full list.
 
-    ``label`` is [B, L], ``mask`` that or [1, L], ``list_size`` N_q and ``num_relevant`` N_q⁺ are [B]. ``weight`` [B, L]
-    replaces the strata's weights. The estimator ``"plain"`` takes 1/m each (the reference code; biased).
+    Args:
+        label: [B, L].
+        mask: [B, L] or [1, L], False for padding.
+        list_size: N_q, [B].
+        num_relevant: N_q⁺, [B].
+        weight: [B, L], replaces the weights.
+        estimator: ``"strata"``, or ``"plain"`` for 1/m each (as in the reference code; biased).
 
     >>> label, mask = torch.tensor([[1.0, 0.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
-    >>> list_weights(label, mask, torch.tensor([10.0]), torch.tensor([2.0]))         # 2/10, and 8/10 shared by two
+    >>> list_weights(label, mask, torch.tensor([10.0]), torch.tensor([2.0]))         # 2/10, and 8/10 split in two
     tensor([[0.2000, 0.4000, 0.4000]])
     """
     mask = mask.expand(label.shape)
@@ -69,7 +74,7 @@ def rival_weights(
 ) -> tuple[Tensor, Tensor]:
     """Weights for ĝ_i = Σ_j column_j ℓ(h_j − h_i) + own · ℓ(0): ``column`` [B, L] and ``own`` [B, 1].
 
-    The sum includes i's own column; ``own`` corrects for it. Arguments as for :func:`list_weights`.
+    The sum includes i's own column; ``own`` corrects for it. The arguments are those of :func:`list_weights`.
 
     >>> label, mask = torch.tensor([[1.0, 1.0, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
     >>> rival_weights(label, mask, torch.tensor([10.0]), torch.tensor([4.0]))

@@ -1,4 +1,4 @@
-r"""Surrogates ℓ of the indicator 𝕀(x ≥ 0), x = h(x') − h(x): how much a rival x' adds to the rank of x.
+r"""Surrogates ℓ of the indicator 𝕀(x ≥ 0), x = h(x') − h(x): the contribution of a rival x' to the rank of x.
 
 The paper uses the squared hinge. Lemma 1 (the smooth objective is a lower bound of NDCG) needs ℓ(x) ≥ 𝕀(x ≥ 0)
 everywhere; as all surrogates are non-negative and non-decreasing, ℓ(0) ≥ 1 suffices:
@@ -12,7 +12,7 @@ name                ℓ(x)                                            ℓ(0)    
 ``sigmoid``         1 / (1 + e⁻ˣ)                                   1/2      never (the margin is not used)
 ==================  ==============================================  =======  ==============================
 
-The hinges need c > 0: with c = 0 an item that beats all others would have rank 0, and the objective divide by log₂ 1.
+The hinges need c > 0: with c = 0 an item that beats all others has rank 0, and the objective divides by log₂ 1 = 0.
 """
 
 import math
@@ -36,7 +36,7 @@ def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
 
 
 def smooth_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
-    r"""The hinge max(0, x + c), rounded over one unit: linear growth, so outliers weigh less than squared.
+    r"""The hinge max(0, x + c), smoothed over one unit: it grows linearly, so outliers have less weight than squared.
 
     >>> smooth_hinge(torch.tensor([-2.0, -0.5, 1.0]))
     tensor([0.0000, 0.1250, 1.5000])
@@ -55,7 +55,7 @@ def logistic(x: Tensor) -> Tensor:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    r"""ℓ(x) = 1/(1 + e⁻ˣ); bounded and not convex, what ApproxNDCG uses.
+    r"""ℓ(x) = 1/(1 + e⁻ˣ); bounded, not convex, used by ApproxNDCG.
 
     >>> sigmoid(torch.zeros(1))
     tensor([0.5000])
@@ -65,7 +65,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A surrogate with its margin set: ``surrogate(x)`` is ℓ(x), ``at_zero`` is ℓ(0).
+    """A surrogate with its margin: ``surrogate(x)`` is ℓ(x), ``at_zero`` is ℓ(0).
 
     >>> Surrogate("squared_hinge", margin=2.0).at_zero
     4.0

@@ -4,8 +4,8 @@ Section 5 of the paper, with weights w_j that sum to 1 over the list (1/N each f
 
     L_q(λ) = (K + ε)/N · λ + τ₂/2 · (λ − c)² + Σ_j w_j φ(h_j − λ),      φ(x) = τ₁ ln(1 + e^{x/τ₁})
 
-The appendix replaces φ by the smoothed hinge κ: 0; x²/(2τ₁) for 0 < x ≤ τ₁; x − τ₁/2. The paper's centre c is 0;
-with another c, a constant added to all scores and to c is added to λ̂.
+The appendix replaces φ by the smoothed hinge κ: 0; x²/(2τ₁) for 0 < x ≤ τ₁; x − τ₁/2. The paper's centre c is 0. A
+constant added to all scores and to c is also added to λ̂.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class ThresholdProblem:
     """The constants of L_q; methods work on the last axis of ``scores`` and ``weights``.
 
     Args:
-        k: K, items to select.
-        epsilon: ε in (0, 1); any value has the (K+1)-th largest score as unsmoothed minimiser (Lemma 2).
+        k: K, number of items to select.
+        epsilon: ε in (0, 1); for any value the unsmoothed minimiser is the (K+1)-th largest score (Lemma 2).
         tau1: τ₁ > 0, the temperature of φ.
         tau2: τ₂ ≥ 0, strong convexity.
         smoothing: ``"softplus"`` for φ, ``"hinge"`` for κ.
@@ -76,7 +76,7 @@ class ThresholdProblem:
     def derivatives(
         self, threshold: Tensor, scores: Tensor, weights: Tensor, list_size: Tensor, centre: Tensor | float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """(∇_λ L_q, −∇²_{λ,h_j} L_q) at once."""
+        """(∇_λ L_q, −∇²_{λ,h_j} L_q), computed together."""
         x = (scores - threshold.unsqueeze(-1)) / self.tau1
         if self.smoothing == "softplus":
             slope = torch.sigmoid(x)
@@ -118,7 +118,7 @@ def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Te
 
 
 def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 0.5) -> Tensor:
-    """The (K+1)-th largest score where item j counts ``counts[j]`` times; the smallest if all counts sum to less.
+    """The (K+1)-th largest score with item j repeated ``counts[j]`` times; the smallest if the counts sum to less.
 
     It minimises the unsmoothed L_q over the weighted sample.
 
@@ -134,7 +134,7 @@ def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 
 
 
 def _depth(counts: Tensor, wanted: float) -> int:
-    """How many of the largest scores can be needed to count up to ``wanted``: all, unless a CPU looks.
+    """Number of largest scores needed to count up to ``wanted``; all except on a CPU, where reading counts is cheap.
 
     Once the items with less than the row's largest count are used up, each further one adds that count.
     """
@@ -155,15 +155,15 @@ def smooth_threshold(
     centre: Tensor | float = 0.0,
     iterations: int = 200,
 ) -> Tensor:
-    """λ̂_q = argmin L_q, by bisection on its increasing derivative: exact to the last bits, O(L) per iteration.
+    """λ̂_q = argmin L_q, by bisection on its increasing derivative: exact up to rounding, O(L) per iteration.
 
     Args:
         scores: [..., L].
         problem: the constants of L_q.
         weights: [..., L], summing to 1; uniform by default.
         list_size: N_q; L by default.
-        centre: c of τ₂'s term.
-        iterations: bisections.
+        centre: c of the τ₂ term.
+        iterations: number of bisections.
 
     >>> scores = torch.tensor([5.0, 4.0, 3.0, 2.0], dtype=torch.float64)
     >>> smooth_threshold(scores, ThresholdProblem(k=1, tau1=0.01, tau2=0.0)).round(decimals=4)

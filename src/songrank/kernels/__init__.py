@@ -1,6 +1,4 @@
-"""Triton kernels for a GPU with Triton installed: the numbers of their torch twins, to rounding. :func:`plain` turns
-them off.
-"""
+"""Triton kernels for CUDA GPUs; they equal their torch twins up to rounding. :func:`plain` disables them."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _wanted = True
 
 @contextmanager
 def plain(when: bool = True) -> Iterator[None]:
-    """Within it kernels are off; no effect unless ``when``."""
+    """Context manager that disables kernels; no effect unless ``when``."""
     global _wanted
     before, _wanted = _wanted, _wanted and not when
     try:
@@ -28,25 +26,25 @@ def plain(when: bool = True) -> Iterator[None]:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
-    """Within it the tensor's GPU is the current one."""
+    """Context manager that makes the tensor's GPU the current device."""
     return torch.cuda.device_of(tensor)
 
 
 def usable(tensor: Tensor) -> bool:
-    """Whether kernels can and may work on this tensor; not while compiling."""
+    """Whether kernels are available and enabled for this tensor; not while compiling."""
     return not torch.compiler.is_compiling() and _wanted and tensor.is_cuda and installed()
 
 
 @cache
 def installed() -> bool:
-    """Whether Triton is installed and runs on this GPU; it needs a C compiler, for example."""
+    """Whether Triton is installed and works on this GPU; for example, it needs a C compiler."""
     if importlib.util.find_spec("triton") is None:
         return False
     try:
         from songrank.kernels._probe import answers
 
         return answers()
-    except Exception as error:  # whatever it is, everything works without
+    except Exception as error:  # kernels are optional, so any error disables them
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        warnings.warn(f"Triton does not run here ({reason}): going on without kernels", stacklevel=2)
+        warnings.warn(f"Triton is not usable ({reason}); continuing without kernels", stacklevel=2)
         return False

@@ -1,4 +1,4 @@
-"""The smallest possible kernel: whether it runs says whether Triton works."""
+"""A minimal kernel to test whether Triton works."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""NeuMF's scores of all items and of pairs, the latter with their gradient, without a tensor of hidden cells.
+"""NeuMF scores of all items and of pairs, the latter with their gradient, without materialising hidden units.
 
-Plain torch makes [B, L, H] hidden cells, their mask and their gradient, about 20 MB and a pass each. Here a block of
-pairs is scored in registers and, backward, recomputed.
+Plain torch stores [B, L, H] hidden units, their mask and their gradient, about 20 MB and a pass each. Here a block of
+pairs is scored in registers and recomputed in the backward pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TILE_ROWS, _TILE_COLUMNS = 128, 64
 
 @triton.jit
 def _kept(cell, seed, share):
-    """Which cells dropout keeps: a hash of the cell's number and the seed, below ``share`` of all numbers."""
+    """Whether dropout keeps a unit: a hash of its index and the seed is below ``share`` of the range."""
     x = cell.to(tl.uint32) * 0x9E3779B1 + seed.to(tl.uint32)
     x = (x ^ (x >> 16)) * 0x21F0AAAD
     x = (x ^ (x >> 15)) * 0x735A2D97
@@ -126,7 +126,7 @@ def pair_scores(
     """[B, L]: factors_b · table_i + head · drop(relu(by_query_b + by_item_i)) with i = item[b, l].
 
     Shapes: factors [B, D], by_query [B, H], table [N, D], by_item [N, H], head [H], item [B, L]. ``dropout`` is the
-    share of hidden cells dropped: other cells than torch's, as many. The torch twin is
+    fraction of hidden units dropped; the units differ from torch's. The torch twin is
     :meth:`songrank.models.NeuMF.forward`.
     """
     seed = torch.randint(2**31, (1,), device=item.device) if dropout else item.new_zeros(1)
@@ -166,7 +166,7 @@ def all_scores(factors: Tensor, by_query: Tensor, table: Tensor, by_item: Tensor
     """
     rows, columns = factors.shape[0], table.shape[0]
     scores = torch.empty(rows, columns, device=factors.device)
-    # Transposed, so that neighbouring threads read neighbouring numbers.
+    # Transposed, so that neighbouring threads read adjacent elements.
     parts = (part.T.contiguous() for part in (factors, by_query, table, by_item))
     with on_device_of(scores):
         _all_scores[(triton.cdiv(columns, _TILE_COLUMNS), triton.cdiv(rows, _TILE_ROWS))](

@@ -1,4 +1,4 @@
-"""Adam on chosen rows of several tables, which take all missed steps in registers, and on whole tensors."""
+"""Adam on selected rows of several tables, applying all missed steps in registers, and on whole tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 1024
 
 @triton.jit
 def _adam(w, m, v, g, t, corrections, entries, rate, beta1, beta2, new1, new2, epsilon, decay):
-    """(w, m, v) after step t; 1 − β comes from the host, since in float32 its fifth digit would be wrong."""
+    """(w, m, v) after step t; 1 − β is passed from the host, since float32 loses its fifth digit."""
     at = tl.minimum(t, entries - 1)
     g += decay * w
     m = beta1 * m + new1 * g
@@ -35,7 +35,7 @@ def _take_steps(
     where = addresses + tl.program_id(1) * 5
     now = tl.load(step).to(tl.int32)
     last = tl.load(where + 4).to(tl.pointer_type(tl.int32))
-    before = tl.atomic_xchg(last + row, now)  # whoever comes second, where rows repeat, finds nothing left to do
+    before = tl.atomic_xchg(last + row, now)  # if rows repeat, the second program has nothing left to do
     if before < now:
         d = tl.arange(0, BD)
         inside = d < D
@@ -95,7 +95,7 @@ def whole_step(
     epsilon: float,
     decay: float,
 ) -> None:
-    """One step of Adam for a whole tensor; torch's own kernel leaves half of a GPU idle below 10⁷ numbers."""
+    """One Adam step for a whole tensor; torch's own kernel leaves half of a GPU idle below 10⁷ elements."""
     size = weight.numel()
     with on_device_of(weight):
         _whole_step[(triton.cdiv(size, _BLOCK),)](
@@ -119,13 +119,13 @@ def take_steps(
     apply: bool,
     lazy: bool,
 ) -> None:
-    """Bring rows up to ``step``; with ``apply`` the last of these steps has the gradient in the buffer.
+    """Apply deferred row updates up to ``step``; with ``apply`` the last step uses the gradient in the buffer.
 
-    The torch twin is :func:`songrank.training.optim.row_adam.take_steps`. ``addresses`` [T, 5] int64 has the start of
-    each table's weights, two moments, gradients and last steps; rows of all tables have ``width`` numbers. ``rows`` [n]
-    int64 may repeat; a number means all rows up to it. ``corrections`` [2, entries] has Adam's factors 1/(1 − β₁ᵗ) and
-    1/√(1 − β₂ᵗ) of each step t, 1 from the last on. After ``limit`` missed steps m no longer changes the weights;
-    ``lazy`` skips missed steps.
+    The torch twin is :func:`songrank.training.optim.row_adam.take_steps`. ``addresses`` [T, 5] int64 holds the
+    addresses of each table's weights, two moments, gradients and last steps; all tables have ``width`` columns.
+    ``rows`` [n] int64 may repeat; a number stands for all rows below it. ``corrections`` [2, entries] holds Adam's
+    factors 1/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ) of each step t, 1 from the last on. After ``limit`` missed steps m no longer
+    changes the weights; ``lazy`` skips missed steps.
     """
     count = rows if isinstance(rows, int) else rows.numel()
     block = triton.next_power_of_2(width)

@@ -1,4 +1,4 @@
-"""A step of STORM in one pass over weights, moments and both gradients; plain torch takes about 15."""
+"""A STORM step in one pass over weights, moments and both gradients; plain torch takes about 15 passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _step(
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
     t = tl.load(step).to(tl.float64)
-    rate = rate + 0.0 * t  # so that it has its precision, and .to()
+    rate = rate + 0.0 * t  # a tensor of that precision
     if SCHEDULED:
         eta = c * tl.exp2(-tl.log2(c0 + t) / 3.0)
         rate = rate * eta
@@ -61,9 +61,9 @@ def storm_step(
     decay: float,
     schedule: tuple[float, float, float] | None,
 ) -> None:
-    """One step for a whole tensor, float32 and contiguous; ``state["step"]`` is its number already.
+    """One step for a whole tensor, float32 and contiguous; ``state["step"]`` already counts it.
 
-    ``schedule`` has the c, c₀ and a of a :class:`songrank.losses.Schedule`. The torch twin is
+    ``schedule`` holds c, c₀ and a of a :class:`songrank.losses.Schedule`. The torch twin is
     :class:`songrank.training.optim.storm.Storm`.
     """
     size = weight.numel()

@@ -1,6 +1,6 @@
-"""Losses of the common call ``loss(scores, slate)``, interchangeable in a loop or a recipe.
+"""Ranking losses with one signature, ``loss(scores, slate)``, for your own loop or a recipe.
 
-An import registers a module's losses; the order of the imports is that of lists and messages.
+Importing a module registers its losses; the import order is the order in lists and messages.
 """
 
 # isort: off
@@ -31,4 +31,5 @@ from songrank.losses.paper_form import PaperForm as PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule as Schedule
 
-__all__ = ["ListLoss", "MemoryLoss", "RankingLoss", "Rows", "Schedule", *(kind.__name__ for kind in LOSSES.values())]
+__all__ = ["FasterForm", "ListLoss", "MemoryLoss", "PaperForm", "RankingLoss", "Rows", "Schedule", "ThresholdOptions"]
+__all__ += [kind.__name__ for kind in LOSSES.values()]

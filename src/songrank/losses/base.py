@@ -1,4 +1,4 @@
-"""What all losses share: the common call ``loss(scores, slate)``, checks, and the weighted mean over queries."""
+"""Base classes of all losses: argument checks, memory, and the weighted mean over queries."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from songrank.losses.paper_form import PaperForm
 from songrank.losses.traits import Traits
 
 Gamma = Annotated[float, Number(0.0, 1.0, low_open=True)]
-"""The weight of the newest estimate in a moving average."""
+"""Weight of the newest estimate in a moving average."""
 Positive = Annotated[float, Number(0.0, low_open=True)]
 NotNegative = Annotated[float, Number(0.0)]
 Count = Annotated[int, Whole()]
 SurrogateName = Annotated[str, Choice(SURROGATES)]
 Rows = dict[str, Tensor]
-"""A loss's memory for one slate: a tensor [B, P] for each table by pair, [B] for each table by query."""
+"""Memory rows of one slate: a tensor [B, P] per pair table, [B] per query table."""
 
 
 class RankingLoss(nn.Module, WithOptions, ABC):
-    """A loss of the common call: ``loss(scores[B, L], slate) -> scalar``.
+    """Base class of all losses: ``loss(scores[B, L], slate) -> scalar``.
 
-    ``validate=True`` checks the values of every slate and its scores and names the query at fault. It reads from the
-    device: use it to find a mistake, not to train at full speed.
+    Args:
+        validate: check the values of each slate and its scores; errors name the invalid query. For debugging, since it
+            synchronises the device.
     """
 
     traits: ClassVar[Traits] = Traits()
     k: int | None = None
-    """The K of the NDCG it optimises; None for the whole list."""
+    """K of the optimised NDCG@K; None for the whole list."""
     points: int = 0
-    """With the trait ``previous_point``: at how many points scores are computed, 1 or 2."""
+    """With the trait ``previous_point``: number of weight points at which scores are computed, 1 or 2."""
 
     def __init__(self, *, validate: bool = False) -> None:
         super().__init__()
         self.validate = validate
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless the scores fit the slate."""
+        """Raise unless the scores match the slate."""
         if not isinstance(slate, Slate):
             fail("slate", type(slate).__name__, "a songrank.Slate", TypeError)
         if not isinstance(scores, Tensor) or not scores.is_floating_point():
@@ -65,11 +66,11 @@ class RankingLoss(nn.Module, WithOptions, ABC):
 
     @abstractmethod
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """A readable value, without gradient and without a change of state."""
+        """A value for monitoring: no gradient, no state change."""
 
 
 class ListLoss(RankingLoss):
-    """A loss without memory: the weighted mean of a formula over the lists of a slate. A subclass sets the formula.
+    """Base class of losses without memory: the weighted mean over queries of ``formula``, set by the subclass.
 
     >>> from songrank import ListNet, Slate
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
@@ -78,7 +79,7 @@ class ListLoss(RankingLoss):
     """
 
     formula: ClassVar[Callable[..., Tensor]]
-    """A ``staticmethod`` with the call of :mod:`songrank.functional`; it takes ``gain`` with the trait ``gains``."""
+    """A ``staticmethod`` with the signature of :mod:`songrank.functional`; takes ``gain`` with the trait ``gains``."""
     by_column: ClassVar[bool] = False
     """Whether the formula also takes ``column``, the columns of the relevant items."""
 
@@ -87,7 +88,7 @@ class ListLoss(RankingLoss):
         self.options, self.k = options, options.get("k")
 
     def _arguments(self, slate: Slate) -> dict[str, Any]:
-        """What the formula takes besides scores, labels and mask."""
+        """Arguments of the formula besides scores, labels and mask."""
         gain = {"gain": slate.gain} if self.traits.gains else {}
         column = {"column": slate.relevant_columns} if self.by_column else {}
         return {**gain, **column, **self.options}
@@ -106,27 +107,25 @@ class ListLoss(RankingLoss):
 
 
 class MemoryLoss(RankingLoss):
-    """A loss with memory. A subclass registers its tables and implements a pure ``step``.
+    """Base class of losses with memory. A subclass registers its tables and implements a pure ``step``.
 
     ``forward`` gathers the slate's rows, calls ``step`` and, in training mode only, scatters the new rows. The value
     estimates the objective F(w_t); its autograd gradient is the paper's estimator G(w_t).
 
     G is a constant for autograd: there is no second derivative, and ``torch.func`` transforms work on ``step`` or in
-    evaluation mode. Keep the loss outside a ``DistributedDataParallel`` module or pass it
-    ``broadcast_buffers=False``: by default it overwrites the memory of all other processes with that of the first.
-
-    Options that losses with memory share:
+    evaluation mode. Keep the loss outside ``DistributedDataParallel`` or pass it ``broadcast_buffers=False``:
+    otherwise the memory of the first process overwrites the others.
 
     Args:
-        num_pairs: relevant pairs of the task, ``relevance.num_pairs``.
-        num_queries: queries of the task.
+        num_pairs: number of pair rows, an upper bound of the row ids in ``slate.pair`` (0 … num_pairs − 1); usually
+            ``relevance.num_pairs``, 0 for whole lists with γ = 1.
+        num_queries: number of query rows, an upper bound of ``slate.query`` (0 … num_queries − 1).
         gamma: γ in (0, 1], weight of the newest estimate; 1 is the biased mini-batch form.
-        form: departures from the paper's algorithm, a :class:`PaperForm` (:class:`FasterForm` for the faster losses);
+        form: deviations from the paper's algorithm, a :class:`PaperForm` (:class:`FasterForm` for the faster losses);
             ``"paper"`` for none.
-        pair_range: rows of pairs held here, ``relevance.pair_range``; all by default.
-        query_range: queries held here, ``relevance.query_range``; all by default.
+        pair_range: half-open range of the pair rows held here, ``relevance.pair_range``; all by default.
+        query_range: half-open range of the queries held here, ``relevance.query_range``; all by default.
         dtype: precision of the memory, float32 or float64.
-        validate: see :class:`RankingLoss`.
     """
 
     by_pair: tuple[str, ...] = ()
@@ -134,12 +133,12 @@ class MemoryLoss(RankingLoss):
     by_query: tuple[str, ...] = ()
     """Names of the tables with one row per query."""
     switches: tuple[str, ...] = ()
-    """The fields of ``form`` that this loss has."""
+    """Fields of ``form`` that apply to this loss."""
     form_kind: ClassVar[type[PaperForm]] = PaperForm
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
-        """Raise for a form that this loss cannot have."""
+        """Raise if ``form`` sets a field that does not apply to this loss."""
         cls.form_kind.read(options["form"], cls.switches)
 
     def __init__(self, gamma: float, form: PaperForm, *, validate: bool = False) -> None:
@@ -149,7 +148,7 @@ class MemoryLoss(RankingLoss):
 
     @abstractmethod
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: (value, new rows) from scores, slate and the rows before."""
+        """Pure function: (value, new rows) from scores, slate and current rows."""
 
     def gather(self, slate: Slate) -> Rows:
         """The current rows of this slate."""
@@ -160,7 +159,7 @@ class MemoryLoss(RankingLoss):
         }
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
-        """Write the rows of this slate, except rows of padding and values that are not finite."""
+        """Write the rows of this slate, except padding and values that are not finite."""
         with torch.no_grad():
             for _, places, names in self._places(slate):
                 for name in names:
@@ -176,7 +175,7 @@ class MemoryLoss(RankingLoss):
             yield rows, self.table(self.by_query[0]).locate(rows), self.by_query
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss; updates the memory in training mode."""
+        """Compute the loss; update the memory in training mode."""
         self.check(scores, slate)
         return self._visit(scores, slate)
 
@@ -190,31 +189,31 @@ class MemoryLoss(RankingLoss):
 
     @torch.no_grad()
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """A readable value, from the memory as this slate would leave it; changes nothing."""
+        """A value for monitoring, computed as if this slate had updated the memory; no state change."""
         self.check(scores, slate)
         with torch.autocast(scores.device.type, enabled=False):
             return self._objective(present_scores(scores, slate, self._working_type(scores)), slate, self.gather(slate))
 
     @abstractmethod
     def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
-        """What :meth:`objective` reports, from scores that are 0 at padding."""
+        """Value of :meth:`objective`, from scores that are 0 at padding."""
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless the scores fit the slate and this loss holds the slate's rows."""
+        """Raise unless the scores match the slate and the memory holds the slate's rows."""
         super().check(scores, slate)
         if slate.pair is None and self.gamma < 1.0:
-            fail("slate.pair", None, f"a row for each relevant pair, since gamma={self.gamma:g} needs a memory of them")
+            fail("slate.pair", None, f"a memory row id for each relevant pair, since gamma={self.gamma:g} is below 1")
         for name, rows, tables in (("pair", slate.pair, self.by_pair), ("query", slate.query, self.by_query)):
             if self.validate and rows is not None and tables:
                 first, last = self.table(tables[0]).first, self.table(tables[0]).last
                 strange = rows[(rows >= 0) & ((rows < first) | (rows >= last))]
                 if strange.numel():
                     fail(
-                        f"slate.{name}", int(strange[0]), f"rows from {first} to {last - 1}, those this loss remembers"
+                        f"slate.{name}", int(strange[0]), f"row ids from {first} to {last - 1}, the memory of this loss"
                     )
 
     def table(self, name: str) -> MemoryTable:
-        """One of this loss's tables, by name."""
+        """A memory table, by name."""
         table = getattr(self, name)
         assert isinstance(table, MemoryTable)
         return table
@@ -225,12 +224,12 @@ class MemoryLoss(RankingLoss):
         return self.by_pair
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear the memory."""
         for name in self.by_pair + self.by_query:
             self.table(name).reset()
 
     def _working_type(self, scores: Tensor) -> torch.dtype:
-        """The finer precision of the memory and the scores."""
+        """The higher precision of the memory and the scores."""
         first = (self.by_pair + self.by_query)[0]
         return torch.promote_types(scores.dtype, self.table(first).values.dtype)
 
@@ -249,7 +248,7 @@ def row_shares(slate: Slate, dtype: torch.dtype) -> Tensor:
 
 
 def present_scores(scores: Tensor, slate: Slate, dtype: torch.dtype) -> Tensor:
-    """The scores in ``dtype``, 0 at padding: whatever stands there, its gradient is exactly 0."""
+    """The scores in ``dtype``, 0 at padding, where the gradient is exactly 0."""
     return (scores if slate.whole else torch.where(slate.mask.expand(slate.label.shape), scores, 0.0)).to(dtype)
 
 

@@ -32,17 +32,18 @@ class FasterKSONG(VarianceReduced, KSONG):
         λ_{t+1} = λ_t − τ η_t z_t                                                 (η_t = 1 where γ is no schedule)
         G(w_t)  = Σ_i ψ f′(u_t) ∇ĝ_i + ψ′ f(u_t) (∇h_i − Σ_j w_j φ″(h_j − λ_t) ∇h_j / s_t)      (eq. 5, at w_t)
 
-    and G(w_{t−1}) with u, s and λ of the step before, on this step's slate. λ_{t−1} differs from λ_t only for queries
-    of the step before: their old λ are kept, without a second table. The call and the guard of u are those of
-    :class:`FasterSONG`; with one point, s and z move along (dh, λ_t − λ_{t−1}) by ``ThresholdProblem.directional``.
-    First visits are those of :class:`KSONG`, with λ_{t−1} = λ_t. s is kept at τ₂ or above (and above 0).
-    ``form.lagged`` and ``form.memory`` apply to u, s and z; ``form.threshold_step="newton"`` moves λ by τ η_t z / s.
+    and G(w_{t−1}) with u, s and λ of the previous step, on this step's slate. λ_{t−1} differs from λ_t only for the
+    queries of the previous step: their old λ are kept, without a second table. The signature and the guard of u are
+    those of :class:`FasterSONG`; with one point, s and z move along (dh, λ_t − λ_{t−1}) by
+    ``ThresholdProblem.directional``. First visits are those of :class:`KSONG`, with λ_{t−1} = λ_t. s is kept at τ₂ or
+    above (and above 0). ``form.lagged`` and ``form.memory`` apply to u, s and z; ``form.threshold_step="newton"`` moves
+    λ by τ η_t z / s. Other options are those of :class:`KSONG`.
 
     Args:
+        queries_per_batch: B, maximum number of queries per step.
         gamma: γ of u in (0, 1], or a :class:`Schedule` for u, s, z and λ's step.
-        queries_per_batch, points, active_queries: as for :class:`VarianceReduced`.
-        k, mode, rank_offset, surrogate, margin, selector, selector_scale, threshold: as for :class:`KSONG`.
-        num_pairs, num_queries, form, pair_range, query_range, dtype, validate: as for :class:`MemoryLoss`.
+        points: weight points at which a trainer computes scores: 2, or 1 with the directional derivative of the scores.
+        active_queries: number of queries that steps draw from; ``num_queries`` by default.
 
     >>> from songrank import Slate
     >>> from songrank.losses import FasterKSONG
@@ -60,9 +61,9 @@ class FasterKSONG(VarianceReduced, KSONG):
     switches = (*(name for name in KSONG.switches if name != "selection"), "memory")
     slope: MemoryTable
     last_query: Tensor
-    """[B] int64: the queries of the step before, −1 for none."""
+    """[B] int64: the queries of the previous step, −1 for none."""
     last_threshold: Tensor
-    """[B]: their λ before that step moved it."""
+    """[B]: their λ before that step."""
 
     @checked
     def __init__(
@@ -109,13 +110,13 @@ class FasterKSONG(VarianceReduced, KSONG):
         self.register_buffer("last_threshold", torch.full((queries_per_batch,), UNSEEN, dtype=dtype))
 
     def gather(self, slate: Slate) -> Rows:
-        """The current rows of this slate; ``earlier`` is λ before the last step where that step moved it."""
+        """The current rows of this slate; ``earlier`` is λ before the previous step, if that step had the query."""
         same = slate.query.unsqueeze(1) == self.last_query
         kept = self.last_threshold.index_select(0, same.int().argmax(1))
         return {**super().gather(slate), "earlier": torch.where(same.any(1), kept, UNSEEN)}
 
     def scatter(self, slate: Slate, rows: Rows) -> None:
-        """Write the rows, count the step, and keep its queries with the λ it used."""
+        """Write the rows, count the step, and keep its queries with their λ."""
         super().scatter(slate, rows)
         self._forget_last()
         count = slate.query.shape[0]
@@ -125,12 +126,12 @@ class FasterKSONG(VarianceReduced, KSONG):
         self.last_threshold[:count] = torch.where(known, used, UNSEEN)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear the memory."""
         super().reset()
         self._forget_last()
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
-        """Of a last step of other processes or larger batches, keep the queries held here."""
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """From the last step of other processes or larger batches, keep the queries held here."""
         names = [f"{prefix}last_query", f"{prefix}last_threshold"]
         query, used = (state_dict.get(name) for name in names)
         if query is not None and used is not None and query.shape == used.shape != self.last_query.shape:
@@ -140,7 +141,7 @@ class FasterKSONG(VarianceReduced, KSONG):
             for new, old in zip(kept, (query, used), strict=True):
                 new[: rows.numel()] = old[rows]
             state_dict = {**state_dict, **dict(zip(names, kept, strict=True))}
-        super()._load_from_state_dict(state_dict, prefix, *told)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _forget_last(self) -> None:
         self.last_query.fill_(-1)

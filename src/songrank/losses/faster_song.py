@@ -1,4 +1,4 @@
-"""Faster SONG: SONG whose memory is variance-reduced, with the gradient at two points (the paper's last section)."""
+"""Faster SONG: SONG with variance-reduced memory and the gradient at two points (the paper's last section)."""
 
 from __future__ import annotations
 
@@ -21,30 +21,22 @@ from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
 from songrank.losses.song import SONG, Selection
 
-_ROUNDING = 1e-3  # of a guard's floor: what rounding may take away is lifted too, but not counted
+_ROUNDING = 1e-3  # relative to a guard's floor: values this close to it are lifted but not counted
 
 
 class VarianceReduced(SONG):
-    """What Faster SONG and Faster K-SONG share: the call with a previous point, γ and β, the guards' counts.
-
-    Args:
-        gamma: γ in (0, 1], or a :class:`Schedule` of it.
-        queries_per_batch: B, the most queries per step.
-        points: how a ``songrank.training.Stage`` calls it: 2, or 1 with the derivative of the scores.
-        active_queries: how many queries steps draw from, ``num_queries`` by default: a step draws a query with
-            probability B/active_queries and a pair of it with π = (B/active_queries)·min(1, sampled/N⁺).
-    """
+    """Base class of Faster SONG and Faster K-SONG: the previous point, γ and β, the guards' counts."""
 
     form: FasterForm
     form_kind = FasterForm
     steps: Tensor
     """int64: steps taken in training mode."""
     guarded: Tensor
-    """int64 [1] or [2]: how often u was lifted to ℓ(0)/N, and s to τ₂."""
+    """int64 [1] or [2]: number of times u was lifted to ℓ(0)/N, and s to τ₂."""
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
-        """Raise for a form, a number of points or a γ that this loss cannot have."""
+        """Raise for an invalid combination of form, points and γ."""
         super().check_together(options)
         if check_int("points", options["points"]) > 2:
             fail("points", options["points"], "1 or 2")
@@ -64,7 +56,7 @@ class VarianceReduced(SONG):
         self.register_buffer("guarded", torch.zeros(guards, dtype=torch.int64))
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless scores and slate fit, and the batch is not too large."""
+        """Raise unless scores and slate match and the batch is small enough."""
         super().check(scores, slate)
         if slate.query.shape[0] > self.queries_per_batch:
             fail("slate.query", slate.query.shape, f"at most queries_per_batch={self.queries_per_batch} rows")
@@ -72,11 +64,11 @@ class VarianceReduced(SONG):
     def forward(
         self, scores: Tensor, slate: Slate, before: Tensor | None = None, change: Tensor | None = None
     ) -> Tensor:
-        """The loss; updates the memory in training mode.
+        """Compute the loss; update the memory in training mode.
 
         Args:
             scores: [B, L], h(w_t).
-            slate: the slate they score.
+            slate: the scored slate.
             before: [B, L], h(w_{t−1}) for the same slate and dropout (two points). The value's gradient in ``scores``
                 is then G(w_t), in ``before`` G(w_{t−1}).
             change: [B, L], ∇h(w_t)·(w_t − w_{t−1}), in place of ``before`` (one point).
@@ -92,7 +84,7 @@ class VarianceReduced(SONG):
     def step(
         self, scores: Tensor, slate: Slate, rows: Rows, before: Tensor | None = None, change: Tensor | None = None
     ) -> tuple[Tensor, Rows]:
-        """Pure: the loss and the new rows; ``guarded`` counts how often the guards acted."""
+        """Pure function: the loss and the new rows; ``guarded`` counts the interventions of the guards."""
         kind = self._working_type(scores)
         h = present_scores(scores, slate, kind)
         past = None if before is None else present_scores(before, slate, kind)
@@ -119,7 +111,7 @@ class VarianceReduced(SONG):
         self.guarded.add_(rows["guarded"])
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear the memory."""
         super().reset()
         self.steps.zero_()
         self.guarded.zero_()
@@ -129,7 +121,7 @@ class VarianceReduced(SONG):
     def _both_ranks(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[RankTerms, RankTerms | None, Tensor, Tensor, Tensor]:
-        """The terms of ĝ at both points, u after and before, how often u was lifted."""
+        """The terms of ĝ at both points, u after and before, number of lifted u."""
         now = RankTerms.of(h, slate, self.surrogate, self.form.estimator, moved)
         then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.form.estimator)
         old = rows["u"].to(h.dtype)
@@ -148,7 +140,7 @@ class VarianceReduced(SONG):
     def _both_selections(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[Selection, Selection | None, Rows, list[Tensor]]:
-        """The selections at both points, the new rows, how often guards acted; without top K nothing."""
+        """The selections at both points, the new rows, numbers of lifted values; empty without top K."""
         return Selection(), Selection(), {}, []
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
@@ -171,13 +163,14 @@ class VarianceReduced(SONG):
 class FasterSONG(VarianceReduced):
     r"""SONG with u tracked by MSVR: the paper's Faster K-SONG without its top-K selection.
 
-    With ĝ(w_t) and ĝ(w_{t−1}) from the same slate, and π the probability that a step draws the pair,
+    With ĝ(w_t) and ĝ(w_{t−1}) from the same slate, and π = (B/active_queries)·min(1, sampled/N⁺), the probability that
+    a step draws the pair,
 
         u_t      = (1 − γ) u_{t−1} + γ ĝ(w_t) + β (ĝ(w_t) − ĝ(w_{t−1})),     β = 1 − γ + (1 − π) / (π (1 − γ))
         G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
         G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
 
-    With ``form.lagged`` both take u_{t−1}.
+    With ``form.lagged`` both use u_{t−1}.
 
     ``loss(scores, slate, before=scores_at_previous_weights)`` has the gradients G(w_t) in ``scores`` and G(w_{t−1}) in
     ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
@@ -185,12 +178,15 @@ class FasterSONG(VarianceReduced):
     an ordinary optimiser; no theorem covers that. With neither, u is the moving average of :class:`SONG`.
 
     A first visit sets u to ĝ(w_t), and the u before it to ĝ(w_{t−1}). MSVR can leave the range of its estimates: u is
-    kept at ℓ(0)/N or above, an item's own comparison, and ``guarded`` counts how often.
+    kept at ℓ(0)/N or above, an item's own comparison; ``guarded`` counts these cases. Other options are those of
+    :class:`SONG`.
 
     Args:
-        gamma, queries_per_batch, points, active_queries: as for :class:`VarianceReduced`.
-        surrogate, margin, rank_offset: as for :class:`SONG`.
-        num_pairs, num_queries, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
+        num_queries: number of queries of the task, the default of ``active_queries``.
+        queries_per_batch: B, maximum number of queries per step.
+        gamma: γ in (0, 1], or a :class:`Schedule`.
+        points: weight points at which a trainer computes scores: 2, or 1 with the directional derivative of the scores.
+        active_queries: number of queries that steps draw from; ``num_queries`` by default.
 
     >>> from songrank import Slate
     >>> from songrank.losses import FasterSONG
@@ -232,7 +228,7 @@ class FasterSONG(VarianceReduced):
 
 
 def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> float:
-    """γ if it is a valid number for this memory; ½, the largest of a schedule."""
+    """γ if it is valid for this memory; ½, the maximum, for a schedule."""
     if isinstance(gamma, Schedule):
         return 0.5
     number = check_number(name, gamma, 0.0, 1.0, low_open=True)

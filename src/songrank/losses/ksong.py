@@ -24,12 +24,14 @@ from songrank.losses.song import SONG, Selection
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """Numbers of λ's problem (:class:`songrank.functional.ThresholdProblem`) and of how λ is tracked.
+    """Constants of the threshold problem (:class:`songrank.functional.ThresholdProblem`) and of tracking λ.
 
     Args:
-        rate: η₀ of λ's step; τ of the faster losses.
+        rate: step size of λ: η₀, or τ in the faster losses.
         gamma: γ′ of s; in the faster losses of s and z, unless their ``gamma`` is a schedule.
-        epsilon, tau1, tau2: ε, τ₁ and τ₂ of L_q.
+        epsilon: ε of L_q, in (0, 1).
+        tau1: τ₁ of L_q, temperature of φ.
+        tau2: τ₂ of L_q, strong convexity.
 
     >>> ThresholdOptions(tau1=0.3).rate
     0.3
@@ -57,7 +59,7 @@ MODES = ("theoretical", "practical")
 
 @register("k-song")
 class KSONG(SONG):
-    r"""Top-K NDCG as a loss: Algorithm 2, with u per relevant pair, and a threshold λ and curvature s per query.
+    r"""Top-K NDCG as a loss: Algorithm 2, with u per relevant pair, a threshold λ and a curvature s per query.
 
     λ_q tracks the (K+1)-th largest score of the query's full list, the minimiser of L_q (``functional.threshold``):
 
@@ -66,24 +68,31 @@ class KSONG(SONG):
 
     ``mode="practical"`` omits the second term (eq. 6). A step uses the stored λ, at a query's first visit the weighted
     (K+1)-th largest score of the slate; H = ∇²_λ L on the slate; s ← H at the first visit, else (1 − γ′)s + γ′H; then
-    λ moves. Where K ≥ N_q, ψ = 1 and λ stays. ∇λ is divided by H, not by s (``form.implicit``): with an s that lags
-    behind, G moves all scores of a query together, which has been seen to ruin a ranking (docs/defaults.md).
+    λ is updated. Where K ≥ N_q, ψ = 1 and λ is constant. ∇λ is divided by H, not by s (``form.implicit``): a stale s
+    makes G move all scores of a query together, which degrades rankings (docs/experiments/defaults.md).
+
+    Other options are those of :class:`SONG` and :class:`MemoryLoss`.
 
     Args:
+        num_pairs: upper bound of the row ids in ``slate.pair`` (0 … num_pairs − 1), usually ``relevance.num_pairs``.
+        num_queries: upper bound of the ids in ``slate.query`` (0 … num_queries − 1), ``relevance.num_queries``.
         k: K; slates must have the same k.
         mode: ``"theoretical"`` (eq. 5) or ``"practical"`` (eq. 6).
         selector: ψ: ``"sigmoid"`` or ``"smooth_step"`` (``functional.selection``).
         selector_scale: α of ψ.
         threshold: :class:`ThresholdOptions`.
-        surrogate, margin, rank_offset: as for :class:`SONG`.
-        num_pairs, num_queries, gamma, form, pair_range, query_range, dtype, validate: as for :class:`MemoryLoss`.
 
-    >>> from songrank import KSONG, Slate
-    >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]), k=1)
-    >>> loss = KSONG(num_pairs=1, num_queries=1, k=1)
-    >>> value = loss(torch.tensor([[0.0, 1.0, -3.0]], requires_grad=True), slate)
-    >>> bool(loss.threshold.read().isfinite())
-    True
+    >>> from songrank import KSONG, Relevance, SlateSampler
+    >>> relevance = Relevance.from_pairs(query=[0, 0, 1], item=[2, 5, 3], num_items=8)
+    >>> model = torch.nn.Embedding(relevance.num_queries, relevance.num_items)
+    >>> optimiser = torch.optim.Adam(model.parameters())
+    >>> loss = KSONG(relevance.num_pairs, relevance.num_queries, k=2)
+    >>> for slate in SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3, k=2):
+    ...     optimiser.zero_grad()
+    ...     loss(model(slate.query).gather(1, slate.item), slate).backward()
+    ...     optimiser.step()
+    >>> loss.threshold.read().isfinite()
+    tensor([True, True])
     """
 
     traits = replace(
@@ -127,7 +136,7 @@ class KSONG(SONG):
 
     @property
     def estimates(self) -> tuple[str, ...]:
-        """u, and λ where it selects."""
+        """u, and λ if the selection uses it."""
         return (*self.by_pair, "threshold") if self.form.selection == "bilevel" else self.by_pair
 
     def _evaluate(self, terms: RankTerms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:
@@ -147,7 +156,7 @@ class KSONG(SONG):
         return total, gradient.addcmul_(selection.cross, (pull.sum(-1) / selection.divisor).unsqueeze(1), value=-1.0)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
-        """ψ and ψ′ of the slate's relevant items; moves the threshold."""
+        """ψ and ψ′ of the slate's relevant items, with the updated thresholds."""
         size, _ = list_counts(slate, h.dtype)
         if self.form.selection == "rank":
             kept = {name: rows[name] for name in self.by_query}
@@ -185,7 +194,7 @@ class KSONG(SONG):
         return Selection(psi, slope, cross, divisor, rows or {})
 
     def _after(self, moved: Rows, size: Tensor, slate: Slate, rows: Rows) -> Rows:
-        """The rows moved on, except for queries with K ≥ N and where the new λ is not finite."""
+        """The updated rows, except for queries with K ≥ N and where the new λ is not finite."""
         chosen = (self.problem.k < size) & slate.rows_present & torch.isfinite(moved["threshold"])
         return {name: torch.where(chosen, value, rows[name].to(value.dtype)) for name, value in moved.items()}
 
@@ -193,8 +202,8 @@ class KSONG(SONG):
 class Visit:
     """The queries of a step: weights over the slate [B, L], λ and its centre [B].
 
-    The slate's own λ, its weighted (K+1)-th largest score, takes a sort. A CPU sorts only the rows that need it; a GPU
-    would have to wait for their number, and sorts all.
+    The slate's own λ, its weighted (K+1)-th largest score, requires a sort. A CPU sorts only the rows that need it; a
+    GPU sorts all, since their number would have to be synchronised.
     """
 
     def __init__(self, loss: KSONG, h: Tensor, size: Tensor, slate: Slate, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The losses without memory: each is one formula of :mod:`songrank.functional` on the labels of a slate."""
+"""Losses without memory: each applies a formula of :mod:`songrank.functional` to a slate."""
 
 from typing import Any
 
@@ -63,11 +63,11 @@ class RankNet(ListLoss):
 
 @register("lambdarank")
 class LambdaRank(ListLoss):
-    """RankNet with each pair weighed by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`.
+    """RankNet with pairs weighted by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`.
 
     Args:
         sigma: steepness σ of the logistic function.
-        k: positions that count; all if None.
+        k: cutoff of NDCG@k; None for the whole list.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> LambdaRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -97,7 +97,7 @@ class ListNet(ListLoss):
 
 @register("listmle")
 class ListMLE(ListLoss):
-    """Plackett–Luce likelihood of the order of the labels, :func:`songrank.functional.listmle_loss`.
+    """Plackett–Luce likelihood of the label order, :func:`songrank.functional.listmle_loss`.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> ListMLE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -112,7 +112,7 @@ class ApproxNDCG(ListLoss):
     """NDCG with a smooth rank, :func:`songrank.functional.approx_ndcg_loss`.
 
     Args:
-        temperature: τ of the sigmoid that smooths ranks; a smaller one is closer to the rank and less smooth.
+        temperature: T of the sigmoid that smooths ranks; lower is closer to the rank and less smooth.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> ApproxNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -132,11 +132,11 @@ class ApproxNDCG(ListLoss):
 class GumbelApproxNDCG(ListLoss):
     """ApproxNDCG averaged over noisy scores, :func:`songrank.functional.gumbel_approx_ndcg_loss`.
 
-    The noise of an item depends on (``seed``, step, query, item) alone, with the step counted in a buffer: padding, the
-    order of columns, the rest of the batch and the device change nothing, and a resumed run continues the sequence.
+    The noise of an item depends only on (``seed``, step, query, item), not on padding, column order, batch or device.
+    The step is counted in a buffer, so a resumed run continues the sequence.
 
     Args:
-        temperature: τ of the sigmoid that smooths ranks.
+        temperature: T of the sigmoid that smooths ranks.
         samples: number of noisy copies of the scores.
         scale: factor β of the Gumbel noise.
         seed: seed of the noise.
@@ -166,7 +166,7 @@ class GumbelApproxNDCG(ListLoss):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """Weighted mean over the slate's queries; in training mode the next step has new noise."""
+        """Weighted mean over the slate's queries; each step in training mode draws new noise."""
         value = super().forward(scores, slate)
         if self.training:
             self.steps.add_(1)
@@ -174,7 +174,7 @@ class GumbelApproxNDCG(ListLoss):
 
     @torch.no_grad()
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss itself, on this step's noise."""
+        """The loss itself, with this step's noise."""
         return super().forward(scores, slate)
 
     def _arguments(self, slate: Slate) -> dict[str, Any]:
@@ -190,8 +190,8 @@ class NeuralNDCG(ListLoss):
 
     Args:
         temperature: τ of the soft sort.
-        k: positions that count; all if None.
-        sinkhorn_iterations: maximum number of Sinkhorn iterations.
+        k: cutoff of NDCG@k; None for the whole list.
+        sinkhorn_iterations: number of Sinkhorn iterations.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> NeuralNDCG()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
@@ -219,7 +219,7 @@ class PiRank(ListLoss):
 
     Args:
         temperature: τ of the soft sort.
-        k: positions that count; all if None.
+        k: cutoff of NDCG@k; None for the whole list.
 
     >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
     >>> PiRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)

@@ -19,7 +19,7 @@ from songrank.losses.traits import Traits
 
 @register("listwise-ce")
 class ListwiseCE(MemoryLoss):
-    r"""The listwise cross-entropy over the full list, with one number in memory per relevant pair, in log space.
+    r"""Listwise cross-entropy over the full list, with one float in memory per relevant pair, in log space.
 
     With u_i the mean of exp(h_j − h_i) over the list, the objective is mean_q mean_i ln(N u_i), and
 
@@ -27,10 +27,8 @@ class ListwiseCE(MemoryLoss):
         G   = mean over queries, mean over sampled i, of ∇ĝ_i / u_i
 
     The gradient has the factor exp(h_j − h_i) that Algorithm 3 drops. The cost is O(B·L): the sums over j of different
-    i differ only in i's own term. Queries do not interact. ``form`` has the switch ``estimator``.
-
-    Args:
-        num_pairs, gamma, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
+    i differ only in i's own term. Queries do not interact. Only ``form.estimator`` applies. All options are those of
+    :class:`MemoryLoss`.
 
     >>> from songrank import ListwiseCE, Slate
     >>> slate = Slate.from_batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1]]))
@@ -59,7 +57,7 @@ class ListwiseCE(MemoryLoss):
         self.log_u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: the loss and the new log u of this slate's pairs."""
+        """Pure function: the loss and the new log u of this slate's pairs."""
         h = present_scores(scores, slate, self._working_type(scores))
         with torch.no_grad():
             value, gradient, new = self._evaluate(h.detach(), slate, rows["log_u"].to(h.dtype))
@@ -79,7 +77,7 @@ class ListwiseCE(MemoryLoss):
         active = slate.active
         relevant = torch.where(active, h.gather(1, slate.column), top)
         itself = torch.exp(relevant - top)
-        # What column i adds to its own sum is taken out and the exact 1/N put in its place; never below that.
+        # Column i's share of its own sum is replaced by the exact 1/N, which is also the lower bound.
         own_mass = weight.gather(1, slate.column) * itself
         others = (mass.sum(-1, keepdim=True) - own_mass).clamp_min(0.0)
         exact = own_mass + own * itself

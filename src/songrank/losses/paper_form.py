@@ -1,7 +1,7 @@
-"""Where the losses depart from the printed algorithms: one value, and ``form="paper"`` to undo every departure but one.
+"""Deviations of the losses from the printed algorithms, in one value; ``form="paper"`` reverts all but one.
 
-A first visit always sets u, s and λ to the slate's own estimates: the printed u = 0 has no f′, which divides by
-log₂(0 + 1). Numbers that the paper leaves open, such as γ and η₀, are separate arguments.
+A first visit always sets u, s and λ to the slate's own estimates: at the printed u = 0, f′ divides by log₂(0 + 1) = 0.
+Constants that the paper leaves open, for example γ and η₀, are separate arguments.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class PaperForm:
-    """The switches of ``KSONG``; ``SONG`` has the first three, ``ListwiseCE`` has ``estimator``.
+    """Deviations of ``KSONG`` from the paper; ``SONG`` has the first three, ``ListwiseCE`` only ``estimator``.
 
     Args:
-        lagged: f and f′ take the u from before this visit, u^(t); printed: True.
+        lagged: f and f′ use u from before this visit, u^(t); printed: True.
         estimator: ``"strata"``, unbiased (``functional.strata``); printed: ``"plain"``, the mean over the slate.
-        offset: what ``rank_offset=None`` means: ``"sqrt"``, √N of each list; printed: ``"zero"``.
+        offset: meaning of ``rank_offset=None``: ``"sqrt"``, √N of each list; printed: ``"zero"``.
         selection: ``"bilevel"``, ψ(h_i − λ_q), as printed; or ``"rank"``, ψ(K − N u_i), for comparison.
         implicit: divisor of ∇λ in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit; printed:
             ``"memory_before"``, s_t from before it.
         threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, limited to τ₁ more than the distance to the slate's own
             (K+1)-th largest score, since s can be as small as τ₂; printed: ``"gradient"``: λ ← λ − η₀ ∇_λL.
-        centre: of τ₂'s term: ``"first"``, each query's first λ, so a shift of all scores changes nothing; printed:
-            ``"zero"``.
+        centre: centre of the τ₂ term: ``"first"``, each query's first λ, for shift invariance; printed: ``"zero"``.
         smoothing: ``"softplus"`` (φ), as printed, or ``"hinge"`` (κ of the appendix).
 
     >>> PaperForm.printed().implicit, PaperForm(lagged=True).estimator
@@ -61,7 +60,7 @@ class PaperForm:
 
     @classmethod
     def printed(cls) -> Self:
-        """All switches as Algorithms 1 to 3 and eq. (5) have them."""
+        """The form of Algorithms 1 to 3 and eq. (5)."""
         plain: dict[str, Any] = {"estimator": "plain", "offset": "zero", "centre": "zero", "threshold_step": "gradient"}
         return cls(**{**plain, **cls._printed})
 
@@ -69,7 +68,7 @@ class PaperForm:
 
     @classmethod
     def read(cls, form: Literal["paper"] | PaperForm, switches: Collection[str]) -> Self:
-        """The form itself or, for ``"paper"``, the printed one; raises for a departure that is not in ``switches``."""
+        """The form or, for ``"paper"``, the printed one; raises for a deviation that is not in ``switches``."""
         if form == "paper":
             return replace(cls(), **{name: getattr(cls.printed(), name) for name in switches})
         if not isinstance(form, cls):
@@ -77,22 +76,22 @@ class PaperForm:
         for field in fields(form):
             value = getattr(form, field.name)
             if field.name not in switches and value != field.default:
-                fail(f"form.{field.name}", value, f"{field.default!r}, as this loss has no such switch")
+                fail(f"form.{field.name}", value, f"{field.default!r}, since the option does not apply to this loss")
         return form
 
 
 @dataclass(frozen=True)
 class FasterForm(PaperForm):
-    """The switches of ``FasterKSONG``; ``FasterSONG`` has those without λ.
+    """Deviations of ``FasterKSONG`` from the paper; ``FasterSONG`` has those without λ.
+
+    Other fields are those of :class:`PaperForm`; the defaults of ``implicit`` and ``threshold_step`` are as printed.
 
     Args:
-        lagged: G(w_t) and G(w_{t−1}) both take the u and s from before this step, which do not depend on the slate.
-            Printed: False, u_t and s_t in one of them; the differences that the momentum sums are then biased, by
-            several times the gradient (docs/theory.md).
+        lagged: G(w_t) and G(w_{t−1}) both use u and s from before this step, which do not depend on the slate.
+            Printed: False, u_t and s_t in one of them; the differences summed by the momentum are then biased, by
+            several times the gradient (docs/experiments/theory.md).
         memory: β: printed: ``"msvr"``; ``"storm"``, 1 − γ, stable at usual learning rates; ``"moving_average"``, 0.
-            With the last two γ may be 1.
-        implicit, threshold_step: ``"memory"`` and ``"gradient"``, as printed.
-        estimator, offset, centre, smoothing: as for :class:`PaperForm`.
+            The last two allow γ = 1.
 
     >>> FasterForm().memory, FasterForm.printed().memory
     ('storm', 'msvr')
@@ -118,9 +117,9 @@ _FORMER = {
 
 
 def read_former_options(options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The options of a loss in a recipe of version 0.1.dev, with former top-level keys in ``form`` and ``threshold``.
+    """Read loss options of a version 0.1.dev recipe: move former top-level keys to ``form`` and ``threshold``.
 
-    ``known`` names the options of the loss; other keys stay.
+    ``known`` lists the options of the loss; other keys are unchanged.
 
     >>> read_former_options({"form": "rank", "tau1": 0.3, "gamma": 0.1}, ["form", "threshold", "gamma"])
     {'gamma': 0.1, 'form': {'selection': 'rank'}, 'threshold': {'tau1': 0.3}}

@@ -1,4 +1,4 @@
-"""Losses by name, for recipes and commands that hold only words and numbers."""
+"""Losses by name, for recipes and commands."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ LOSSES: dict[str, type[RankingLoss]] = {}
 
 
 def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
-    """Class decorator that makes a loss known to recipes by ``name``; your own losses may use it too.
+    """Register a loss class under a name for recipes; a class decorator, also for your own losses.
 
     >>> LOSSES["song"].__name__
     'SONG'
@@ -26,17 +26,17 @@ def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
 
 
 def check_weighted_loss(name: str) -> None:
-    """Raise unless weights of documents multiply gains in the loss of this name.
+    """Raise unless the loss of this name supports document weights, which multiply gains.
 
-    Binary and listwise cross-entropy only see which labels are above 0, RankNet and ListMLE only their order; softmax
-    and ListNet weigh by the label itself.
+    Binary and listwise cross-entropy use only whether a label is above 0, RankNet and ListMLE only their order;
+    softmax and ListNet weight by the label itself.
 
     >>> check_weighted_loss("bce")
     Traceback (most recent call last):
-    songrank.core.errors.DataError: sample_weight multiplies gains, and the loss bce has none; leave it out, or choose \
+    songrank.core.errors.DataError: sample_weight multiplies gains, which loss 'bce' does not use; omit it or choose \
 song, k-song, faster-song, faster-k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
     """
     if not LOSSES[name].traits.gains:
         *some, last = (other for other, kind in LOSSES.items() if kind.traits.gains)
-        what = f"sample_weight multiplies gains, and the loss {name} has none"
-        raise DataError(what, f"leave it out, or choose {', '.join(some)} or {last}")
+        what = f"sample_weight multiplies gains, which loss {name!r} does not use"
+        raise DataError(what, f"omit it or choose {', '.join(some)} or {last}")

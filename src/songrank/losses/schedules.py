@@ -14,13 +14,13 @@ _MOST = 1e12
 class Schedule:
     r"""η_t = c / (c₀ + t)^{1/3} for step sizes, γ_t = min(½, a·η_t²/π) for memory.
 
-    The theorem takes the model's step as α·η_t, the threshold's as τ·η_t, and each γ as a multiple of η² over the
-    probability π that a row is drawn (1 for the momentum). Its multiples depend on unknown constants of the model: one
-    a stands for all. (The theorem's γ_{t+1} belongs to η_t; c₀ absorbs that step.)
+    In the theorem, the step size of the model is α·η_t, that of the threshold τ·η_t, and each γ is a multiple of η²
+    over the probability π that a row is drawn (1 for the momentum). The multiples depend on unknown constants of the
+    model; here one a replaces them all. (The theorem pairs γ_{t+1} with η_t; c₀ absorbs the difference.)
 
     Args:
-        c0: c₀ > 0, steps until η starts to fall.
-        a: a > 0, the rate of renewal of the memory; with the default c, the initial γ of the momentum.
+        c0: c₀ > 0, number of steps before η decreases.
+        a: a > 0, update rate of the memory; with the default c, the initial γ of the momentum.
         c: c > 0; by default c₀^{1/3}, so that η starts at 1.
 
     >>> schedule = Schedule(c0=1000.0, a=0.1)
@@ -50,5 +50,5 @@ class Schedule:
         return self.start * (self.c0 + t).pow(-1 / 3)
 
     def gamma(self, t: Tensor, share: Tensor | float = 1.0) -> Tensor:
-        """γ_t of rows that a step draws with probability ``share`` = π."""
+        """γ_t of rows drawn with probability ``share`` = π per step."""
         return torch.clamp(self.a * self.eta(t).square() / share, max=0.5)

@@ -33,7 +33,7 @@ from songrank.losses.traits import Traits
 
 @dataclass(frozen=True)
 class Selection:
-    """ψ and ψ′ [B, P] (None: every item counts in full), ∇λ = cross [B, L] / divisor [B], the queries' new rows."""
+    """ψ and ψ′ [B, P] (None: all items have weight 1), ∇λ = cross [B, L] / divisor [B], new rows of the queries."""
 
     psi: Tensor | None = None
     slope: Tensor | None = None
@@ -48,7 +48,7 @@ class Selection:
 
 @register("song")
 class SONG(MemoryLoss):
-    r"""NDCG as a loss: Algorithm 1, with one number u in memory per relevant pair.
+    r"""NDCG as a loss: Algorithm 1, with one float u in memory per relevant pair.
 
     With ĝ_i the slate's unbiased estimate of the smooth rank g_i / N of relevant item i (``functional.strata``):
 
@@ -56,14 +56,17 @@ class SONG(MemoryLoss):
         f(g) = (1 − 2^y) / (Z_q log₂(N g + 1 + o))
         G    = mean over queries of N_q⁺ · mean over sampled i of f′(u_i) ∇ĝ_i
 
-    The value estimates F(w) = mean_q Σ_i f(u_i), which falls from 0 towards −1 (with o = 0) as the ranking improves;
-    its autograd gradient is G. With full lists and γ = 1 both are exact.
+    The value estimates F(w) = mean_q Σ_i f(u_i), which decreases from 0 towards −1 (with o = 0) as the ranking
+    improves; its autograd gradient is G. With full lists and γ = 1 both are exact.
+
+    Other options are those of :class:`MemoryLoss`.
 
     Args:
-        surrogate: ℓ, by name (``functional.surrogates``).
+        num_pairs: upper bound of the row ids in ``slate.pair`` (0 … num_pairs − 1): ``relevance.num_pairs``, or 0 for
+            whole lists with γ = 1.
+        surrogate: name of ℓ (``functional.surrogates``).
         margin: c of the hinge surrogates.
         rank_offset: o ≥ 0; ``None`` for √N of each list (0 with ``form="paper"``); 0 is the paper's objective.
-        num_pairs, gamma, form, pair_range, dtype, validate: as for :class:`MemoryLoss`.
 
     >>> from songrank import SONG, Slate
     >>> labels = torch.tensor([[1.0, 0.0, 0.0]])
@@ -90,7 +93,7 @@ class SONG(MemoryLoss):
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
-        """Raise for a surrogate or a form that this loss cannot have."""
+        """Raise for an invalid surrogate, margin or form."""
         Surrogate(options["surrogate"], options["margin"])
         super().check_together(options)
 
@@ -114,13 +117,13 @@ class SONG(MemoryLoss):
         self.u = MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs")
 
     def check(self, scores: Tensor, slate: Slate) -> None:
-        """Raise unless scores, slate and k fit together."""
+        """Raise unless scores, slate and k match."""
         super().check(scores, slate)
         if slate.k != self.k:
-            fail("slate.k", slate.k, f"the k of this loss, {self.k} (ideal_dcg is for that k)")
+            fail("slate.k", slate.k, f"the k of this loss, {self.k}, since ideal_dcg depends on k")
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
-        """Pure: the loss and the new rows of the slate's pairs and queries."""
+        """Pure function: the loss and the new rows of the slate's pairs and queries."""
         h = present_scores(scores, slate, self._working_type(scores))
         with torch.no_grad():
             terms, old, new = self._ranks(h.detach(), slate, rows)
@@ -144,7 +147,7 @@ class SONG(MemoryLoss):
         return terms, old, moving_average(old, terms.estimate, self.gamma)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
-        """Which relevant items count, and the new rows of the queries: all, and none."""
+        """Weights of the relevant items and new rows of the queries: here all items and no rows."""
         return Selection()
 
     def _evaluate(self, terms: RankTerms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What a loss declares about itself, so that no other room refers to a loss by name or class."""
+"""Declared properties of a loss, so that other modules never test for its name or class."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ class Traits:
     """The declared properties of a loss class.
 
     Args:
-        memory: a ``MemoryLoss``: keeps a number per pair or per query between steps.
-        gains: a function of the labels' gains, so a document's weight can multiply its gain.
-        cost: of one list of L items, P of them relevant.
-        objective: what ``objective()`` reports, for the caption of a curve.
-        unit: of that value: ``"NDCG"``, ``"nats"``, or ``""`` for none.
-        compiles: ``torch.compile`` accepts it.
-        previous_point: ``forward`` takes the scores at the previous weights, ``before=``, or their change, ``change=``
-            (``loss.points`` says which); the optimiser is variance-reduced (``Storm``).
+        memory: it is a ``MemoryLoss`` with one float per pair or query between steps.
+        gains: it depends on gains, so document weights can multiply them.
+        cost: cost per list of L items, P of them relevant.
+        objective: description of ``objective()``, the caption of a curve.
+        unit: unit of that value: ``"NDCG"``, ``"nats"``, or ``""`` for none.
+        compiles: ``torch.compile`` supports it.
+        previous_point: ``forward`` takes the scores at the previous weights, ``before=`` (``loss.points`` is 2), or
+            their change, ``change=`` (1); the optimiser is variance-reduced (``Storm``).
         whole_batch: a step needs all rows of a batch at once.
-        plain: the loss whose settings in a recipe are the defaults of this one.
-        search: options worth a search and their range: ``"weight"`` up to 1, ``"scale"`` by factors around the
-            present value, ``"offset"`` or ``"cutoff"`` a list of choices.
+        plain: name of the loss whose recipe settings are the defaults of this one.
+        search: options to tune and their range: ``"weight"`` up to 1, ``"scale"`` by factors around the current value,
+            ``"offset"`` or ``"cutoff"`` a list of choices.
 
     >>> from songrank import KSONG
     >>> KSONG.traits.cost

@@ -1,4 +1,4 @@
-"""Lists, padded or one after another, as blocks of a bounded number of cells."""
+"""Lists, padded or concatenated, as blocks of a bounded number of cells."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from songrank.metrics.names import Metric
 from songrank.metrics.spans import Spans
 
 CPU_CELLS, GPU_CELLS = 2**17, 2**22
-"""Cells of a block, padding included, about 100 bytes each: twice as fast on a CPU if they stay in a core's cache."""
+"""Cells per block, padding included, about 100 bytes each: twice as fast on a CPU if they stay in cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Checked input: Q lists in ``scores`` and ``labels``, [Q, L] with a mask or flat with ``lengths``.
+    """Validated input: Q lists in ``scores`` and ``labels``, [Q, L] with a mask or flat with ``lengths``.
 
-    ``shape`` has the leading axes, the shape of one value per list.
+    ``shape`` holds the leading axes, the shape of one value per list.
     """
 
     scores: Tensor
@@ -34,7 +34,7 @@ class Lists:
 
     @property
     def present(self) -> Tensor:
-        """[Q]: which lists hold an item."""
+        """[Q]: whether each list has an item."""
         if self.lengths is not None:
             return self.lengths > 0
         if self.mask is not None:
@@ -43,14 +43,14 @@ class Lists:
         return torch.full((rows,), columns > 0, dtype=torch.bool, device=self.scores.device)
 
     def tally(self, metrics: Sequence[Metric], ties: str, gain: Gain) -> Tally:
-        """Measure all lists, ranking each once."""
+        """Compute the metrics of all lists, ranking each once."""
         tally = Tally(metrics, self.present, gain)
         for row, spans in self.blocks(ties):
             tally.add(row, spans)
         return tally
 
     def blocks(self, ties: str, cells: int | None = None) -> Iterator[tuple[Tensor, Spans]]:
-        """(lists, positions of their relevant items), for all lists with an item and maybe some without."""
+        """(lists, positions of their relevant items), for all lists with an item and possibly some without."""
         if cells is None:
             cells = CPU_CELLS if self.scores.device.type == "cpu" else GPU_CELLS
         pieces = _padded(self, cells) if self.lengths is None else _ragged(self, self.lengths, cells)
@@ -66,7 +66,7 @@ class Lists:
 def read_lists(
     scores: Tensor, labels: Tensor, mask: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None
 ) -> Lists:
-    """Check shapes and types of a metric's input; blocks check the values."""
+    """Check shapes and types of a metric's input; values are checked per block."""
     for name, tensor in (("scores", scores), ("labels", labels)):
         if not isinstance(tensor, Tensor):
             fail(name, type(tensor).__name__, "a tensor", TypeError)
@@ -75,7 +75,7 @@ def read_lists(
     if lengths is not None:
         return Lists(scores, labels, None, *_read_lengths(scores, mask, lengths))
     if scores.dim() == 0:
-        fail("scores", "a single number", "a tensor of shape [..., L]")
+        fail("scores", "a scalar", "a tensor of shape [..., L]")
     shape, size = scores.shape[:-1], scores.shape[-1]
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
@@ -87,9 +87,9 @@ def read_lists(
 
 def _read_lengths(scores: Tensor, mask: Tensor | None, lengths: Tensor | Sequence[int]) -> tuple[Tensor, torch.Size]:
     if mask is not None:
-        fail("mask and lengths", "both given", "one of them: mask for padded lists, lengths for concatenated ones")
+        fail("mask and lengths", "both given", "one of them: mask for padded lists, lengths for concatenated lists")
     if scores.dim() != 1:
-        fail("scores", f"of shape {list(scores.shape)}", "one dimension where lengths are given")
+        fail("scores", f"of shape {list(scores.shape)}", "one dimension with lengths")
     sizes = torch.as_tensor(lengths, device=scores.device)
     if sizes.dim() != 1:
         fail("lengths", f"of shape {list(sizes.shape)}", "one dimension")
@@ -117,7 +117,7 @@ def _padded(lists: Lists, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, 
 
 
 def _ragged(lists: Lists, lengths: Tensor, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    # From the longest down: each block is padded to its own first list, so one long list pads few others.
+    # In descending order of length: each block is padded to its first list, so one long list pads few others.
     size, order = lengths.sort(descending=True, stable=True)
     start = offsets(lengths)
     begin, end = 0, int((lengths > 0).sum())

@@ -1,4 +1,4 @@
-"""All-ranking: every query ranks the whole catalogue, and only positions of held-out items are computed."""
+"""All-ranking: each query ranks the whole catalogue; only positions of held-out items are computed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
-_TARGET_BYTES = 160  # per target: its column in the spans and what the formulas make of it
+_TARGET_BYTES = 160  # per target: its column in the spans and temporaries of the formulas
 _TAKEN_BYTES = 48  # per excluded item: its coordinates
 
 
@@ -41,23 +41,23 @@ def evaluate_catalogue(
     memory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Metrics of a scorer that ranks all items of the catalogue, exactly, for each query of ``targets``.
+    """Compute exact metrics of a scorer that ranks all items of the catalogue for each query of ``targets``.
 
-    The items that compete for a query are the catalogue, other targets included, less what ``targets`` excludes.
-    Queries without a target are not scored and count as empty.
+    The candidates of a query are all items, other targets included, except those that ``targets`` excludes. Queries
+    without a target are not scored and count as empty.
 
     Args:
         score_all: maps query ids [b], on the relevance's device and in no particular order, to scores [b, num_items]
             there; or a model (in evaluation mode) with a method of that name.
-        targets: the held-out pairs and, as ``exclude``, the items that do not compete, such as seen items. May be a
-            shard: its queries keep the ids of the whole task.
-        metrics: as for :func:`songrank.metrics.evaluate_lists`.
-        ties: as there; ``"stable"`` is by item id.
-        empty: as there.
-        gain: as there.
-        memory: bytes per chunk: its scores, in float64, and what is made from them, without what ``score_all`` needs;
-            at least one query is scored at a time. By default ``MEMORY`` of the device: 256 MB on a CPU, 4 GB on a GPU.
-        progress: called after each chunk with the number of queries done and the number to score.
+        targets: the held-out pairs and, as ``exclude``, the items to remove from the ranking, for example seen items.
+            May be a shard: its queries keep the ids of the whole task.
+        metrics: names with or without a cutoff; see :func:`songrank.metrics.evaluate_lists`.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"`` (by item id).
+        empty: value of queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        memory: bytes per chunk for scores in float64 and temporaries, excluding those of ``score_all``; a chunk has at
+            least one query. By default 256 MB on a CPU, 4 GB on a GPU.
+        progress: called after each chunk with the numbers of queries done and in total.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4, exclude=([0], [3]))
     >>> scores = torch.tensor([[0.1, 0.2, 0.3, 0.9], [0.3, 0.2, 0.4, 0.1]])
@@ -73,7 +73,7 @@ def evaluate_catalogue(
     if not callable(scorer):
         fail("score_all", type(score_all).__name__, "a function of query ids, or a model with score_all", TypeError)
     if targets.list_start is not None:
-        fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
+        fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
 
     tally = Tally(wanted, targets.list_size > 0, gain)
     done, total = 0, int((targets.num_relevant > 0).sum())
@@ -86,7 +86,7 @@ def evaluate_catalogue(
 
 
 def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
-    """Places of the queries to score, by number of targets, so that few columns are padding."""
+    """Positions of the queries to score, by number of targets, so that few columns are padding."""
     count, order = targets.num_relevant.sort(stable=True)
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
     excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
@@ -114,7 +114,7 @@ def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor,
     item = torch.where(mask, targets.item[at].long(), torch.zeros_like(at))
     label = torch.where(mask, targets.label[at].double(), torch.zeros((), dtype=torch.float64, device=targets.device))
 
-    # amax propagates NaN without a second tensor of this size, so the query at fault is rarely searched for.
+    # amax propagates NaN without a second tensor of this size; the query is located only if there is one.
     suspect = bool(scores.amax(-1).isnan().any())
     size = targets.list_size[query]
     exclusions = _has_exclusions(targets)
@@ -143,7 +143,7 @@ def _taken(targets: Relevance, query: Tensor) -> tuple[Tensor, Tensor]:
 def _less_excluded(
     first: Tensor, last: Tensor, scores: Tensor, targets: Relevance, query: Tensor, item: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Positions among all items, less the excluded ones (taken and no target), without a copy of the scores."""
+    """Positions without the excluded items (taken and not targets), computed without a copy of the scores."""
     row, column = _taken(targets, query)
     taken, target = scores[row, column], scores.gather(-1, item)
 
@@ -171,4 +171,4 @@ def _refuse_nan(scores: Tensor, targets: Relevance, query: Tensor) -> None:
     wrong = (competing != targets.list_size[query]).nonzero()
     if wrong.numel():
         at = int(query[wrong[0, 0]]) + targets.query_range[0]
-        fail(f"score_all for query {at}", "NaN for an item that competes", "a number for each of them", NotFiniteError)
+        fail(f"score_all for query {at}", "NaN for a candidate item", "a number for each candidate", NotFiniteError)

@@ -1,14 +1,14 @@
-"""Whether one method ranks better than another: paired differences per query, with intervals over queries and seeds.
+"""Comparison of two methods: paired differences per query, with confidence intervals over queries and seeds.
 
 Both methods have one value per query and seed on the same queries. The model has crossed random effects, difference =
-mean + query + seed + rest: many queries say nothing about the effect of another seed. The mean over n queries and m
-seeds has the variance
+mean + query + seed + residual, since many queries carry no information about the effect of another seed. The mean over
+n queries and m seeds has the variance
 
     s²_queries / n  +  s²_seeds / m  −  s²_rest / (n·m)
 
 with the variances of the queries' means, of the seeds' means and of the residual, which both contain (Searle, Casella
 and McCulloch, Variance Components, 1992, chapter 4). Degrees of freedom are Satterthwaite's (1946), the quantile is
-Student's. From three seeds on the simulated coverage is 92 to 98 % at a level of 95 %; with two it can be 87 %.
+Student's. With three or more seeds the simulated coverage is 92 to 98 % at a level of 95 %; with two it can be 87 %.
 """
 
 import math
@@ -21,14 +21,14 @@ from torch import Tensor
 
 from songrank.core.checks import check_number, check_same_shape
 
-HIGHEST_LEVEL = 0.999  # beyond it the coverage has not been simulated
-_ROUNDING = 1e-12  # values nearer than this are equal, summed in another order
-_NEARLY_NORMAL = 1e7  # degrees of freedom from which Student's quantile is the normal one to seven digits
+HIGHEST_LEVEL = 0.999  # above it the coverage has not been simulated
+_ROUNDING = 1e-12  # smaller differences are rounding from another summation order
+_NEARLY_NORMAL = 1e7  # degrees of freedom above which Student's and the normal quantile agree to seven digits
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One method on one data set: values [seeds, queries], NaN where a query does not count, and each row's seed."""
+    """One method on one data set: values [seeds, queries], NaN for skipped queries, and the seed of each row."""
 
     values: Tensor
     seeds: tuple[int, ...]
@@ -45,7 +45,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """First method less second, with a confidence interval, and the number of queries on which each was better."""
+    """First minus second method, with a confidence interval, and the number of queries on which each is better."""
 
     mean: float
     low: float
@@ -57,7 +57,7 @@ class Difference:
     ties: int
     losses: int
     first_seeds: bool
-    """Whether the interval covers other seeds of the first method: it has more than one."""
+    """Whether the interval covers seeds of the first method, which then has more than one."""
     second_seeds: bool
     paired_seeds: bool
     """Whether runs with the same seed were paired."""
@@ -67,9 +67,9 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
     """Compare two methods on the same queries; see :mod:`songrank.metrics.comparison` for the interval.
 
     Args:
-        first: [seeds, queries], NaN for queries that do not count; [queries] is one seed.
-        second: as first, with any number of seeds, and NaN for the same queries.
-        same_seeds: rows are paired: row i of both has the same seed. Otherwise seeds are independent.
+        first: [seeds, queries], NaN for skipped queries; [queries] for one seed.
+        second: the same, with any number of seeds and NaN for the same queries.
+        same_seeds: row i of both has the same seed, so rows are paired; otherwise seeds are independent.
         level: confidence level, at most 0.999.
 
     >>> import torch
@@ -84,7 +84,7 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
     check_number("level", level, 0.0, HIGHEST_LEVEL, low_open=True)
     first, second = _counted(first, second)
     if same_seeds:
-        check_same_shape("first", first, "second, as seeds are the same", second)
+        check_same_shape("first", first, "second with same_seeds", second)
     by_query = first.mean(0) - second.mean(0)
     mean = float(by_query.mean())
     variance, freedom = _variance(by_query, [first - second] if same_seeds else [first, second])
@@ -101,13 +101,13 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
 
 
 def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float = 0.95) -> Difference:
-    """Average the differences on several data sets with independent errors, paired by seed where the seeds agree.
+    """Average the differences on several data sets with independent errors, paired by seed if the seeds are equal.
 
     >>> import torch
     >>> one, other = Fold(torch.tensor([[0.5, 0.7]]), (0,)), Fold(torch.tensor([[0.5, 0.6, 0.7]]), (0,))
     >>> half, most = Fold(one.values / 2, (0,)), Fold(other.values - 0.1, (0,))
     >>> found = compare_folds([one, other], [half, most])
-    >>> f"{found.mean:.2f}", found.wins                         # the mean of 0.3 and 0.1, on two and on three queries
+    >>> f"{found.mean:.2f}", found.wins                         # mean of 0.3 on two queries and 0.1 on three
     ('0.20', 5)
     """
     parts = [_compare(one, other, level) for one, other in zip(first, second, strict=True)]
@@ -128,10 +128,10 @@ def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float
 
 
 def summarise_folds(folds: Sequence[Fold]) -> Summary:
-    """Mean of the data sets' means, as in five-fold results, and its standard deviation over seeds.
+    """Mean of the data sets' means, for example over five folds, and its standard deviation over seeds.
 
-    With the same seeds on all data sets it is the deviation of the seeds' means over all data sets; otherwise the
-    deviations of the data sets are combined as independent.
+    With the same seeds on all data sets it is the standard deviation of the seeds' means over all data sets; otherwise
+    the data sets are treated as independent.
 
     >>> import torch
     >>> found = summarise_folds([Fold(torch.tensor([[0.5, 0.75], [0.25, 0.5]]), (0, 1))])
@@ -146,7 +146,7 @@ def summarise_folds(folds: Sequence[Fold]) -> Summary:
 
 
 def student_quantile(level: float, freedom: float) -> float:
-    """Half the width of the central interval that holds ``level`` of Student's distribution; ``freedom`` is ≥ 1.
+    """Half-width of the central interval with probability ``level`` of Student's distribution; ``freedom`` is ≥ 1.
 
     >>> round(student_quantile(0.95, 10), 6), round(student_quantile(0.95, math.inf), 6)
     (2.228139, 1.959964)
@@ -181,19 +181,19 @@ def _compare(first: Fold, second: Fold, level: float) -> Difference:
 
 
 def _counted(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Values of the queries that count, [seeds, queries] each."""
+    """Values of the queries that are not skipped, [seeds, queries] each."""
     first, second = ((x.unsqueeze(0) if x.dim() == 1 else x).double() for x in (first, second))
     if first.shape[1:] != second.shape[1:] or first.dim() != 2 or not (first.shape[0] and second.shape[0]):
         shapes = f"{list(first.shape)} and {list(second.shape)}"
         raise ValueError(f"first and second have shapes {shapes}; expected [seeds, queries] of the same queries")
     skipped = first[0].isnan()
     if not all(bool((values.isnan() == skipped).all()) for values in (first, second)):
-        raise ValueError("first and second have NaN for different queries; expected the same in all seeds of both")
+        raise ValueError("first and second have NaN for different queries; expected the same queries in all seeds")
     return first[:, ~skipped], second[:, ~skipped]
 
 
 def _variance(by_query: Tensor, samples: Sequence[Tensor]) -> tuple[float, float]:
-    """Variance of the mean difference and its degrees of freedom; ``samples`` [seeds, queries] have own seeds."""
+    """Variance of the mean difference and its degrees of freedom; ``samples`` [seeds, queries] have separate seeds."""
     n = by_query.shape[0]
     if n < 2:
         return math.nan, math.nan
@@ -208,7 +208,7 @@ def _variance(by_query: Tensor, samples: Sequence[Tensor]) -> tuple[float, float
         part, remainder = float(of_seeds.var()) / m, float(left.square().sum()) / ((n - 1) * (m - 1) * n * m)
         seeds, rest, least = seeds + part, rest + remainder, min(least, m - 1)
         squares += part**2 / (m - 1) + remainder**2 / ((n - 1) * (m - 1))
-    variance = max(queries + seeds - rest, queries, seeds)  # either alone expects no more than the truth
+    variance = max(queries + seeds - rest, queries, seeds)  # neither alone exceeds the true variance in expectation
     return variance, max(variance**2 / squares, least) if squares else math.inf
 
 

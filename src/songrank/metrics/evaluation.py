@@ -1,4 +1,4 @@
-"""Values of metrics per query, collected block by block, and the evaluation made of them."""
+"""Metric values per query, collected block by block, and the resulting evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EMPTY = {"skip": (float("nan"), "left out"), "zero": (0.0, "counted as 0"), "on
 
 
 class Tally:
-    """Values of Q queries, filled in any order; queries that are not ``present`` [Q] are padding, without a value."""
+    """Values of Q queries, filled in any order; queries that are not ``present`` [Q] are padding without a value."""
 
     def __init__(self, metrics: Sequence[Metric], present: Tensor, gain: Gain) -> None:
         self.gain = gain
@@ -40,11 +40,11 @@ class Tally:
 
     @property
     def num_empty(self) -> int:
-        """Queries with items and none of them relevant."""
+        """Queries with items, but without relevant items."""
         return int((self.present & ~self.relevant).sum())
 
     def per_query(self, empty: str) -> dict[str, Tensor]:
-        """Values by name, [Q] each, NaN for what a mean skips."""
+        """Values by name, [Q] each, NaN for queries that the mean skips."""
         filler = torch.full_like(self.present, _EMPTY[empty][0], dtype=torch.float64)
         filler = torch.where(self.present, filler, torch.full_like(filler, torch.nan))
         return {str(metric): torch.where(self.relevant, value, filler) for metric, value in self.values.items()}
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The result of an evaluation; ``str()`` is a readable summary.
+    """The result of an evaluation; ``str()`` gives a human-readable summary.
 
     >>> from songrank.metrics import evaluate_lists
     >>> scores, labels = torch.tensor([[0.9, 0.5], [0.1, 0.2]]), torch.tensor([[0.0, 1.0], [0.0, 0.0]])
@@ -63,13 +63,13 @@ class Evaluation:
     """
 
     values: dict[str, float]
-    """Mean over queries of each metric; NaN if no query counts."""
+    """Mean over queries of each metric; NaN if all are skipped."""
     per_query: dict[str, Tensor]
     """One float64 value per query, in the input's leading shape; NaN for queries that the mean skips."""
     num_queries: int
     """Queries with items, empty ones included."""
     num_empty: int
-    """Queries with items and none of them relevant."""
+    """Queries with items, but without relevant items."""
     ties: str
     empty: str
     gain: Gain
@@ -102,7 +102,7 @@ class Evaluation:
 
 
 def reduce_queries(values: Tensor, reduction: str) -> Tensor:
-    """Mean (NaN if there is none) or sum of the values that are not NaN, or all values."""
+    """Mean (NaN if there is no value) or sum of the values that are not NaN, or all values."""
     check_choice("reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return values

@@ -1,22 +1,22 @@
 r"""Exact metrics of ranked lists, as functions of scores and labels.
 
-All share one call, ``fn(scores, labels, *, k=None, mask=None, lengths=None, ties=…, empty=…, reduction=…)``:
+All have the signature ``fn(scores, labels, *, k=None, mask=None, lengths=None, ties=…, empty=…, reduction=…)``:
 
 * **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (False for
   padding); with ``lengths`` [Q] they are concatenated in 1-D tensors, as in a LETOR file.
 * **Relevant** items have a label above 0. ``k`` is the number of positions that count; None for the whole list.
 * **Ties** (design decision 7). ``"pessimistic"``: the rank of an item is the number of items that score at least as
-  high, the end of its tied group. ``"stable"``: in memory order. ``"average"``: the mean over all orders of tied items.
-* **Empty** lists, without a relevant item (design decision 8). ``"skip"``: left out of the mean. ``"zero"``, ``"one"``:
-  counted as that. A mean over nothing is NaN. A list without items is padding and never counts.
-* Computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
+  high, the end of its tied group. ``"stable"``: input order. ``"average"``: the mean over all orders of tied items.
+* **Empty** lists, without a relevant item (design decision 8). ``"skip"``: excluded from the mean. ``"zero"``,
+  ``"one"``: counted as 0 or 1. The mean over no list is NaN. A list without items is padding and is never counted.
+* Metrics are computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
 
 >>> import torch
 >>> scores = torch.tensor([[3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
 >>> labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]])
 >>> mrr(scores, labels, mask=torch.tensor([[True, True, True], [True, False, False]]), reduction="none")
 tensor([0.5000, 1.0000], dtype=torch.float64)
->>> mrr(scores.flatten(), labels.flatten(), lengths=[4, 2], reduction="none")     # the same numbers, other lists
+>>> mrr(scores.flatten(), labels.flatten(), lengths=[4, 2], reduction="none")     # the same scores, other lists
 tensor([0.5000,    nan], dtype=torch.float64)
 """
 
@@ -34,7 +34,7 @@ from songrank.metrics.names import Metric, check_policies, parse_metrics
 
 
 class ListOptions(TypedDict, total=False):
-    """What all metrics of lists take; the module's docstring has the meanings."""
+    """Options of all list metrics, described in the module docstring."""
 
     k: int | None
     mask: Tensor | None
@@ -47,8 +47,8 @@ class ListOptions(TypedDict, total=False):
 def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
     r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1 (design decision 9).
 
-    With ``ties="average"`` tied items get the mean discount of their group, 0 beyond k (scikit-learn's ``dcg_score``,
-    with ``gain="linear"``).
+    With ``ties="average"`` tied items get the mean discount of their group, 0 beyond k (as in scikit-learn's
+    ``dcg_score``, with ``gain="linear"``).
 
     >>> import torch
     >>> dcg(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0]))         # 3 / log₂(3)
@@ -58,13 +58,13 @@ def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpac
 
 
 def ndcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
-    r"""NDCG@k = DCG@k / Z^k, with Z^k the DCG@k of the best order of the same list.
+    r"""NDCG@k = DCG@k / Z^k, with Z^k the DCG@k of the ideal order of the list.
 
-    Under ``ties="pessimistic"`` a tie costs even if all tied items are relevant.
+    With ``ties="pessimistic"`` ties lower the value even if all tied items are relevant.
 
     >>> import torch
     >>> scores, labels = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.0, 2.0, 0.0])
-    >>> ndcg(scores, labels), ndcg(scores, labels, k=1)                           # 1 / log₂(3), and out of reach
+    >>> ndcg(scores, labels), ndcg(scores, labels, k=1)                           # 1 / log₂(3), and 0
     (tensor(0.6309, dtype=torch.float64), tensor(0., dtype=torch.float64))
     >>> ndcg(torch.zeros(3), labels), ndcg(torch.zeros(3), labels, ties="average")
     (tensor(0.5000, dtype=torch.float64), tensor(0.7103, dtype=torch.float64))
@@ -97,8 +97,8 @@ def mean_average_precision(scores: Tensor, labels: Tensor, **options: Unpack[Lis
 def precision(scores: Tensor, labels: Tensor, **options: Unpack[ListOptions]) -> Tensor:
     r"""Precision@k = |{relevant i: rank_i ≤ k}| / k, also for shorter lists (trec_eval's ``P_k``).
 
-    ``k=None`` divides by the length of the list. With ``ties="average"`` a tied item counts as the share of its group's
-    positions within k.
+    ``k=None`` divides by the length of the list. With ``ties="average"`` a tied item counts as the fraction of its
+    group's positions within k.
 
     >>> import torch
     >>> precision(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1.0, 0.0, 1.0]), k=2)
@@ -138,16 +138,16 @@ def evaluate_lists(
     empty: str = "skip",
     gain: Gain = "exp2",
 ) -> Evaluation:
-    """Several metrics of the same lists, ranked once; conventions as for all metrics of lists.
+    """Compute several metrics of the same lists, ranking each list once.
 
     Args:
         scores: [..., L], or 1-D with ``lengths``.
-        labels: as scores; an item is relevant if its label is above 0.
+        labels: shape of scores; an item is relevant if its label is above 0.
         metrics: names with or without a cutoff: dcg, ndcg, mrr, map, precision, recall, hit_rate; e.g. ``"ndcg@10"``.
         mask: [..., L], False for padding.
-        lengths: [Q], where the lists follow one another in 1-D tensors.
+        lengths: [Q], lengths of lists that are concatenated in 1-D tensors.
         ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
-        empty: queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
+        empty: value of queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""Metric names such as ``ndcg@10``, and the policies that every metric is computed under."""
+"""Metric names, for example ``ndcg@10``, and policies for ties, empty lists and gains."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from songrank.metrics.spans import Spans
 
 GAINS = ("exp2", "linear")
 EMPTY = ("skip", "zero", "one")
-# Each gives the value of each query, [R] float64, 0 without relevant items.
+# Each formula returns a value per query, [R] float64, 0 without relevant items.
 FORMULAS: dict[str, Callable[[Spans, int | None, Gain], Tensor]] = {
     "dcg": formulas.dcgs,
     "ndcg": formulas.ndcgs,
@@ -30,7 +30,7 @@ AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric and its cutoff; ``k=None`` reads the whole list.
+    """A metric and its cutoff; ``k=None`` for the whole list.
 
     >>> str(Metric("ndcg", 10)), str(Metric("mrr"))
     ('ndcg@10', 'mrr')
@@ -49,21 +49,21 @@ class Metric:
 
 
 def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
-    """Read one name or several; a name that is given twice counts once.
+    """Parse one or several names; duplicates are dropped.
 
     >>> parse_metrics(["ndcg@10", "mrr"])
     (Metric(name='ndcg', k=10), Metric(name='mrr', k=None))
     """
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     if not names:
-        fail("metrics", metrics, f"at least one of {', '.join(FORMULAS)}, each with or without a cutoff such as '@10'")
+        fail("metrics", metrics, f"at least one of {', '.join(FORMULAS)}, optionally with a cutoff, e.g. '@10'")
     return tuple(dict.fromkeys(_parse(name) for name in names))
 
 
 def _parse(name: str) -> Metric:
     found = re.fullmatch(r"([a-z_]+)(?:@([0-9]{1,9}))?", name) if isinstance(name, str) else None
     if found is None or found[1] not in FORMULAS or (found[2] is not None and int(found[2]) < 1):
-        fail("metric", name, f"one of {', '.join(FORMULAS)}, with or without a cutoff of at least 1 such as '@10'")
+        fail("metric", name, f"one of {', '.join(FORMULAS)}, optionally with a cutoff of at least 1, e.g. '@10'")
     return Metric(found[1], None if found[2] is None else int(found[2]))
 
 
@@ -75,5 +75,4 @@ def check_policies(metrics: Sequence[Metric], ties: str, empty: str, gain: Gain)
         check_choice("gain", gain, GAINS)
     for metric in metrics:
         if ties == "average" and metric.name not in AVERAGEABLE:
-            reason = "its mean over the orders of tied items is not a mean over positions, as that of"
-            fail("ties", ties, f"'pessimistic' or 'stable' for {metric}: {reason} {', '.join(AVERAGEABLE)} is")
+            fail("ties", ties, f"'pessimistic' or 'stable' for {metric}; only {', '.join(AVERAGEABLE)} can be averaged")

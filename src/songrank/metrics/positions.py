@@ -1,4 +1,4 @@
-"""Positions of a few columns of a score matrix, without ranking the whole matrix if possible."""
+"""Positions of a few columns of a score matrix, if possible without ranking the whole matrix."""
 
 import torch
 from torch import Tensor
@@ -6,9 +6,9 @@ from torch import Tensor
 from songrank.functional.ranks import rank_span
 
 MANY = 32
-"""Items per row above which sorting the row is cheaper than counting per item what scores at least as high."""
+"""Items per row above which sorting the row is cheaper than counting higher scores per item."""
 COUNT_BYTES = 24
-"""Bytes per score while positions are counted: up to 8 as given, 8 in a copy, and comparisons."""
+"""Bytes per score while positions are counted: up to 8 for the input, 8 for a copy, and comparisons."""
 SORT_BYTES = 112
 """Bytes per score while rows are sorted."""
 _CPU_CELLS = 2**18
@@ -17,8 +17,8 @@ _CPU_CELLS = 2**18
 def positions(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tuple[Tensor, Tensor]:
     """First and last position, from 1, of the columns ``item`` [b, P] among the ``scores`` [b, N] that are not NaN.
 
-    The two ends of the tied group for ``ties="average"``, else one tensor twice; undefined for a column whose score is
-    NaN. ``list_size`` [b] is the number of scores of a row that are not NaN.
+    The two ends of the tied group for ``ties="average"``, else the same tensor twice; undefined for columns with a NaN
+    score. ``list_size`` [b] is the number of scores of a row that are not NaN.
 
     >>> scores = torch.tensor([[0.5, torch.nan, 0.7, 0.5]])
     >>> [ends.tolist() for ends in positions(scores, torch.tensor([[0, 2]]), torch.tensor([3]), "average")]
@@ -26,7 +26,7 @@ def positions(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tup
     """
     if item.shape[-1] > MANY:
         return _sort(scores, item, list_size, ties)
-    # A core reads the scores once per target: twice as fast if they stay in its cache.
+    # Scores are read once per target: twice as fast if they stay in the cache of a core.
     step = max(1, _CPU_CELLS // scores.shape[-1]) if scores.device.type == "cpu" else scores.shape[0]
     starts = range(0, scores.shape[0], step)
     parts = [_count(scores[at : at + step], item[at : at + step], ties) for at in starts]
@@ -37,7 +37,7 @@ def positions(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tup
 def _count(scores: Tensor, item: Tensor, ties: str) -> tuple[Tensor, Tensor]:
     target = scores.gather(-1, item)
     columns = range(item.shape[-1])
-    # One column at a time: all at once would hold P comparisons per score.
+    # One column at a time: all at once would store P comparisons per score.
     if ties == "pessimistic":
         last = torch.stack([_how_many(scores >= target[:, j : j + 1]) for j in columns], -1)
         return last, last
@@ -62,7 +62,7 @@ def _sort(scores: Tensor, item: Tensor, list_size: Tensor, ties: str) -> tuple[T
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     target = scores.gather(-1, item)
     ordered = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf).sort(-1).values
-    # A target of −∞ ties with the NaNs: at most the competing items are at least as high.
+    # A target of −∞ ties with the NaNs, so the count is limited to the candidates.
     last = (scores.shape[-1] - torch.searchsorted(ordered, target)).minimum(list_size.unsqueeze(-1))
     if ties == "pessimistic":
         return last, last

@@ -1,4 +1,4 @@
-"""Metrics among sampled candidates: a quick check during training, not a result to report."""
+"""Metrics on sampled candidates: a quick check during training, not a result to report."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,20 +31,20 @@ def evaluate_sampled(
     empty: str = "skip",
     gain: Gain = "exp2",
 ) -> Evaluation:
-    """Metrics of a scorer that ranks a query's targets among ``candidates`` irrelevant items drawn at random.
+    """Compute metrics of a scorer that ranks a query's targets among ``candidates`` random irrelevant items.
 
     The paper does this during training. Values are far higher than among all items and may order models differently
     (Krichene and Rendle, KDD 2020), so the evaluation reports the number of candidates.
 
     Args:
         score: maps queries [b] and items [b, L] to scores [b, L], as a model of a catalogue task does.
-        targets: held-out pairs and, as ``exclude``, items that do not compete.
-        candidates: distinct irrelevant items per query; from the size of the catalogue on, nothing is sampled.
-        seed: the same seed draws the same candidates.
-        metrics: as for :func:`songrank.metrics.evaluate_lists`.
-        ties: as there.
-        empty: as there.
-        gain: as there.
+        targets: held-out pairs and, as ``exclude``, items to remove from the ranking.
+        candidates: number of distinct irrelevant items per query; all if at least the size of the catalogue.
+        seed: random seed of the candidates.
+        metrics: names with or without a cutoff; see :func:`songrank.metrics.evaluate_lists`.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
+        empty: value of queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[39, 0], num_items=40)
     >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
@@ -55,7 +55,7 @@ def evaluate_sampled(
     check_policies(wanted, ties, empty, gain)
     candidates = min(check_int("candidates", candidates), targets.num_items)
     if not targets.is_catalogue:
-        fail("targets", targets, "a catalogue relevance; use evaluate_lists where queries bring their own documents")
+        fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
     tally = Tally(wanted, targets.list_size > 0, gain)
     rows = (targets.num_relevant > 0).nonzero().squeeze(1)
     if rows.numel():
@@ -67,7 +67,7 @@ def evaluate_sampled(
             check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
             tally.add(row, _spans(scores.float(), slate, ties))
     shape = (targets.num_relevant.shape[0],)
-    sampled = candidates if candidates < targets.num_items else None  # else all have been ranked
+    sampled = candidates if candidates < targets.num_items else None  # None: all items were ranked
     return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=sampled)
 
 

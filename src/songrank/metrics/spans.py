@@ -1,6 +1,6 @@
-r"""The core of all metrics: the positions of the relevant items, and the seven formulas, which need nothing else.
+r"""The core of all metrics: positions of the relevant items, and the seven formulas, which depend on these only.
 
-Lists, which rank everything, and catalogues, which rank only held-out items, share this type.
+List evaluation, which ranks all items, and catalogue evaluation, which ranks only held-out items, share this type.
 
 >>> import torch
 >>> rank, mask = torch.tensor([[1, 3]]), torch.tensor([[True, True]])
@@ -21,7 +21,7 @@ from songrank.functional.ranks import group_starts
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Positions of the relevant items of R queries, at most P of them each.
+    """Positions of the relevant items of R queries, at most P per query.
 
     ``first`` and ``last`` [R, P] are positions, from 1: the ends of the tied group under ``ties="average"``, else one
     tensor. ``label`` [R, P] is float64 and 0 where ``mask`` [R, P] is False. ``list_size`` [R] counts all items.
@@ -50,7 +50,7 @@ def ndcgs(spans: Spans, k: int | None = None, gain: Gain = "exp2") -> Tensor:
 
 
 def reciprocal_ranks(spans: Spans, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-    """1 / the best rank, 0 if it lies beyond k."""
+    """1 / the best rank, 0 if it is above k."""
     return torch.where(_within(spans, k), spans.last.double().reciprocal(), torch.zeros_like(spans.label)).amax(-1)
 
 
@@ -65,7 +65,7 @@ def average_precisions(spans: Spans, k: int | None = None, gain: Gain = "exp2") 
 
 
 def precisions(spans: Spans, k: int | None = None, gain: Gain = "exp2") -> Tensor:
-    """Relevant items within k, over k; over the length of the list where k is None."""
+    """Relevant items within k, over k; over the length of the list if k is None."""
     size = spans.list_size.double() if k is None else torch.full_like(spans.num_relevant, k)
     return safe_divide(_total(spans, _share_within(spans, k)), size)
 
@@ -87,7 +87,7 @@ def _total(spans: Spans, values: Tensor) -> Tensor:
 def _gains(spans: Spans, gain: Gain) -> Tensor:
     values = gains(spans.label, gain)
     if not bool(values.isfinite().all()):
-        fail("labels", f"as large as {float(spans.label.max()):g}", "labels of finite gain, such as gain='linear' has")
+        fail("labels", f"as large as {float(spans.label.max()):g}", "labels with finite gain; use gain='linear'")
     return values
 
 
@@ -113,5 +113,5 @@ def _mean_discount(spans: Spans, k: int | None) -> Tensor:
     places = torch.arange(1, longest + 1, dtype=torch.float64, device=alone.device)
     sums = torch.nn.functional.pad(discounts(places).cumsum(0), (1, 0))
     total = sums[spans.last.clamp(max=longest)] - sums[(spans.first - 1).clamp(max=longest)]
-    # A difference of running sums loses digits far down a long list, so untied items do not use it.
+    # A difference of cumulative sums loses precision in long lists, so untied items do not use it.
     return torch.where(spans.first == spans.last, alone, total / (spans.last - spans.first + 1))

@@ -1,4 +1,4 @@
-"""Relevance → Slate, on the device."""
+"""Samplers: from :class:`songrank.Relevance` to :class:`songrank.Slate`, on the device."""
 
 from songrank.sampling.next_items import last_windows, next_items
 from songrank.sampling.sequence_sampler import HistorySlate, SequenceSampler

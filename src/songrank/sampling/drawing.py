@@ -1,4 +1,4 @@
-"""Drawing by one kernel on a GPU: the slates of a catalogue's sampler, bit for bit."""
+"""Draw the slates of a catalogue sampler by one GPU kernel, bit-exactly."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from songrank.core.slate import Slate
 if TYPE_CHECKING:
     from songrank.sampling.slate_sampler import SlateSampler
 
-_WIDEST = 4096  # columns that one row of the kernel keeps in registers
+_WIDEST = 4096  # columns per row that the kernel keeps in registers
 
 
 def serves(sampler: SlateSampler) -> bool:
-    """Whether the kernel draws what this sampler draws, here."""
+    """Whether the kernel supports this sampler on this device."""
     relevance = sampler.relevance
     fits = sampler.irrelevant != "all" and sampler.length is None and sampler.columns <= _WIDEST
     plain = relevance.list_start is None and relevance.label.dtype == torch.float32
@@ -26,9 +26,9 @@ def serves(sampler: SlateSampler) -> bool:
 
 
 def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
-    """The slate of these queries in this epoch, as :meth:`SlateSampler.draw` gives it."""
+    """The slate of these queries in this epoch, equal to that of :meth:`SlateSampler.draw`."""
     parts = _parts(sampler, query.shape[0])
-    keys = torch.stack([query.new_full((), key) for key in sampler.keys(epoch)])  # filled there, not sent
+    keys = torch.stack([query.new_full((), key) for key in sampler.keys(epoch)])  # filled on the device, not copied
     _launch(sampler, query, keys.new_zeros(1), keys, parts)
     if sampler.query_weight is None:
         parts["row_weight"] = None
@@ -36,10 +36,10 @@ def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
 
 
 class Drawing:
-    """The batches of an epoch, one after the other, into the same slate.
+    """Draws the batches of an epoch in sequence into the same slate.
 
-    The position is read on the device, so that a captured :meth:`next` moves on with each replay. The sampler is one
-    that :func:`serves` accepts, with ``partial="pad"``.
+    The position is read on the device, so that a captured :meth:`next` advances with each replay. The sampler must be
+    supported (:func:`serves`) and have ``partial="pad"``.
     """
 
     def __init__(self, sampler: SlateSampler) -> None:
@@ -50,7 +50,7 @@ class Drawing:
         self.parts = _parts(sampler, sampler.queries_per_batch)
 
     def begin(self) -> None:
-        """Go to the sampler's position."""
+        """Move to the sampler's position."""
         sampler = self.sampler
         order = sampler.order(sampler.epoch)
         self.order[: order.shape[0]] = order
@@ -59,14 +59,14 @@ class Drawing:
         self.at.fill_(sampler.position)
 
     def next(self) -> Slate:
-        """Draw the next batch; its tensors are overwritten by the one after it."""
+        """Draw the next batch; its tensors are overwritten by the following one."""
         _launch(self.sampler, self.order, self.at, self.keys, self.parts)
         self.at.add_(self.sampler.queries_per_batch)
         return _slate(self.sampler, self.parts)
 
 
 def _parts(sampler: SlateSampler, rows: int) -> dict[str, Any]:
-    """What the kernel writes, in its order."""
+    """Outputs of the kernel, in its order."""
     whole: dict[str, Any] = {"dtype": torch.int64, "device": sampler.relevance.device}
     real, flag = whole | {"dtype": torch.float32}, whole | {"dtype": torch.bool}
     return {

@@ -1,6 +1,6 @@
-"""Drawing items: any subset of the relevant ones, and irrelevant ones spread over what a query has not taken.
+"""Draw items: subsets of the relevant ones, and irrelevant ones spread over the items that a query has not taken.
 
-Whole numbers are kept in float64, exact below 2⁵³: its divisions are several times faster than int64's, and in place.
+Whole numbers are stored as float64, exact below 2⁵³: divisions are several times faster than for int64, and in place.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def random_fractions(key: Tensor, count: int) -> Tensor:
 
 
 def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) -> Tensor:
-    """[B, width]: in its first ``drawn`` entries each row has distinct numbers below its ``population``.
+    """[B, width]: the first ``drawn`` entries of each row are distinct numbers below its ``population``.
 
-    Floyd's algorithm, a column per step for all rows at once: exactly uniform over subsets, so that next to a drawn
-    item every other item is equally likely; ĝ is unbiased for that reason. ``key`` [B] int64 seeds each row.
+    Floyd's algorithm, one column per step for all rows: exactly uniform over subsets, so that given a drawn item all
+    others are equally likely, which makes ĝ unbiased. ``key`` [B] int64 seeds each row.
     """
     column = torch.arange(width, device=key.device)
     last = population.unsqueeze(1) - drawn.unsqueeze(1) + column
@@ -42,12 +42,12 @@ def draw_distinct(key: Tensor, population: Tensor, drawn: Tensor, width: int) ->
 
 @dataclass(frozen=True)
 class Spread:
-    """Places drawn among the n irrelevant items of each row, in their own order: the items are not known yet.
+    """Positions drawn among the n irrelevant items of each row, before the items themselves are looked up.
 
-    The n places, laid on a circle and turned by a random amount, are cut into one stretch for each draw, and each draw
-    takes one place of its stretch. The turn makes every place equally likely; the stretches make draws distinct and
-    spread them out. Draws stand in columns ``first`` … ``first + drawn − 1``; the others hold something valid but
-    meaningless. ``turned_place`` and ``around`` (where turning back leads past the end) are [B, L], the others [B, 1].
+    The n positions, on a circle rotated by a random amount, are divided into one segment per draw, and each draw takes
+    one position of its segment. The rotation makes all positions equally likely; the segments make draws distinct and
+    spread them out. Draws are in columns ``first`` … ``first + drawn − 1``; other columns are valid but meaningless.
+    ``turned_place`` and ``around`` (where rotating back passes the end) are [B, L], the others [B, 1].
     """
 
     first: Tensor
@@ -59,10 +59,10 @@ class Spread:
 
     @classmethod
     def draw(cls, key: Tensor, first: Tensor, drawn: Tensor, available: Tensor, columns: int) -> Spread:
-        """Draw for L = ``columns`` columns; ``key`` [B] is where a row's random numbers come from."""
+        """Draw for L = ``columns`` columns; ``key`` [B] seeds each row."""
         share = random_fractions(key, columns + 1)
         first, drawn, available = (part.unsqueeze(1).double() for part in (first, drawn, available))
-        # One column more than asked for: where a stretch ends, the next one begins. Its random number is the turn's.
+        # One extra column: the end of a segment is the start of the next one. Its random number gives the rotation.
         slot = torch.arange(columns + 1, device=key.device, dtype=torch.float64) - first
         slot = slot.clamp_(min=torch.zeros_like(drawn), max=drawn)
         cut = slot.mul_(available).div_(drawn.clamp_min(1.0)).floor_()
@@ -71,15 +71,15 @@ class Spread:
         return cls(first, drawn, available, turn, turned, turned >= available - turn)
 
     def turn_back_(self, added: Tensor) -> Tensor:
-        """``added`` [B, L] + the places themselves, in ``added``'s memory."""
+        """``added`` [B, L] + the positions, in place."""
         return added.add_(self.turned_place).add_(self.turn).addcmul_(self.around, self.available, value=-1.0)
 
 
 def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Tensor:
-    """[B, L]: the item at each place among those that row's query has not taken, as an offset from its list's start."""
+    """[B, L]: the item at each position among those not taken by the query, as an offset from the start of its list."""
     start, stop = relevance.taken_indptr[local], relevance.taken_indptr[local + 1]
-    # Both ways give the same numbers. Merging reads every taken item of the batch's queries once; searching takes a
-    # fixed number of steps a place and reads nothing back, which is what a GPU wants.
+    # Both give the same items. Merging reads all taken items of the batch once; searching takes a fixed number of steps
+    # per position without a host transfer, which suits a GPU.
     if local.device.type == "cpu" and not torch.compiler.is_compiling():
         total = int((stop - start).sum())
         if total <= 8 * spread.turned_place.numel():
@@ -88,10 +88,10 @@ def irrelevant_items(relevance: Relevance, local: Tensor, spread: Spread) -> Ten
 
 
 def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, stop: Tensor, spread: Spread) -> Tensor:
-    """How many taken items come before each place.
+    """Number of taken items before each position.
 
-    The j-th taken item c_j of a list has c_j − j untaken items before it, so it comes before the r-th untaken item if
-    and only if c_j − j ≤ r; c_j − j never falls, so bisection finds how many do.
+    The j-th taken item c_j of a list has c_j − j untaken items before it, so it precedes the r-th untaken item if and
+    only if c_j − j ≤ r; c_j − j is non-decreasing, so bisection finds their number.
     """
     taken = relevance.taken_item
     place = spread.turn_back_(torch.zeros_like(spread.turned_place)).long()
@@ -109,7 +109,7 @@ def taken_before_by_search(relevance: Relevance, local: Tensor, start: Tensor, s
 
 
 def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, spread: Spread) -> Tensor:
-    """The same, as float64, by counting from which draw on each taken item comes before; O(taken + places)."""
+    """The same, as float64, by counting the first draw after each taken item; O(taken + positions)."""
     rows, columns = spread.turned_place.shape
     row, flat = segment_rows(relevance.taken_indptr[local + 1] - start, start)
     first_item = 0 if relevance.list_start is None else relevance.list_start[local]
@@ -120,13 +120,13 @@ def taken_before_by_merge(relevance: Relevance, local: Tensor, start: Tensor, sp
     limit = (available - turn).index_select(0, row)
     cell = (torch.arange(rows, device=row.device, dtype=torch.float64) * columns + first).index_select(0, row)
     available, drawn = available.clamp_min(1.0).index_select(0, row), drawn.index_select(0, row)
-    inside = turned < limit  # the others stand after every untaken item, and come before none
+    inside = turned < limit  # the others are after all untaken items
     wrapped = turned < 0
     turned.addcmul_(wrapped, available)
-    # The draw whose stretch this place lies in, or the next draw if that one's place comes first.
+    # The draw with the segment of this position, or the next draw if the drawn position is smaller.
     cell = cell.add_(drawn.mul_(turned + 1.0).sub_(1.0).div_(available).floor_()).mul_(inside).long()
     later = spread.turned_place.view(-1).index_select(0, cell) < turned
-    nowhere = rows * (columns + 1)  # each row has one bin more than cells, for those that come after its last draw
+    nowhere = rows * (columns + 1)  # each row has one more bin than cells, for items after its last draw
     bins = torch.where(inside, cell.add_(row).add_(later), nowhere)
     counts = torch.bincount(bins, weights=torch.ones_like(turned), minlength=nowhere + 1)
     before = counts[:nowhere].view(rows, columns + 1).cumsum_(1)

@@ -1,4 +1,4 @@
-"""Histories as tables of entries: the windows that a model reads, and what is relevant at each entry.
+"""Histories as tables of entries: input windows of a model, and the relevant items at each entry.
 
 A history table is a CSR with one row per user, oldest entry first, and the columns ``item`` and ``label``.
 """
@@ -16,10 +16,9 @@ from songrank.core.relevance import Relevance
 
 
 def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Where each user's last ``length`` + 1 entries begin, and [U, T] the items of all but the last, padded with −1.
+    """Starts of each user's last ``length`` + 1 entries, and [U, T] the items of all but the last, padded with −1.
 
-    A model reads these to predict the entries of a window one after the other. A window may ``end`` [U] before the
-    history does.
+    From these items a model predicts each next entry of the window. A window may ``end`` [U] before the history.
 
     >>> last_windows(CSR.from_lengths([3, 1], item=[5, 6, 7, 5]), torch.tensor([0, 1]), length=2)
     (tensor([0, 3]), tensor([[ 5,  6],
@@ -31,10 +30,10 @@ def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None =
 
 
 def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:
-    """What is relevant at each entry of histories: its item, and so on for ``following`` entries of the same user.
+    """Relevant items at each entry of histories: those of ``following`` entries of the user, starting with its own.
 
-    The gain of the j-th of them, counted from 1, is 1 / j of what its label says; of an item that comes twice the
-    larger one counts. Queries are entries; a row of a loss's memory is a pair of an entry and an item.
+    The gain of the j-th, from 1, is 1 / j of the gain of its label; of repeated items the larger gain counts. Queries
+    are entries; a row of a loss's memory is a pair of an entry and an item.
 
     >>> some = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> found = next_items(some, num_items=9, following=2, gain="linear")
@@ -51,7 +50,7 @@ def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "
         keys.append(pack(entry[kept], item[at], num_items))
         labels.append(weighted_labels(label[at].float(), 1.0 / (place + 1), gain))
     key, relevance = torch.cat(keys), torch.cat(labels)
-    if following > 1:  # of two labels of a pair the larger one comes last
+    if following > 1:  # the larger of two labels of a pair is last
         order = relevance.argsort(stable=True)
         order = order[key[order].argsort(stable=True)]
         order = order[last_of_equal(key[order])]

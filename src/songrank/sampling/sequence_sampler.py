@@ -1,4 +1,4 @@
-"""From histories to slates: each item of a history is the target of the items before it."""
+"""From histories to slates: each item of a history is the target of the preceding items."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from songrank.sampling.next_items import next_items
 from songrank.sampling.slate_sampler import SlateSampler
 
 WINDOWS = ("last", "random")
-_SHARED, _WINDOW = 3, 4  # SlateSampler's own keys are 0 to 2
+_SHARED, _WINDOW = 3, 4  # SlateSampler has keys 0 to 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HistorySlate(Slate):
-    """A slate whose rows are entries of histories, and what a model reads to score them.
+    """A slate whose rows are entries of histories, with the input windows of a model.
 
-    Of each of U users a model reads at most ``width`` items: ``count`` of them, from the entry ``begin`` on. Row b is
-    the user ``row[b]``, after ``place[b]`` of the user's items.
+    For each of U users a model reads ``count`` items, at most ``width``, starting at entry ``begin``. Row b belongs to
+    user ``row[b]``, after ``place[b]`` of the user's items.
 
     >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
@@ -44,32 +44,29 @@ class HistorySlate(Slate):
     place: Tensor  # [B] int64
 
     def rows(self, first: int, last: int) -> Self:
-        """The slate of the entries from ``first`` to ``last``, which is not included; all users stay."""
+        """The slate of the entries from ``first`` to ``last`` − 1, with all users."""
         return replace(super().rows(first, last), begin=self.begin, count=self.count)
 
 
 class SequenceSampler(SlateSampler):
-    """Yields slates of what comes next, every user with a history once an epoch.
+    """Yields slates for next-item prediction, with every user with a history once per epoch.
 
-    A row is one entry of a user's history; the entry's item is relevant, and the model reads the items before it. Both
-    ``slate.query`` and ``slate.pair`` are the entry's number: a loss remembers one row per entry. (``targets`` may say
-    that more items are relevant.) The list is the whole catalogue. ``length`` entries of a history are rows, the last
-    ones unless ``windows`` says otherwise; the first entry of a short one comes after nothing.
+    A row is one entry of a user's history; the entry's item is relevant (``targets`` may add more), and the model reads
+    the items before it. Both ``slate.query`` and ``slate.pair`` are the entry's number: the memory of a loss has one
+    row per entry. The list is the whole catalogue. At most ``length`` entries of a history are rows.
+    Other options are those of :class:`SlateSampler`; ``query_weight`` is per user.
 
     Args:
-        relevance: of the same users and items; slates are on its device.
-        histories: the entries, ``item`` and ``label``, in the order of ``relevance``'s users.
-        length: maximum number of items that are read.
-        queries_per_batch: users per batch.
-        irrelevant: ``"all"``: each row has the whole catalogue, which all rows share. A number: so many different
-            items, drawn for the batch and shared by its rows, after the relevant ones. A row masks its own relevant
-            items among them; of the rest every set of irrelevant items is equally likely, so that the mean over them is
-            unbiased. It is raised to one more than an entry has relevant items, so that each row has an irrelevant one;
-            as many as there are items are all of them.
-        targets: what is relevant at each entry, by :func:`next_items`; by default the item of the entry.
-        windows: which entries of a longer history are rows: the ``"last"`` ones, or as many from a ``"random"`` place
-            on, another one in each epoch.
-        seed, k, gain, query_weight: as for :class:`SlateSampler`; weights are those of users.
+        relevance: relevance of the same users and items; slates are on its device.
+        histories: the entries, ``item`` and ``label``, in the order of the users of ``relevance``.
+        length: maximum number of items that a model reads.
+        queries_per_batch: number of users per batch.
+        irrelevant: ``"all"`` for the whole catalogue, shared by all rows, or a number of distinct items, shared by the
+            rows of a batch, after the relevant ones. A row masks its own relevant items among them; all sets of
+            irrelevant items are equally likely, so that the mean over them is unbiased. The number is at least one more
+            than the relevant items of an entry, so that each row has an irrelevant item.
+        targets: relevant items at each entry, from :func:`next_items`; by default the item of the entry.
+        windows: entries of a longer history that are rows: the ``"last"`` ones, or a ``"random"`` window per epoch.
 
     >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
@@ -97,7 +94,7 @@ class SequenceSampler(SlateSampler):
         if not relevance.is_catalogue or len(histories) != relevance.num_relevant.shape[0]:
             fail("histories", f"of {len(histories)} users", f"those of the users of {relevance}")
         if self.partial != "short" or self.length is not None:
-            fail("options", sorted(options), "neither partial nor length: users have any number of rows")
+            fail("options", sorted(options), "neither partial nor length, since the number of rows per user varies")
         self.histories, self.window = histories, check_int("length", length)
         self.windows = check_choice("windows", windows, WINDOWS)
         self.targets = next_items(histories, relevance.num_items) if targets is None else targets
@@ -108,7 +105,7 @@ class SequenceSampler(SlateSampler):
         if self.irrelevant != "all":
             enough = max(int(self.irrelevant), self.targets.max_relevant + 1)
             self.irrelevant = "all" if enough >= relevance.num_items else enough
-        # Which entries are rows is worked out on the CPU, so that a GPU is never waited for.
+        # The entries that are rows are chosen on the CPU, to avoid GPU synchronisation.
         self._offsets = histories.offsets.cpu()
         relevant = self.targets.num_relevant > 0
         self._relevant = None if bool(relevant.all()) else relevant.cpu()
@@ -124,20 +121,20 @@ class SequenceSampler(SlateSampler):
         return 1
 
     def order(self, epoch: int) -> Tensor:
-        """The users of an epoch, in the order in which they are visited; on the CPU."""
+        """The users of an epoch, in order of visit, on the CPU."""
         return super().order(epoch).cpu()
 
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> HistorySlate:
-        """The slate of these users in this epoch (the current one if not given)."""
+        """The slate of these users in this epoch, by default the current one."""
         epoch = self.epoch if epoch is None else epoch
         user = torch.as_tensor(query, device="cpu") - self.relevance.query_range[0]
         return self._rows(user, epoch, self._shared(user, epoch))
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
-        """The slate of a batch in pieces of about ``size`` rows at most, which share the batch's items.
+        """The slate of a batch in parts of at most about ``size`` rows, which share the batch's items.
 
-        Users with histories of like length are together, padded to the longest, so that ``size`` bounds what a model
-        reads too. A piece has at least one user.
+        Users are grouped by history length and padded to the longest, so that ``size`` also limits the model's input.
+        A part has at least one user.
         """
         user = query.cpu() - self.relevance.query_range[0]
         shared = self._shared(user, self.epoch)
@@ -167,7 +164,7 @@ class SequenceSampler(SlateSampler):
             whole = torch.arange(self.columns, device=entry.device).unsqueeze(0)
             parts: dict[str, Any] = {"item": whole, "mask": torch.ones_like(whole, dtype=torch.bool), "column": item}
             labels = torch.zeros(rows, self.columns, dtype=label.dtype, device=entry.device)
-            # An entry without an item writes once more what the first one does.
+            # An entry without an item repeats the write of the first one.
             labels.scatter_(1, torch.where(there, item, item[:, :1]), torch.where(there, label, label[:, :1]))
         else:
             mask = torch.ones(rows, shared.shape[0], dtype=torch.bool, device=entry.device)
@@ -196,10 +193,10 @@ class SequenceSampler(SlateSampler):
         )
 
     def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor, int]:
-        """The entries that are rows, and what is read to score them, on the CPU.
+        """The entries that are rows, and the model's input, on the CPU.
 
-        [3, B]: entry, position of its user, items that are read before it; [3, U]: the user, where the items to read
-        begin, their number; and the largest of these numbers.
+        [3, B]: entry, position of its user, number of items read before it; [3, U]: user, start and number of the items
+        to read; and the maximum of these numbers.
         """
         begin, end = self._offsets[user], self._offsets[user + 1]
         first = torch.maximum(begin, end - self.window)
@@ -220,7 +217,7 @@ class SequenceSampler(SlateSampler):
         return torch.stack([entry, owner, entry - read[owner]]), torch.stack([user, read, count]), width
 
     def _shared(self, user: Tensor, epoch: int) -> Tensor | None:
-        """[M]: the items that all rows of a batch share, set by the seed, the epoch and the first user."""
+        """[M]: the items shared by all rows of a batch, a function of seed, epoch and first user."""
         if self.irrelevant == "all":
             return None
         key = user[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
@@ -229,7 +226,7 @@ class SequenceSampler(SlateSampler):
 
 
 def _different(key: Tensor, count: int, items: int) -> Tensor:
-    """[count]: different items, each set of so many as likely as any other; ``key`` [1] is where randomness comes from.
+    """[count]: distinct items, uniform over all sets of that size; ``key`` [1] is the seed.
 
     >>> _different(torch.tensor([5]), 4, 6).sort().values.diff().min() > 0
     tensor(True)
@@ -237,7 +234,7 @@ def _different(key: Tensor, count: int, items: int) -> Tensor:
     if 2 * count > items:
         return random_fractions(key, items)[0].argsort(stable=True)[:count]
     drawn = 2 * count
-    while True:  # twice so many draws hold so many different items but for rare cases
+    while True:  # except in rare cases, 2 · count draws have count distinct items
         item = (random_fractions(key, drawn)[0] * items).long()
         different, which = item.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         if different.shape[0] >= count:

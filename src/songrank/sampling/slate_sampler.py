@@ -1,4 +1,4 @@
-"""From Relevance to slates, on the relevance's device, reproducibly."""
+"""From Relevance to slates, reproducibly, on the device of the relevance."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _CELLS_AT_ONCE = 2**21
 
 
 class SlateSampler:
-    """Yields slates: every query with a relevant item once an epoch, in an order and with items set by a hash.
+    """Yields slates with every query with a relevant item once per epoch; order and items come from a hash.
 
-    What is drawn for a query depends on (seed, epoch, query) alone: it is the same on CPU and GPU, in any batch, in one
-    process or in eight that each hold a shard of the relevance, interrupted or not. Iterating yields the rest of the
-    current epoch; :meth:`state_dict` is the position after the last slate that was yielded.
+    The items of a query depend only on (seed, epoch, query): they are the same on CPU and GPU, in any batch, in one
+    process or in eight with a shard each, resumed or not. Iterating yields the rest of the current epoch;
+    :meth:`state_dict` is the position after the last yielded slate.
 
     Args:
-        relevance: the whole, or this process's shard; slates are on its device.
-        queries_per_batch: B.
-        relevant: relevant items per query, without replacement; ``"all"`` for all. At least two are drawn where a query
-            has two, since ĝ could not be unbiased otherwise.
-        irrelevant: irrelevant items per query, distinct; ``"all"`` for the full list, with the relevant items that are
-            not drawn (full-items training, and whole lists in a list task).
-        seed: of everything drawn.
-        k: the K of top-K NDCG that the slates' ideal DCG is for.
-        gain: gain of a label.
-        length: instead of ``relevant`` and ``irrelevant``: lists cut to this many columns, relevant and irrelevant
-            items in proportion, both represented, with the full list's counts.
-        query_weight: [Q], weight of each query held here in a batch's mean; None where all count alike. A weight of 2
-            is the query drawn twice. What is drawn does not depend on it.
-        partial: the last batch of an epoch: ``"short"``, ``"pad"`` (with rows of weight 0, so that all batches have one
-            shape) or ``"drop"``.
-        stream: number of this sampler among several of one seed, from 0: each draws numbers of its own.
+        relevance: the relevance, or the shard of this process; slates are on its device.
+        queries_per_batch: B, number of queries per batch.
+        relevant: number of relevant items per query, drawn without replacement, or ``"all"``. At least two are drawn if
+            a query has two, which an unbiased ĝ requires.
+        irrelevant: number of distinct irrelevant items per query; ``"all"`` for the full list, including the relevant
+            items that are not drawn (full-items training, and whole lists in a list task).
+        seed: random seed.
+        k: K of the slates' ideal DCG, for top-K NDCG.
+        gain: gain of a label: ``"exp2"``, ``"linear"`` or a function.
+        length: list length in columns, instead of ``relevant`` and ``irrelevant``: relevant and irrelevant items are
+            drawn in proportion, with at least one of each kind; counts are those of the full list.
+        query_weight: [Q], weight of each query in the batch mean; None for equal weights. A weight of 2 equals drawing
+            the query twice. Sampling does not depend on it.
+        partial: last batch of an epoch: ``"short"``, ``"pad"`` (with rows of weight 0, so that all batches have the
+            same shape) or ``"drop"``.
+        stream: number of this sampler, from 0, among several with the same seed that draw independently.
 
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [1, 4, 2, 3], [1.0, 2.0, 1.0, 1.0], num_items=8)
     >>> sampler = SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3)
@@ -54,7 +54,7 @@ class SlateSampler:
     """
 
     one_shape = True
-    """Whether all slates of an epoch can have one shape, so that a step can be captured."""
+    """Whether all slates of an epoch can have the same shape, so that a step can be captured."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class SlateSampler:
             fail(
                 "queries_per_batch",
                 queries_per_batch,
-                f"at most {self.num_queries}, all there are, with partial='drop'",
+                f"at most {self.num_queries}, the number of queries, with partial='drop'",
             )
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
@@ -104,16 +104,16 @@ class SlateSampler:
 
     @property
     def num_queries(self) -> int:
-        """Queries drawn in an epoch: those held here that have a relevant item."""
+        """Number of queries per epoch: those held here with a relevant item."""
         return self._queries.shape[0]
 
     def __len__(self) -> int:
-        """Slates in an epoch."""
+        """Number of slates per epoch."""
         full, rest = divmod(self.num_queries, self.queries_per_batch)
         return full + (rest > 0 and self.partial != "drop")
 
     def __iter__(self) -> Iterator[Slate]:
-        """The slates left in the current epoch."""
+        """Yield the remaining slates of the current epoch."""
         self._iteration += 1
         iteration, size = self._iteration, self.queries_per_batch
         end = min(self.num_queries, len(self) * size)
@@ -124,18 +124,20 @@ class SlateSampler:
         drawn, ahead, together = None, 0, self._batches_at_once()
         while place < end:
             if iteration != self._iteration:
-                raise RuntimeError("this pass over the sampler is over: another one was begun, or a state was loaded")
+                raise RuntimeError(
+                    "iterator is stale: another iteration was started, or a state was loaded; iterate again"
+                )
             if drawn is None or together == 1 or ahead >= drawn.query.shape[0]:
                 query = order[place : min(end, place + together * size)]
                 drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0
             place += size
-            # Moved on before the slate is yielded: a checkpoint written after its step resumes with the next one.
+            # Advanced before the yield, so that a checkpoint written after the step resumes with the next slate.
             self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
             yield drawn.rows(ahead, ahead + size) if together > 1 and drawn.query.shape[0] > size else drawn
             ahead += size
 
     def _batches_at_once(self) -> int:
-        """Batches that are drawn together: what is drawn does not depend on it, but a GPU wants much at a time."""
+        """Number of batches drawn together, for throughput on a GPU; results do not depend on it."""
         if self.relevance.device.type != "cuda":
             return 1
         return max(1, _CELLS_AT_ONCE // (self.columns * self.queries_per_batch))
@@ -157,28 +159,28 @@ class SlateSampler:
 
     @property
     def batches_left(self) -> int:
-        """Slates left in the current epoch."""
+        """Number of slates left in the current epoch."""
         return len(self) - self.position // self.queries_per_batch
 
     def advance(self) -> None:
-        """Move on by one batch that was drawn elsewhere."""
+        """Advance by one batch that was drawn elsewhere."""
         self._iteration += 1
         place = self.position + self.queries_per_batch
         self.epoch, self.position = (self.epoch, place) if place < self.num_queries else (self.epoch + 1, 0)
 
     def keys(self, epoch: int) -> tuple[int, int]:
-        """Keys of an epoch's relevant and irrelevant items: the hash of a query under each is a row's key."""
+        """Hash keys of an epoch for relevant and irrelevant items; hashing a query with each gives a row's key."""
         return derive_key(self.seed, epoch, _RELEVANT), derive_key(self.seed, epoch, _IRRELEVANT)
 
     def order(self, epoch: int) -> Tensor:
-        """The queries of an epoch, in the order in which they are visited."""
+        """The queries of an epoch, in order of visit."""
         if self._order is None or self._order[0] != epoch:
             ticket = random_bits(derive_key(self.seed, epoch, _ORDER), self._queries)
             self._order = epoch, self._queries[ticket.argsort(stable=True)]
         return self._order[1]
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's position; whole numbers only."""
+        """The sampler's position, as whole numbers."""
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -187,18 +189,18 @@ class SlateSampler:
             fail("state", sorted(state), "the keys 'seed', 'epoch' and 'position'")
         position = check_int("state['position']", state["position"], 0)
         if position >= self.num_queries:
-            fail("state['position']", position, f"a place among this sampler's {self.num_queries} queries")
+            fail("state['position']", position, f"a number below {self.num_queries}, the number of queries")
         self.epoch, self.position = check_int("state['epoch']", state["epoch"], 0), position
         self.seed = check_int("state['seed']", state["seed"], 0)
         self._order = None
         self._iteration += 1
 
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> Slate:
-        """The slate of these queries in this epoch (the current one if not given), whatever the batch or the order."""
+        """The slate of these queries in this epoch, by default the current one, independent of batch and order."""
         epoch = self.epoch if epoch is None else epoch
         query = torch.as_tensor(query, device=self.relevance.device)
         relevance, (first, last) = self.relevance, self.relevance.query_range
-        # On a GPU looking at the ids would make it wait, so there an id that is not held goes unnoticed.
+        # Ids are not checked on a GPU, which would synchronise.
         if query.device.type == "cpu" and query.numel():
             least, most = (int(end) for end in query.aminmax())
             if least < first or most >= last:
@@ -226,12 +228,12 @@ class SlateSampler:
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
-        """The slate of a batch of the current epoch in pieces of ``size`` rows, drawn when they are asked for."""
+        """The slate of a batch of the current epoch in parts of ``size`` rows, drawn lazily."""
         for part in torch.split(query, size):
             yield self.draw(part)
 
     def _allocate(self, total: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
-        """How many relevant and irrelevant items each row gets."""
+        """Numbers of relevant and irrelevant items of each row."""
         if self.length is None:
             return total.clamp(max=self.pair_columns), rest.clamp(max=int(self.irrelevant))
         length = self.length
@@ -269,7 +271,7 @@ class SlateSampler:
         return self._slate(query, local, complete=self.pair_columns >= relevance.max_relevant, **parts)
 
     def _excluded(self, local: Tensor, label: Tensor) -> Tensor:
-        """[B, items]: taken but not relevant. Only a catalogue has exclusions."""
+        """[B, items]: taken but not relevant; only catalogues have exclusions."""
         relevance, everything = self.relevance, torch.arange(self.relevance.max_taken, device=local.device)
         start, stop = relevance.taken_indptr[local], relevance.taken_indptr[local + 1]
         at, there = _entries(start, stop - start, everything, relevance.taken_item)
@@ -309,7 +311,7 @@ class SlateSampler:
 
 
 def _check_weight(weight: Tensor | None, relevance: Relevance) -> Tensor | None:
-    """Weights of the queries held here in float32, on the relevance's device, or what is wrong with them."""
+    """Validated weights of the queries held here, as float32 on the relevance's device."""
     if weight is None:
         return None
     first, last = relevance.query_range
@@ -317,11 +319,11 @@ def _check_weight(weight: Tensor | None, relevance: Relevance) -> Tensor | None:
         fail("query_weight", getattr(weight, "shape", type(weight).__name__), f"a tensor of shape [{last - first}]")
     weight = weight.to(relevance.device, torch.float32)
     if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool((weight > 0).any()):
-        fail("query_weight", "negative, not finite or nothing but 0", "finite weights of at least 0, one above 0")
+        fail("query_weight", "negative, not finite or all zero", "finite weights of at least 0, at least one above 0")
     return weight
 
 
 def _entries(start: Tensor, count: Tensor, order: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Place in a flat array of each row's first ``count`` entries, taken in ``order``, and which of them are there."""
+    """Positions in a flat array of each row's first ``count`` entries, in ``order``, and whether they exist."""
     at = (start.unsqueeze(1) + order).clamp(0, max(values.shape[0] - 1, 0))
     return at, torch.arange(order.shape[-1], device=start.device) < count.unsqueeze(1)

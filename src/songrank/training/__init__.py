@@ -1,4 +1,4 @@
-"""Training: from a recipe and a data set to a trained model.
+"""Training: train a model on a data set as a recipe describes.
 
 >>> import tempfile
 >>> from songrank.data import prepare

@@ -1,4 +1,4 @@
-"""From a recipe and a data set to a trainer: where model, loss, sampler and stages meet."""
+"""Build the trainer of a recipe: model, losses, samplers and stages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,30 +23,30 @@ from songrank.training.trainer.stages import Stage
 
 
 def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
-    """The recipe's model in the data set's sizes; a ``UserError`` if it cannot read this kind of data."""
+    """Build the recipe's model with the sizes of the data set; ``UserError`` if it cannot read this kind of data."""
     kind, options = _model_kind(section, dataset)
     return kind.build(options, model_sizes(dataset))
 
 
 def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[RankingModel], dict[str, Any]]:
-    """The class of the recipe's model, which can read this data set, and its options."""
+    """The class and the options of the recipe's model, which can read this data set."""
     wanted = model_inputs(dataset)
     names = [name for inputs in wanted for name in INPUTS[inputs]]
     if section["name"] not in names:
         raise UserError(
-            f"model.name is {section['name']!r}, and {dataset.path} holds {dataset.task} data with {wanted[0]}; "
-            f"expected {' or '.join(names)}: say model={names[0]}, or see `songrank recipes`"
+            f"model.name is {section['name']!r}, but {dataset.path} contains {dataset.task} data with {wanted[0]}; "
+            f"expected {' or '.join(names)}: pass model={names[0]}, or see `songrank recipes`"
         )
     return MODELS[section["name"]], typed_component("model", section)[1]
 
 
 def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
-    """The trainer of a recipe on a data set; everything is checked before the model is built.
+    """Build the trainer of a recipe; everything is validated before the model is built.
 
     Args:
-        recipe: of the run.
+        recipe: the recipe of the run.
         dataset: the training data.
-        options: arguments of :class:`Trainer` that no recipe has: ``checkpoints``, ``save_every``, ``speed``,
+        options: arguments of :class:`Trainer` that are not in recipes: ``checkpoints``, ``save_every``, ``speed``,
             ``observe``, ``tick`` and ``warn``.
 
     >>> import tempfile
@@ -112,38 +112,38 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:
     name, sections = recipe.model["name"], [section for section, _ in recipe.sections()]
     if not able.sparse_rows and any(not OPTIMISERS[section.optimiser].whole_gradient for section in sections):
-        raise UserError(f"optimiser is lazy-adam, and {name} has no tables of ids: say adam")
+        raise UserError(f"optimiser is lazy-adam, but model {name!r} has no embedding tables of ids; use adam")
     power = max(section.item_decay_power for section in sections)
     if power and not (able.sparse_rows and able.item_tables):
-        raise UserError(f"item_decay_power is {power:g}, and {name} has no table of items: say 0")
+        raise UserError(f"item_decay_power is {power:g}, but model {name!r} has no item embedding table; use 0")
     for key in ("following", "windows"):
         value = getattr(recipe.batch, key)
         if value is not None and able.query != "sequence":
-            raise UserError(f"batch.{key} is {value}, and {name} reads no order; leave it out")
+            raise UserError(f"batch.{key} is {value}, but model {name!r} ignores order; remove it")
 
 
 def check_fit(recipe: Recipe, dataset: Dataset) -> None:
     """Raise if the recipe cannot be trained on this data set."""
     if recipe.members is not None:
-        raise UserError(f"members is {recipe.members}; expected none: such runs are made by `songrank ensemble` alone")
+        raise UserError(f"members is {recipe.members}; expected none: only `songrank ensemble` creates such runs")
     if "train" not in dataset:
-        raise UserError(f"{dataset.path} has no training split; it has {', '.join(dataset)}")
+        raise UserError(f"{dataset.path} has no training split; found {', '.join(dataset)}")
     watch = recipe.validation
     if watch.every == 0:
         return
     if "validation" not in dataset:
-        fix = "prepare it with --validation 0.1, or say validation.every=0 to train without one"
+        fix = "prepare it with --validation 0.1, or pass validation.every=0 to train without one"
         raise UserError(f"{dataset.path} has no validation split; {fix}")
     if watch.candidates != "all" and dataset.form == "list":
-        expected = "expected 'all': search queries bring their own lists"
+        expected = "expected 'all': search queries have their own lists"
         raise UserError(f"validation.candidates is {watch.candidates}; {expected}")
     if recipe.evaluation.empty == "skip" and not bool((dataset["validation"].label > 0).any()):
-        raise UserError(f"no label of {dataset.path}'s validation split is above 0; say validation.every=0")
+        raise UserError(f"{dataset.path} has no label above 0 in its validation split; pass validation.every=0")
 
 
 @contextmanager
 def _within_bounds() -> Iterator[None]:
-    """Errors of one line for sizes that do not fit this data set or this machine."""
+    """One-line errors for sizes that do not fit the data set or the machine."""
     try:
         yield
     except (ValueError, OverflowError) as error:
@@ -152,9 +152,9 @@ def _within_bounds() -> Iterator[None]:
         short = memory_shortage(error)
         if short is None:
             raise
-        raise UserError(f"{short}; take a smaller model") from None
+        raise UserError(f"{short}; use a smaller model") from None
 
 
 def policies(recipe: Recipe) -> dict[str, Any]:
-    """The policies of a recipe's evaluations: ties, empty queries, gain."""
+    """The evaluation policies of a recipe: ties, empty queries, gain."""
     return {"ties": recipe.evaluation.ties, "empty": recipe.evaluation.empty, "gain": recipe.gain}

@@ -1,4 +1,4 @@
-"""Checkpoints: all of a run's state in a folder, written atomically, rejected when damaged."""
+"""Checkpoints: the complete state of a run, written atomically and verified when read."""
 
 import json
 import os
@@ -21,19 +21,19 @@ from songrank.io.staging import staged_directory
 
 VERSION = 3
 _NAME = re.compile(r"step-([0-9]{9,})")
-_FIX = "use another checkpoint, or start again"
+_FIX = "use another checkpoint, or start a new run"
 _TENSORS = "tensors.safetensors"
 _TENSOR, _PAIRS, _TUPLE = "__tensor__", "__pairs__", "__tuple__"
 
 
 @dataclass(eq=False)
 class Checkpoints:
-    """The last checkpoints of one run, by step; the best weights so far are part of each state.
+    """The last checkpoints of a run, by step; each includes the best weights so far.
 
     Args:
-        folder: made when the first is saved.
-        keep: how many to keep; with two, one is left when the last is damaged.
-        owner: what the states belong to, such as a checksum of recipe and data; those of another owner are rejected.
+        folder: directory, created with the first checkpoint.
+        keep: number of checkpoints to keep; with two, one is left if the last is damaged.
+        owner: checksum of recipe and data, for example; checkpoints of another owner are rejected.
         warn: called with one line for each damaged checkpoint.
 
     >>> import tempfile, torch
@@ -63,21 +63,21 @@ class Checkpoints:
         return self.folder / f"step-{step:09d}"
 
     def steps(self) -> list[int]:
-        """Steps with a checkpoint, in order; it may still be damaged."""
+        """Steps with a checkpoint, in order; a checkpoint may be damaged."""
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(place.name) for place in self.folder.iterdir())
         return sorted(int(name[1]) for name in names if name)
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
-        """The last valid checkpoint and its step; None if there is none. Damaged ones are renamed."""
+        """The step and state of the last valid checkpoint, or None. Damaged checkpoints are renamed."""
         steps = self.steps()
         for step in reversed(steps):
             try:
                 return step, read_checkpoint(self._place(step), self.owner)
             except DataError as error:
-                next_one = "going on from the one before it" if step != steps[0] else "starting from the beginning"
-                self.warn(f"{error.file}: {error.what}: {next_one}")
+                then = "resuming from the previous checkpoint" if step != steps[0] else "starting from the beginning"
+                self.warn(f"{error.file}: {error.what}; {then}")
                 aside = self.folder / f"refused-{self._place(step).name}"
                 shutil.rmtree(aside, ignore_errors=True)
                 with suppress(OSError):
@@ -86,23 +86,23 @@ class Checkpoints:
 
 
 def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
-    """The state in a checkpoint, or a ``DataError`` that says why it cannot be used; None stands for any owner."""
+    """Read the state of a checkpoint; ``DataError`` if it cannot be used; None accepts any owner."""
     described, file = place / "state.json", place / _TENSORS
     for part in (described, file):
         if part.exists() and not os.access(part, os.R_OK):  # not damaged
-            raise UserError(f"{part}: cannot be read (permission denied); ask its owner for the right to")
+            raise UserError(f"{part}: cannot be read (permission denied); ask its owner for read permission")
     info = read_json(described, _FIX)
     digest = info.pop("sha256", None)
     if info.get("version") != VERSION or not isinstance(info.get("state"), dict):
-        raise DataError("is no checkpoint of this version", _FIX, file=str(place))
+        raise DataError("is not a checkpoint of this version", _FIX, file=str(place))
     try:
         (of_tensors,) = file_digests(file, "sha256")
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", _FIX, file=str(file)) from None
     if digest != sha256(json.dumps(info, sort_keys=True) + of_tensors):
-        raise DataError("is damaged: its checksum is another", _FIX, file=str(place))
+        raise DataError("is damaged (checksum mismatch)", _FIX, file=str(place))
     if owner is not None and info["owner"] != owner:
-        fix = "put config.yaml back as it was, or begin a new run"
+        fix = "restore the original config.yaml, or start a new run"
         raise UserError(f"{place}: belongs to another recipe or data set; {fix}")
     tensors = {name: tensor.clone() for name, tensor in read_arrays(file, _FIX).items()}
     state: dict[str, Any] = unflatten(info["state"], tensors)
@@ -110,9 +110,9 @@ def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
 
 
 def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Replace each tensor of a tree by a reference, and return the tree and the tensors by number.
+    """Replace each tensor of a tree by a reference; return the tree and the tensors by number.
 
-    A tree has dictionaries (with keys of any plain type), lists, tuples, numbers, texts, None and tensors.
+    A tree consists of dictionaries, lists, tuples, numbers, strings, None and tensors.
 
     >>> tree, tensors = flatten({"step": 3, "weights": [torch.ones(2)], 7: (1.5, None)})
     >>> sorted(tensors), unflatten(tree, tensors)
@@ -135,8 +135,8 @@ def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
             return [pack(entry) for entry in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        expected = "tensors, numbers, texts, lists and dictionaries"
-        raise TypeError(f"state holds a {type(value).__name__}; expected {expected}")
+        expected = "tensors, numbers, strings, lists and dictionaries"
+        raise TypeError(f"state contains a {type(value).__name__}; expected {expected}")
 
     return pack(state), tensors
 
@@ -157,7 +157,7 @@ def unflatten(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of all random generators of torch; songrank does not use those of Python and numpy."""
+    """The state of all random generators of torch; songrank does not use those of Python or NumPy."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all()

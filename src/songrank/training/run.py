@@ -1,4 +1,4 @@
-"""One run from a recipe to an evaluated model, in a folder from which it can be resumed at any time."""
+"""A training run in a directory, from which it can be resumed at any time."""
 
 import hashlib
 import json
@@ -31,13 +31,13 @@ class Run:
     """A training run and its results.
 
     Args:
-        directory: of the run.
-        recipe: of the run.
+        directory: the run directory.
+        recipe: the recipe of the run.
         dataset: the training data.
-        observe: called with each line of the history.
+        observe: called with each line of the history, one per epoch.
         tick: called after each step.
         warn: called with one line for each unreadable checkpoint and each fallback.
-        splits: evaluated at the end, on whole lists, if the data set has them.
+        splits: splits to evaluate at the end, on whole lists, if the data set has them.
         speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
         save_every: minimum seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
@@ -70,7 +70,7 @@ class Run:
         )
 
     def _owner(self) -> str:
-        """A checksum of all that the weights depend on: a checkpoint of another recipe is rejected."""
+        """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
         elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
         told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
@@ -78,7 +78,7 @@ class Run:
 
     @classmethod
     def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
-        """A new run; everything is checked and built before the folder is created."""
+        """Start a new run; everything is validated and built before the directory is created."""
         directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
         choose_device(recipe.device)  # reports a missing device before anything is built
         recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # valid in any working directory
@@ -88,7 +88,7 @@ class Run:
 
     @classmethod
     def resume(cls, path: str | Path, *, data: str | Path | None = None, **more: Any) -> "Run":
-        """An earlier run, resumed from its last checkpoint; ``data`` is the data set's new place if it was moved."""
+        """Resume a run from its last checkpoint; ``data`` is the new location of a moved data set."""
         directory = RunDirectory(Path(path))
         recipe = directory.recipe()
         dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
@@ -96,11 +96,11 @@ class Run:
         return cls(directory, recipe, dataset, **more)
 
     def finish(self) -> bool:
-        """Train to the end, evaluate, and write the results; False if it was stopped before."""
+        """Train to the end, evaluate and write the results; return False if stopped before."""
         with alone(self.directory.path, "trained"):
             if self.directory.recipe() != self.recipe:
-                what = "was begun anew by another process, with another recipe"
-                raise DataError(what, "choose another place with -o", file=str(self.directory.path))
+                what = "was started again by another process with another recipe"
+                raise DataError(what, "choose another directory with -o", file=str(self.directory.path))
             self._curves = Curves(self.directory.tensorboard) if self.curves else None
             try:
                 return self._finish()
@@ -112,7 +112,7 @@ class Run:
                 if short is None:
                     raise
                 self.directory.note(status="failed", error=short)
-                fix = "take a smaller model, or less of batch.queries and batch.irrelevant"
+                fix = "use a smaller model, or reduce batch.queries or batch.irrelevant"
                 raise NoMemoryError(f"{self.directory.path}: {short}; {fix}") from None
             finally:
                 if self._curves is not None:
@@ -147,24 +147,24 @@ class Run:
 
 
 def open_recipe_data(recipe: Recipe) -> Dataset:
-    """The recipe's data set; if it is missing, the error says how to prepare it."""
+    """Open the recipe's data set; if it is missing, the error says how to prepare it."""
     path = Path(recipe.data)
     if path.is_file():
         hint = f"; for this recipe: `{recipe.prepare}`" if recipe.prepare else ""
-        fix = f"prepare it first, see `songrank data list`, then say data=FOLDER{hint}"
+        fix = f"prepare it first (see `songrank data list`) and pass data=DIRECTORY{hint}"
         raise DataError("is a file, not a prepared data set", fix, file=str(path))
     try:
         missing = not (path / "dataset.json").exists()
     except OSError as error:
         raise DataError(f"cannot be opened ({error.strerror})", "check the path", file=str(path)[:200]) from None
     if missing and recipe.prepare:
-        fix = f"make it with `{recipe.prepare}`, or say where it is: data=FOLDER, or --data for a run that is there"
-        raise DataError("is missing", fix, file=str(path))
+        fix = f"create it with `{recipe.prepare}`, or pass its location: data=DIRECTORY, or --data with --resume"
+        raise DataError("does not exist", fix, file=str(path))
     return open_dataset(path)
 
 
 def evaluate_model(model: nn.Module, dataset: Dataset, split: str, recipe: Recipe, **changes: Any) -> Evaluation:
-    """Evaluate a model, on the device where it is, under the recipe's policies or others."""
+    """Evaluate a model on its device; ``changes`` replace policies of the recipe."""
     options = {"metrics": recipe.evaluation.metrics, **policies(recipe), **changes}
     try:
         return make_adapter(dataset, next(model.parameters()).device, model).evaluate(model, split, **options)

@@ -1,16 +1,16 @@
-"""A run on disk: its resolved recipe, its history, its checkpoints, its model and its evaluations.
+"""The run directory: resolved recipe, history, checkpoints, model and evaluations.
 
 ============================  =========================================================================================
-``config.yaml``               the recipe, fully resolved; itself a recipe
-``run.json``                  state of the run, versions, device, seconds, and the checksum of the data set
-``metrics.jsonl``             one line per epoch, equal in an interrupted run and in one that was not
-``checkpoints/``              the last states, from which a run resumes
-``model.json`` and others     the trained model, usable without its data (``songrank.serving``)
-``evaluation/``               for each split a JSON file and one value per query and metric
-``tensorboard/``              the same curves, where tensorboard is installed
+``config.yaml``               the resolved recipe, which is a recipe itself
+``run.json``                  status of the run, versions, device, seconds, and the checksum of the data set
+``metrics.jsonl``             one line per epoch, the same for interrupted and uninterrupted runs
+``checkpoints/``              the last checkpoints, from which a run resumes
+``model.json`` and others     the trained model, usable without the data (``songrank.serving``)
+``evaluation/``               per split, a JSON file and one value per query and metric
+``tensorboard/``              the same curves, if tensorboard is installed
 ============================  =========================================================================================
 
-Every file is written atomically, and none needs pickle.
+Files are written atomically and do not use pickle.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from songrank.training.trainer.loop import VALIDATION
 
 
 class RunDirectory:
-    """The folder of one run."""
+    """A run directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class RunDirectory:
         self.checkpoints, self.tensorboard = path / "checkpoints", path / "tensorboard"
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
-        """Make the folder; an existing one is rejected, or cleared of an earlier run if ``overwrite``."""
+        """Create the directory; an existing one raises, or is cleared of an earlier run if ``overwrite``."""
         import yaml
 
         self.check_free(overwrite=overwrite)
@@ -62,22 +62,24 @@ class RunDirectory:
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
-        """Raise if the folder must not be replaced; True if it holds a run that may be.
+        """Raise if the directory must not be replaced; return True if it contains a run that may be.
 
-        ``resumable`` says whether the message suggests to resume that run.
+        With ``resumable`` the message suggests resuming that run.
         """
         if not self._occupied():
             return False
         if not self.config.is_file():
-            raise DataError("exists and is no run", "choose another place with -o", file=str(self.path))
+            raise DataError(
+                "exists and is not a run directory", "choose another directory with -o", file=str(self.path)
+            )
         if not overwrite:
-            fix = "start again with --overwrite, or choose another place with -o"
-            fix = f"go on with `songrank train --resume`, {fix}" if resumable else fix
-            raise DataError("holds a run already", fix, file=str(self.path))
+            fix = "pass --overwrite to replace it, or choose another directory with -o"
+            fix = f"resume it with `songrank train --resume`, {fix}" if resumable else fix
+            raise DataError("already contains a run", fix, file=str(self.path))
         return True
 
     def _occupied(self) -> bool:
-        """Whether there is anything but leftovers of a process that was killed before the run began."""
+        """Whether it has anything except leftovers of a process killed before the run began."""
         try:
             if not self.path.is_dir():
                 return self.path.exists()
@@ -85,7 +87,7 @@ class RunDirectory:
             return any(file.name not in left and not file.name.startswith(NEW) for file in self.path.iterdir())
         except OSError as error:
             what = f"cannot be opened ({error.strerror})"
-            raise DataError(what, "choose another place", file=str(self.path)) from None
+            raise DataError(what, "choose another directory", file=str(self.path)) from None
 
     def _clear(self) -> None:
         try:
@@ -99,7 +101,7 @@ class RunDirectory:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove files that killed processes left incomplete."""
+        """Remove incomplete files of killed processes."""
         for folder in (self.path, self.path / "evaluation"):
             for left in folder.glob(f"{NEW}*"):
                 left.unlink(missing_ok=True)
@@ -107,31 +109,31 @@ class RunDirectory:
             shutil.rmtree(left, ignore_errors=True)
 
     def recipe(self) -> Recipe:
-        """The recipe that this run follows."""
+        """The recipe of the run."""
         try:
             text = self.config.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            what = "is no run: it has no readable config.yaml"
-            raise DataError(what, "expected a folder that `songrank train` made", file=str(self.path)) from None
+            what = "is not a run directory: it has no readable config.yaml"
+            raise DataError(what, "expected one written by `songrank train`", file=str(self.path)) from None
         return Recipe.read(read_yaml(text, str(self.config)), str(self.config))
 
     def check_data(self, dataset: Dataset) -> None:
         """Raise if the data set is not the one of the run."""
         if self.notes().get("data_sha256", fingerprint(dataset)) != fingerprint(dataset):
-            fix = "name the one it was trained on, or begin a new run"
-            raise DataError(f"is another data set than that of {self.path}", fix, file=str(dataset.path))
+            fix = "pass the one it was trained on, or start a new run"
+            raise DataError(f"is not the data set of {self.path}", fix, file=str(dataset.path))
 
     def notes(self) -> dict[str, Any]:
         """The content of ``run.json``."""
-        return read_json(self.state, "delete it: it is made again") if self.state.exists() else {}
+        return read_json(self.state, "delete it; it is regenerated") if self.state.exists() else {}
 
     def note(self, **entries: Any) -> None:
-        """Add to ``run.json``; None removes an entry."""
+        """Update ``run.json``; None removes an entry."""
         kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
         write_whole(self.state, json.dumps(plain(kept), indent=2) + "\n")
 
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Reset the history to these lines: epochs after a checkpoint run again."""
+        """Replace the history by these lines, since epochs after the checkpoint run again."""
         write_whole(self.history, "".join(json.dumps(plain(line)) + "\n" for line in lines))
 
     def append_history(self, line: Mapping[str, Any]) -> None:
@@ -143,7 +145,7 @@ class RunDirectory:
             raise not_written(self.history, error) from None
 
     def save_evaluation(self, split: str, found: Evaluation, lists_sha256: str) -> None:
-        """Write the metrics of a split, and one value per query and metric."""
+        """Write the metrics of a split and the values per query."""
         from safetensors.torch import save
 
         values = {name: value.cpu().contiguous() for name, value in found.per_query.items()}
@@ -163,11 +165,11 @@ class RunDirectory:
 
 
 class Curves:
-    """Writes one point per epoch and curve for TensorBoard; nothing where it or the folder is missing."""
+    """TensorBoard writer, one point per epoch and curve; without TensorBoard or the directory it does nothing."""
 
     def __init__(self, folder: Path) -> None:
         self._writer: Any = None
-        with suppress(ImportError, OSError):  # optional: ``metrics.jsonl`` has the same figures
+        with suppress(ImportError, OSError):  # optional: ``metrics.jsonl`` has the same values
             from torch.utils.tensorboard import SummaryWriter
 
             folder.mkdir(parents=True, exist_ok=True)
@@ -187,12 +189,12 @@ class Curves:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """SHA-256 of ``dataset.json``, which has the checksums of the data set's sources."""
+    """SHA-256 of ``dataset.json``, which has the checksums of the sources."""
     return hashlib.sha256((dataset.path / "dataset.json").read_bytes()).hexdigest()
 
 
 def lists_fingerprint(dataset: Dataset, split: str) -> str:
-    """SHA-256 of the queries, items and labels that a split ranks, without their features."""
+    """SHA-256 of the queries, items and labels of a split, without features."""
     digest = hashlib.sha256(f"{dataset.form} {split} {dataset.num_items}".encode())
     shared = dataset.info["shared_queries"]
     for name in tuple(dataset)[: tuple(dataset).index(split) + 1] if shared else (split,):

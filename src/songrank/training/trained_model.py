@@ -1,4 +1,4 @@
-"""What a model takes from its data set: sizes, possible inputs, and the tables of its model folder."""
+"""The parts of a model that come from its data set: sizes, inputs, and the tables of the model folder."""
 
 import inspect
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from songrank.models.model_folder import READS, ModelFolder, read_words, save_mo
 
 
 def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a trained model with everything that serving needs.
+    """Write a trained model with everything needed for serving.
 
     Args:
         folder: the model folder.
-        model: as trained on ``dataset``.
-        section: its name and options, as in a recipe.
-        dataset: source of ids, seen items, and how input is read.
+        model: the model, trained on ``dataset``.
+        section: name and options of the model, as in a recipe.
+        dataset: source of ids, seen items and input transforms.
     """
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)
@@ -53,7 +53,7 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
 
 
 def model_inputs(dataset: Dataset) -> tuple[str, ...]:
-    """The inputs that models of this data set may read: ids or histories, documents, features, or words."""
+    """The possible inputs of models of this data set: ids or histories, documents, features, or words."""
     part = dataset["train"]
     if not isinstance(part, CatalogueSplit):
         return ("documents",)
@@ -63,7 +63,7 @@ def model_inputs(dataset: Dataset) -> tuple[str, ...]:
 
 
 def model_sizes(dataset: Dataset) -> dict[str, int]:
-    """The sizes that a model takes from its data set."""
+    """The sizes of a model that follow from the data set."""
     part = dataset["train"]
     if not isinstance(part, CatalogueSplit):
         return {"num_features": part.features.shape[1]}
@@ -75,7 +75,7 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
 
 
 def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
-    """Seen items of each user over all splits, ascending; and the number of training users of each item."""
+    """The seen items of each user over all splits, ascending, and the number of training users per item."""
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
     tables = [table for part in parts for table in (part.pairs, part.seen) if table is not None]
     keys: Tensor = torch.cat([table_keys(table, dataset.num_items) for table in tables]).unique()  # type: ignore[no-untyped-call]

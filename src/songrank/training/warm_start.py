@@ -1,4 +1,4 @@
-"""Warm start on more data: weights and memory follow their users, items and pairs."""
+"""Warm start: continue training on more data, with weights and memory matched by user, item and pair."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from songrank.training.trainer.loop import Trainer
 
 @dataclass(frozen=True)
 class WarmStart:
-    """The result of a training on interactions by original ids, since numbers change when ids are added.
+    """The result of a training by original ids, since indices change when ids are added.
 
     Args:
-        query_ids: of users.
-        item_ids: of items.
-        weights: of the model, whose capabilities say which have a row per user or per item.
-        pairs: user · items + item of each row of the memory: the training pairs, ascending, or the entries of histories
-            in their order.
-        loss: name of the loss class of the memory.
-        memory: its tables, one number per pair or per user (or per entry), NaN where there is none.
+        query_ids: ids of the users.
+        item_ids: ids of the items.
+        weights: weights of the model; its capabilities name those with a row per user or per item.
+        pairs: user · items + item of each memory row: the training pairs, ascending, or the entries of histories
+            in order.
+        loss: name of the loss class.
+        memory: memory tables of the loss, one number per pair, user or history entry; NaN for none.
     """
 
     query_ids: Ids
@@ -50,13 +50,15 @@ class WarmStart:
         return cls(dataset.query_ids, dataset.item_ids, weights, pairs, type(loss).__name__, memory)
 
     def carry_over(self, trainer: Trainer, dataset: Dataset) -> None:
-        """Copy weights, and memory of the same loss class, into a new training; new users and items keep theirs."""
+        """Copy weights, and memory of the same loss class, to a new trainer; new users and items keep their own."""
         users = dataset.query_ids.find(list(self.query_ids))
         items = dataset.item_ids.find(list(self.item_ids))
         able, state = capabilities_of(trainer.model), trainer.model.state_dict()
         rows = {**dict.fromkeys(able.query_tables, users), **dict.fromkeys(able.item_tables, items)}
         if _shapes(state, rows) != _shapes(self.weights, rows):
-            raise UserError("the model has other sizes or parts than the one that was fitted; fit anew to change it")
+            raise UserError(
+                "the model has different layers or sizes from the fitted one; call fit to train a new model"
+            )
         with torch.no_grad():
             for name, old in self.weights.items():
                 if name in rows:
@@ -86,7 +88,7 @@ def _shapes(weights: Mapping[str, Tensor], tables: Collection[str]) -> dict[str,
 
 
 def _catalogue(trainer: Trainer) -> CatalogueAdapter:
-    assert isinstance(trainer.adapter, CatalogueAdapter)  # lists have no ids that could be added
+    assert isinstance(trainer.adapter, CatalogueAdapter)  # document lists have no ids
     return trainer.adapter
 
 

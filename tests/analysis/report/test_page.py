@@ -177,8 +177,8 @@ def test_what_is_gone_is_one_line_and_the_rest_is_there(run, damage, why, shown)
 def test_another_data_set_at_the_path_is_not_taken_for_the_run_s(run):
     info = run.parent / "data" / "dataset.json"
     info.write_text(info.read_text().replace('"movielens-1m"', '"another"'))
-    assert "is another data set than that of" in page_of(run).text
-    with pytest.raises(UserError, match="is another data set than that of"):
+    assert "is not the data set of" in page_of(run).text
+    with pytest.raises(UserError, match="is not the data set of"):
         gather([run], data=run.parent / "data")
 
 

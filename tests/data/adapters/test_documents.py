@@ -51,7 +51,7 @@ def test_the_table_holds_all_splits_with_queries_numbered_through():
     [
         ({"group": None}, "^neither group nor qid is given"),
         ({"y": None}, "^fit requires y to be passed"),
-        ({"y": [1, 0]}, r"^y has shape \[2\], and X has 3 rows"),
+        ({"y": [1, 0]}, r"^y has shape \[2\], but X has 3 rows"),
         ({"y": [1, -1, 0]}, r"^y is -1.0 in row 1 \(from 0\)"),
         ({"y": "abc"}, "^y is 'abc'; expected numbers"),
     ],
@@ -72,7 +72,7 @@ def test_evaluation_sets_are_one_pair_or_a_list_of_pairs():
 def test_names_of_evaluation_sets_differ():
     assert read_eval_names(None, 2) == ["valid_0", "valid_1"]
     assert read_eval_names(["a", "b"], 2) == ["a", "b"]
-    with pytest.raises(DataError, match="expected 2 different names$"):
+    with pytest.raises(DataError, match="expected 2 distinct names$"):
         read_eval_names(["a", "a"], 2)
 
 
@@ -86,10 +86,10 @@ def test_weights_are_float64(weight):
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        ([1, 2], r"^sample_weight has shape \[2\]; expected one weight a row, \[3\]$"),
-        ([1, np.inf, 1], r"^sample_weight is inf in place 1 \(from 0\)"),
-        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 0, 1]), r"^sample_weight is nan in place 2 \(from 0\)"),
-        ([0, 0, 0], "^sample_weight is zero everywhere"),
+        ([1, 2], r"^sample_weight has shape \[2\]; expected one weight per row, \[3\]$"),
+        ([1, np.inf, 1], r"^sample_weight is inf at position 1 \(from 0\)"),
+        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 0, 1]), r"^sample_weight is nan at position 2 \(from 0\)"),
+        ([0, 0, 0], "^sample_weight is all zero"),
         (["a", "b", "c"], "^sample_weight is a list; expected numbers$"),
     ],
 )
@@ -121,11 +121,11 @@ def test_without_either_all_rows_are_one_list():
     ("given", "message"),
     [
         ({"group": [3], "qid": [1, 1, 1]}, "both given"),
-        ({"group": [2, 2]}, "group sums to 4, and X has 3 rows"),
-        ({"group": [3, 0]}, "group does not hold lengths"),
-        ({"group": [1.5, 1.5]}, "group does not hold lengths"),
-        ({"group": "abc"}, "group does not hold lengths"),
-        ({"qid": [1, 2]}, r"qid has shape \[2\], and X has 3 rows"),
+        ({"group": [2, 2]}, "group sums to 4, but X has 3 rows"),
+        ({"group": [3, 0]}, "group does not contain list lengths"),
+        ({"group": [1.5, 1.5]}, "group does not contain list lengths"),
+        ({"group": "abc"}, "group does not contain list lengths"),
+        ({"qid": [1, 2]}, r"qid has shape \[2\], but X has 3 rows"),
         ({"qid": [1.0, float("nan"), 2.0]}, r"qid is missing in row 1 \(from 0\)"),
     ],
 )

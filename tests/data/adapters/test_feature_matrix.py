@@ -48,7 +48,7 @@ def test_ignored_columns_are_left_out_with_and_without_names():
     assert fitted.used == ("a", "c")
     for kind in ("polars", "numpy"):
         np.testing.assert_array_equal(fitted.find(read_matrix(SAME[kind])).dense(0, 3), DENSE[:, [0, 2]])
-    for ignore, message in (("d", "which is no column"), (NAMES, "names all columns"), (3, "^ignore is 3")):
+    for ignore, message in (("d", "unknown column 'd'"), (NAMES, "has all columns"), (3, "^ignore is 3")):
         with pytest.raises(DataError, match=message):
             FittedColumns.of(read_matrix(SAME["polars"]), ignore)
 

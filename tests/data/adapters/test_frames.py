@@ -54,5 +54,5 @@ def test_arrays_of_other_shapes_are_rejected(shape):
 
 
 def test_a_path_is_rejected():
-    with pytest.raises(DataError, match=r"^the table is 'a\.csv'; read that file first"):
+    with pytest.raises(DataError, match=r"^the table is 'a\.csv'; read the file first"):
         read_table("a.csv", ())

@@ -38,7 +38,7 @@ def test_more_rows_are_appended_if_their_columns_agree():
 def test_labels_may_be_given_apart():
     found = read_interactions({"user": [1, 2], "item": [3, 4]}, [1, 0], ColumnOptions())
     assert found.frame["label"].to_list() == [1, 0]
-    with pytest.raises(DataError, match="^y has 1 labels, and the table 2 rows"):
+    with pytest.raises(DataError, match="^y has 1 labels, but the table 2 rows"):
         read_interactions({"user": [1, 2], "item": [3, 4]}, [1], ColumnOptions())
 
 
@@ -67,7 +67,7 @@ def test_keys_of_dates_do_not_depend_on_their_unit():
 
 
 def test_a_single_id_and_a_table_without_ids_are_rejected():
-    with pytest.raises(DataError, match=r"^users are 'ab'; expected several: \['ab'\]$"):
+    with pytest.raises(DataError, match=r"^users is 'ab'; expected a sequence: \['ab'\]$"):
         table().given("ab", "user")
     with pytest.raises(DataError, match="^the table has columns 'other'; expected 'visitor' and 'asin'$"):
         table().pairs({"other": [1]})

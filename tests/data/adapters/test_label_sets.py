@@ -47,7 +47,7 @@ def test_unknown_labels_are_left_out_of_an_evaluation():
     known = Ids.of(["law", "tax"])
     table = read_known_labels([["law", "new"], ["tax"]], 2, known)
     assert sets_of(table, known) == [["law"], ["tax"]]
-    with pytest.raises(DataError, match="^no label of Y was seen in fitting"):
+    with pytest.raises(DataError, match="^no label of Y was fitted"):
         read_known_labels([["new"], ["newer"]], 2, known)
     with pytest.raises(DataError, match="^Y has 3 columns; expected 2"):
         read_known_labels(DENSE, 3, known)
@@ -57,14 +57,14 @@ def test_unknown_labels_are_left_out_of_an_evaluation():
     ("labels", "message"),
     [
         (None, "^fit requires y to be passed"),
-        ([["a"], ["b"]], "^Y has 2 rows, and X has 3"),
-        ([["a"], [1], []], "^some labels of Y are whole numbers and others texts"),
-        ([["a"], [""], []], r"^Y holds '' in row 1 \(from 0\)"),
+        ([["a"], ["b"]], "^Y has 2 rows, but X has 3"),
+        ([["a"], [1], []], "^Y mixes whole numbers and strings"),
+        ([["a"], [""], []], r"^Y contains '' in row 1 \(from 0\)"),
         ([["a"], 0.5, []], r"^Y is 0.5 in row 1 \(from 0\)"),
         ("abc", "^Y is 'abc'"),
         (DENSE * -1, r"^Y is -1.0 in row 0 \(from 0\)"),
-        (DENSE[:, :1] * 1.0, "^Y is a matrix of one label"),
-        ([[2**70], [1], []], "^Y holds a whole number of more than 64 bits"),
+        (DENSE[:, :1] * 1.0, "^Y is a matrix with one label"),
+        ([[2**70], [1], []], "^Y contains a whole number of more than 64 bits"),
     ],
 )
 def test_wrong_labels_are_rejected(labels, message):

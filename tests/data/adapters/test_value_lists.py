@@ -26,9 +26,9 @@ def test_other_values_are_not_texts(values):
 
 
 def test_one_text_and_a_missing_text_are_rejected():
-    with pytest.raises(DataError, match=r"^X is one text; expected several: \[X\]$"):
+    with pytest.raises(DataError, match=r"^X is a string; expected a list of texts: \[X\]$"):
         as_texts("one")
-    with pytest.raises(DataError, match=r"^X is None in row 1 \(from 0\); expected a text in every row$"):
+    with pytest.raises(DataError, match=r"^X is None in row 1 \(from 0\); expected a string in each row$"):
         as_texts(["one", None])
 
 

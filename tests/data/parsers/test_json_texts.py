@@ -42,7 +42,7 @@ GOOD = '{"text": "x", "labels": ["a"]}'
         ('{"text": "x", "labels": [""]}', "labels contains ''"),
         ('{"text": "x", "labels": [["a"]]}', "labels contains a list"),
         ('{"text": "x", "labels": ["\\ud800"]}', "is not valid Unicode"),
-        ('{"text": "x", "labels": [1]}', "label is 1, but 'a' before it"),
+        ('{"text": "x", "labels": [1]}', "label is 1, but an earlier one is 'a'"),
         ('{"text": "x", "labels": ["a"], "target_rel": 1}', "target_rel is 1"),
         ('{"text": "x", "labels": ["a"], "target_rel": [1, 2]}', "target_rel has 2 numbers for 1 labels"),
         ('{"text": "x", "labels": ["a"], "target_rel": [-1]}', "target_rel contains -1"),

@@ -196,7 +196,7 @@ def test_half_precision(folder):
 
 def test_what_does_not_fit_half_precision_is_refused_and_nothing_is_left(tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:1e5\n1 qid:2 1:1\n")
-    with pytest.raises(DataError, match=r"feature 0 \(from 0\) becomes 100000, which does not fit float16"):
+    with pytest.raises(DataError, match=r"feature 0 \(from 0\) becomes 100000, which overflows float16"):
         prepare_in(tmp_path, "letor", tmp_path / "a.txt", dtype="float16", validation=0, test=0)
     assert not list(tmp_path.glob("*/prepared*"))
     prepare_in(tmp_path, "letor", tmp_path / "a.txt", dtype="float16", validation=0, test=0, log_features="all")
@@ -214,7 +214,7 @@ def test_features_that_are_missing_everywhere(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 qid:1 1:1\n0 qid:2 1:1\n", "no label for training is above 0; nothing could be learned"),
+        ("0 qid:1 1:1\n0 qid:2 1:1\n", "no training label is above 0; check the labels"),
         ("1 qid:1\n1 qid:2\n", "no row has a feature"),
         ("1 qid:1 1:2\n0 qid:1 1:3\n", "only one query is left"),
     ],

@@ -196,25 +196,25 @@ FLAGGED = {"mean": [0.0, 1.0, 0.5], "scale": [1.0, 2.0, 0.5]}
 def test_json_that_describes_no_transformation(change):
     FeatureTransform.from_json(GOOD)
     FeatureTransform.from_json({**GOOD, **FLAGGED, "flags": [1]})
-    with pytest.raises(DataError, match="does not describe"):
+    with pytest.raises(DataError, match="is not a valid feature transformation"):
         FeatureTransform.from_json({**GOOD, **change})
 
 
 def test_json_with_a_part_missing():
-    with pytest.raises(DataError, match="does not describe"):
+    with pytest.raises(DataError, match="is not a valid feature transformation"):
         FeatureTransform.from_json({"mean": [1.0]})
 
 
 def test_float16_where_it_fits_and_not_where_it_does_not():
     rows = rows_of([65504.0, 1.0])
     assert fit(rows).apply(rows, np.float16).dtype == np.float16
-    with pytest.raises(DataError, match=r"feature 1 \(from 0\) becomes 70000, which does not fit float16; keep dtype"):
+    with pytest.raises(DataError, match=r"feature 1 \(from 0\) becomes 70000, which overflows float16; use dtype"):
         fit(rows).apply(rows_of([0, 70000.0]), np.float16)
 
 
 def test_what_leaves_float32_after_scaling_is_refused():
     transform = fit(rows_of([0], [1e-20]), standardise=True)
-    with pytest.raises(DataError, match="does not fit float32"):
+    with pytest.raises(DataError, match="overflows float32"):
         transform.apply(rows_of([3e38]))
 
 

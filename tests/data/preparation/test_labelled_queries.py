@@ -95,11 +95,15 @@ def test_splits_are_disjoint_and_cover_all_rows(train, test, validation, held_ou
         (["train.txt"], {}, "has no test file"),
         (["a_tst.txt"], {}, "has no train file"),
         (["data.txt"], {"split": "given"}, "has no train and no test file (found: one file)"),
-        (["a.txt", "b.txt"], {}, "2 files that could be the data file: a.txt, b.txt"),
-        (["a_train.txt", "b_train.txt", "test.txt"], {}, "2 files that could be the training file"),
+        (["a.txt", "b.txt"], {}, "2 candidates for the data file: a.txt, b.txt"),
+        (["a_train.txt", "b_train.txt", "test.txt"], {}, "2 candidates for the training file"),
         (["val.txt", "test.txt"], {}, "has no train file (found: validation, test)"),
-        (["train.txt", "val.txt", "test.txt"], {"validation": 0.2}, "validation is 0.2, but the source has its own"),
-        (["train.txt", "test.txt"], {"test": 0.2}, "test is 0.2, but the source has its own test file"),
+        (
+            ["train.txt", "val.txt", "test.txt"],
+            {"validation": 0.2},
+            "validation is 0.2, but the source has a validation file",
+        ),
+        (["train.txt", "test.txt"], {"test": 0.2}, "test is 0.2, but the source has a test file"),
         (["data.txt"], {"validation": 0.5, "test": 0.5}, "validation 0.5 and test 0.5 leave nothing for training"),
         (["data.txt"], {"test": 0.95}, "validation 0.1 and test 0.95 leave nothing"),
     ],
@@ -153,7 +157,7 @@ def test_a_file_without_rows_is_refused(empty):
     ("rows", "options"), [(2, {}), (1, {"test": 0}), (0, {"validation": 0, "test": 0}), (1, {"validation": 0})]
 )
 def test_rows_that_are_too_few_to_divide_are_refused(rows, options):
-    with pytest.raises(DataError, match=rf"{rows} rows? cannot be divided into"):
+    with pytest.raises(DataError, match=rf"{rows} rows? cannot be split into"):
         split_rows({"all": rows}, QuerySplitOptions(**options))
 
 
@@ -203,7 +207,7 @@ def test_a_validation_file_is_the_validation_split(kind, word, tmp_path):
     assert labels_of(dataset, "validation") == labels_of(dataset, "test")
     files = contents(dataset.path)
     assert files["validation.safetensors"] == files["test.safetensors"]
-    with pytest.raises(DataError, match="the source has its own validation file"):
+    with pytest.raises(DataError, match="the source has a validation file"):
         prepare(kind, source, tmp_path / "again", validation=0.5, **options)
 
 

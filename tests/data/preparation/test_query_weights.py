@@ -41,7 +41,10 @@ def test_parts_of_a_table_are_the_table(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([2.0, 0.5, 1.0, 0.5, 3.0], "query 'b' has rows of weight 2 and 1; give all rows of a query the same weight"),
+        (
+            [2.0, 0.5, 1.0, 0.5, 3.0],
+            "query 'b' has rows with weights 2 and 1; expected the same weight in all rows of a query",
+        ),
         ([2.0, -0.5, 2.0, -0.5, 3.0], "row 2: importance is -0.5; expected a finite number of at least 0"),
         ([2.0, None, 2.0, 0.5, 3.0], "row 2: importance is missing; expected a finite number of at least 0"),
     ],

@@ -44,7 +44,7 @@ def test_split_codes_spelled_out():
 
 
 def test_a_holdout_longer_than_any_history_is_refused_at_once(tmp_path):
-    with pytest.raises(DataError, match="no query has 2000000001 interactions"):
+    with pytest.raises(DataError, match="no user has 2000000001 interactions"):
         prepare("interactions", log(), tmp_path / "set", holdout=10**9)
 
 
@@ -94,17 +94,17 @@ def test_small_random_splits_have_a_query_in_each_part():
 @pytest.mark.parametrize(
     ("split", "queries", "options", "message"),
     [
-        ([0, 2, 2], [0, 0, 1], {}, "query 10 has rows in train and in test; a query belongs to one split"),
-        ([0, 1, 0, 2], [0, 0, 1, 1], {}, "query 10 has rows in train and in validation, and so have 1 more"),
-        ([0, 1], None, {}, "rows for train and validation and none for test; add them, or choose split given"),
-        ([1, 2], None, {}, "rows for validation and test and none for training"),
-        ([2, 2], None, {"split": "given"}, "rows for test and none for training"),
-        ([UNNAMED] * 3, None, {"split": "given"}, "not all rows belong to a named split"),
-        ([0, 1, 2], None, {"validation": 0.1}, "validation is 0.1, and the source has rows for validation"),
-        ([0, 2], None, {"test": 0.1}, "test is 0.1, and the source says which queries are for test"),
-        ([0, 2], None, {"validation": 0.5}, "1 query cannot be divided into validation 0.5, test 0 and a rest"),
-        ([UNNAMED], None, {}, "1 query cannot be divided into validation 0.1, test 0.1 and a rest for training"),
-        ([UNNAMED] * 10, None, {"validation": 0.6, "test": 0.6}, "10 queries cannot be divided"),
+        ([0, 2, 2], [0, 0, 1], {}, "query 10 has rows in train and in test; move all rows of a query to one split"),
+        ([0, 1, 0, 2], [0, 0, 1, 1], {}, r"query 10 has rows in train and in validation \(1 more queries\)"),
+        ([0, 1], None, {}, "rows for train and validation, but none for test; add them, or set split=given"),
+        ([1, 2], None, {}, "rows for validation and test, but none for training"),
+        ([2, 2], None, {"split": "given"}, "rows for test, but none for training"),
+        ([UNNAMED] * 3, None, {"split": "given"}, "not all rows have a split"),
+        ([0, 1, 2], None, {"validation": 0.1}, "validation is 0.1, but the source has rows for validation"),
+        ([0, 2], None, {"test": 0.1}, "test is 0.1, but the source has a test split"),
+        ([0, 2], None, {"validation": 0.5}, "1 query cannot be split into validation 0.5, test 0 and training"),
+        ([UNNAMED], None, {}, "1 query cannot be split into validation 0.1, test 0.1 and training"),
+        ([UNNAMED] * 10, None, {"validation": 0.6, "test": 0.6}, "10 queries cannot be split"),
     ],
 )
 def test_splits_that_cannot_be(split, queries, options, message):

@@ -60,7 +60,7 @@ def test_numbers_are_places_in_a_list_of_names():
 @pytest.mark.parametrize(
     ("labels", "names", "message"),
     [
-        (["a", 1], None, "^train.json, line 2: label is 1, but 'a' before it"),
+        (["a", 1], None, "^train.json, line 2: label is 1, but an earlier one is 'a'"),
         ([0, -1], None, "^train.json, line 2: label is -1"),
         (["a", "b"], ["a"], "^train.json, line 2: label 'b' is not one of the 1 in the list of labels"),
         ([0, 5], ["a"], "^train.json, line 2: label 5 is not one of the 1"),

@@ -121,7 +121,7 @@ def test_parts_of_splits(tmp_path, train, test):
 def test_a_table_that_is_for_no_split(tmp_path):
     for name in ("train", "test", "items"):
         write_table(tmp_path / f"{name}.csv", frame())
-    with pytest.raises(DataError, match=r"test.csv names a split, and items.csv beside it does not"):
+    with pytest.raises(DataError, match=r"test.csv names a split, but items.csv does not"):
         prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
 
 
@@ -209,12 +209,12 @@ MISTAKES = {
     "a negative label": ({"label": [0, 1, 2, -1, 0, 0]}, {}, "row 4: label is -1; expected a finite number"),
     "a missing label": ({"label": [0, 1, 2, 1, None, 0]}, {}, "row 5: label is missing"),
     "a label that is NaN": ({"label": [0.0, 1, 2, 1, float("nan"), 0]}, {}, "row 5: label is nan"),
-    "labels all 0": ({"label": 0}, {}, "no label for training is above 0"),
+    "labels all 0": ({"label": 0}, {}, "no training label is above 0"),
     "a missing query": ({"qid": [7, 7, None, 8, 9, 10]}, {}, "row 3: qid is missing; expected an id"),
     "an empty query": ({"qid": ["7", "7", "", "8", "9", "10"]}, {}, "row 3: qid is ''; expected an id"),
     "a broken query": ({"qid": [7, 7, 8.5, 8, 9, 10]}, {}, "row 3: qid is 8.5; expected an id"),
-    "test rows only": ({"split": "test"}, {}, "rows for test and none for training"),
-    "one query": ({"qid": 7, "split": "train"}, {}, "1 query cannot be divided"),
+    "test rows only": ({"split": "test"}, {}, "rows for test, but none for training"),
+    "one query": ({"qid": 7, "split": "train"}, {}, "1 query cannot be split"),
     "an unknown split": ({"split": ["train"] * 5 + ["rest"]}, {}, "row 6: split is 'rest'; expected train, valid"),
     "a missing split": ({"split": ["train"] * 5 + [None]}, {}, "row 6: split is missing; expected train, valid"),
     "numbers for splits": ({"split": [0, 0, 0, 0, 0, 1]}, {}, "row 1: split is 0; expected train, validation or test"),
@@ -301,7 +301,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     with pytest.raises(DataError, match=r"test.csv: features differ from the previous file: 'clicks', 'taps'"):
         prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
     write_table(tmp_path / "train.tsv", frame())
-    with pytest.raises(DataError, match=r"holds two files for train: train.csv and train.tsv"):
+    with pytest.raises(DataError, match=r"has two files for train: train.csv and train.tsv"):
         prepare_in(tmp_path, "feature-table", tmp_path, **OPTIONS)
 
 

@@ -117,7 +117,7 @@ def test_what_an_index_column_of_pandas_leaves_is_passed_over(tmp_path):
             "expected drop_last 0 with split",
         ),
         ({"user": [1, 2] * 9, "item": range(18)}, {"drop_last": 1, "holdout": 2}, "or at least holdout, 2"),
-        ({"user": [1, 2] * 9, "item": range(18)}, {"drop_last": 8}, "has 3 interactions left.* or drop less"),
+        ({"user": [1, 2] * 9, "item": range(18)}, {"drop_last": 8}, "has 3 interactions left.* or lower drop_last"),
         ({"user": [1, 2], "item": [1, 2], "time": [2**64, 1]}, {}, "row 1: time is 18446744073709551616"),
         ({"user": [1, 2], "item": [1, 2], "time": [1e17, 1.5]}, {}, "row 1: time is 1e"),
     ],

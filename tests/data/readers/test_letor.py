@@ -109,25 +109,29 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
         (
             LINES | {"old/train.txt": rows(9)},
             {},
-            "holds two files for train: old/train.txt and train.txt; name a folder",
+            "has two files for train: old/train.txt and train.txt; pass a directory",
         ),
-        (LINES | {"train_2.txt": rows(9)}, {}, "holds two files for train: train.txt and train_2.txt"),
+        (LINES | {"train_2.txt": rows(9)}, {}, "has two files for train: train.txt and train_2.txt"),
         (
             {"train_fold1.txt": rows(1), "train_fold2.txt": rows(2), "test.txt": rows(3)},
             {},
-            "holds two files for train: train_fold1.txt and train_fold2.txt",
+            "has two files for train: train_fold1.txt and train_fold2.txt",
         ),
         (
             LINES | {"more.txt": rows(9)},
             {},
-            "test.txt names a split, and more.txt beside it does not, .* ignored; call it after .* name one file, e.g.",
+            "test.txt names a split, but more.txt does not .* ignored; rename it after .* pass one file, e.g.",
         ),
-        ({"test.txt": rows(1, 2, 3)}, {}, "rows for test and none for training; add them, or choose split random"),
-        ({"vali.txt": rows(1, 2, 3)}, {}, "rows for validation and none for training"),
+        ({"test.txt": rows(1, 2, 3)}, {}, "rows for test, but none for training; add them, or set split=random"),
+        ({"vali.txt": rows(1, 2, 3)}, {}, "rows for validation, but none for training"),
         (LINES, {"max_index": 3_000_000_000}, "option max_index is 3000000000; expected less than or equal to 21474"),
-        ({"train.txt": rows(1, 2), "vali.txt": rows(3)}, {}, "rows for train and validation and none for test"),
-        ({"vali.txt": rows(1, 2), "test.txt": rows(3)}, {}, "rows for validation and test and none for training"),
-        (LINES | {"test.txt": rows(7, 2)}, {}, "query 2 has rows in train and in test; a query belongs to one split"),
+        ({"train.txt": rows(1, 2), "vali.txt": rows(3)}, {}, "rows for train and validation, but none for test"),
+        ({"vali.txt": rows(1, 2), "test.txt": rows(3)}, {}, "rows for validation and test, but none for training"),
+        (
+            LINES | {"test.txt": rows(7, 2)},
+            {},
+            "query 2 has rows in train and in test; move all rows of a query to one split",
+        ),
         (LINES | {"test.txt": ""}, {}, r"test.txt: is empty"),
         (LINES | {"test.txt": "# nothing\n\n"}, {}, "test.txt: has no rows; expected at least one document"),
         (LINES | {"test.txt": "1 qid:3 1:x\n"}, {}, r"test.txt, line 1: feature 1 is 'x'"),
@@ -156,7 +160,7 @@ LINES = {"train.txt": rows(1, 2), "test.txt": rows(3)}
         ),
         (GROUPED | {"rank.train.query": "3\none\n"}, {}, "rank.train.query, line 2: group size is 'one'"),
         (GROUPED | {"rank.train.query": "3.0\n1\n"}, {}, "rank.train.query, line 1: group size is '3.0'"),
-        (GROUPED | {"rank.test.query": "1\n1\n", "rank.train": "0 1:1\n" * 4}, {}, "no label for training is above 0"),
+        (GROUPED | {"rank.test.query": "1\n1\n", "rank.train": "0 1:1\n" * 4}, {}, "no training label is above 0"),
         (GROUPED | {"rank.train": "1\n" * 4, "rank.test": "1\n" * 2}, {}, "no row has a feature"),
     ],
 )
@@ -169,7 +173,9 @@ def test_one_feature_with_a_number_that_is_far_too_high(tmp_path, monkeypatch):
     files = {"train.txt": rows(*range(50)), "test.txt": "1 qid:99 9999:1\n"}
     assert prepared(tmp_path, files).info["features"]["count"] == 9_999
     monkeypatch.setattr("songrank.data.preparation.feature_store.MAX_BYTES_IF_EMPTY", 10**6)
-    with pytest.raises(DataError, match=r"feature 9,999 would make a table of 0.0 GB for 101 values; number .* from 1"):
+    with pytest.raises(
+        DataError, match=r"feature 9,999 would require a table of 0.0 GB for 101 values; number .* from 1"
+    ):
         prepare_in(tmp_path, "letor", tmp_path / "source")
 
 

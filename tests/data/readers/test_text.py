@@ -85,9 +85,9 @@ def test_other_encodings_are_read_when_named(tmp_path):
 
 def test_ids_must_differ_within_a_split(tmp_path):
     rows = [{"id": "a", "text": "x", "labels": [1]}, {"id": "a", "text": "y", "labels": [1]}]
-    with pytest.raises(DataError, match=r"line 2: id 'a' is in line 1 of .*train.jsonl already"):
+    with pytest.raises(DataError, match=r"line 2: id 'a' is repeated from line 1 of .*train.jsonl"):
         read(tmp_path, rows, rows[:1])
-    with pytest.raises(DataError, match=r"test.jsonl, line 1: id 'a' is in line 1 of .*train.jsonl already"):
+    with pytest.raises(DataError, match=r"test.jsonl, line 1: id 'a' is repeated from line 1 of .*train.jsonl"):
         read(tmp_path, rows[:1], rows[1:], split="random")
 
 

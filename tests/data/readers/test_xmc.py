@@ -129,12 +129,12 @@ def test_mistakes_are_named_with_file_and_line(train, line, message, tmp_path):
 
 
 def test_rows_without_any_label_at_all_are_refused(tmp_path):
-    with pytest.raises(DataError, match="no label for training is above 0"):
+    with pytest.raises(DataError, match="no training label is above 0"):
         read(tmp_path, "1 6 4\n 0:1\n", "1 6 4\n 0:1\n")
 
 
 def test_training_rows_without_a_label_are_refused(tmp_path):
-    with pytest.raises(DataError, match="no label for training is above 0"):
+    with pytest.raises(DataError, match="no training label is above 0"):
         read(tmp_path, "1 6 4\n 0:1\n")
 
 

@@ -47,7 +47,7 @@ def test_a_value_that_is_not_finite_leaves_its_row_as_it_was():
 def test_rows_outside_the_range_held_raise():
     table = filled(10, (4, 8))
     for rows in (torch.tensor([3]), torch.tensor([8])):
-        with pytest.raises(ValueError, match="rows from 4 to 7"):
+        with pytest.raises(ValueError, match="row ids from 4 to 7"):
             table.read(rows)
         with pytest.raises((IndexError, RuntimeError)):
             table.gather(rows)
@@ -77,7 +77,7 @@ def test_state_loads_into_any_range_that_it_covers():
     part = MemoryTable(10, (4, 6))
     part.load_state_dict(state)
     assert part.read().tolist() == pytest.approx([4 / 3, 5 / 3])
-    with pytest.raises(RuntimeError, match="holds rows 2:9 of 10 .*; expected rows that cover 0:10 of 10"):
+    with pytest.raises(RuntimeError, match="has rows 2:9 of 10 .*; expected rows that cover 0:10 of 10"):
         MemoryTable(10).load_state_dict(state)
     with pytest.raises(RuntimeError, match="Missing key"):
         MemoryTable(10).load_state_dict({})
@@ -88,7 +88,7 @@ def test_states_of_neighbours_merge_into_one():
     table = MemoryTable(10)
     table.load_state_dict(merge_states(parts))
     assert torch.equal(table.read(), filled(10).read())
-    with pytest.raises(ValueError, match="without a gap or an overlap"):
+    with pytest.raises(ValueError, match="without gap or overlap"):
         merge_states(parts[:2])
 
 
@@ -99,7 +99,7 @@ def test_unseen_rows_stay_unseen_through_a_change_of_precision():
 
 
 def test_the_state_of_another_task_is_refused():
-    with pytest.raises(RuntimeError, match="holds rows 0:20 of 20 .*; expected rows that cover 0:10 of 10"):
+    with pytest.raises(RuntimeError, match="has rows 0:20 of 20 .*; expected rows that cover 0:10 of 10"):
         MemoryTable(10).load_state_dict(MemoryTable(20).state_dict())
 
 
@@ -122,7 +122,7 @@ def test_rows_and_values_may_be_lists():
     ("arguments", "message"),
     [
         ((-1,), "num_rows is -1"),
-        ((5, (2, 9)), r"row_range is \(2, 9\); expected a range inside \(0, 5\)"),
+        ((5, (2, 9)), r"row_range is \(2, 9\); expected a range within \(0, 5\)"),
         ((5, None, torch.float16), "dtype is torch.float16; expected torch.float32 or torch.float64"),
     ],
 )

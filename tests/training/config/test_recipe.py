@@ -10,7 +10,7 @@ def test_a_new_key_is_one_field():
     """What adding a key takes: a field with type, default and description; reading and errors follow."""
 
     class LongerBatch(Batch):
-        negatives_per_pair: int = Field(1, ge=1, description="irrelevant items per relevant item")
+        negatives_per_pair: int = Field(1, ge=1, description="Number of irrelevant items per relevant item.")
 
     class LongerRecipe(Recipe):
         batch: LongerBatch = LongerBatch()
@@ -19,5 +19,17 @@ def test_a_new_key_is_one_field():
     assert LongerRecipe.read({**values, "batch": {"negatives_per_pair": 3}}).batch.negatives_per_pair == 3
     with pytest.raises(ValueError, match=r"^batch.negatives_per_pair is 0; expected greater than or equal to 1$"):
         LongerRecipe.read({**values, "batch": {"negatives_per_pair": 0}})
-    with pytest.raises(ValueError, match=r"^batch.negatives is no key of a recipe; expected one of .*_per_pair"):
+    with pytest.raises(ValueError, match=r"^unknown recipe key 'batch.negatives'; expected one of .*_per_pair"):
         LongerRecipe.read({**values, "batch": {"negatives": 0}})
+
+
+def described(section, prefix=""):
+    for name, field in section.model_fields.items():
+        yield f"{prefix}{name}", field.description
+        if hasattr(field.annotation, "model_fields"):
+            yield from described(field.annotation, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize(("key", "words"), described(Recipe))
+def test_every_key_has_a_description_of_one_sentence(key, words):
+    assert (words or "").endswith("."), key

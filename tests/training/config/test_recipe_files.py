@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from songrank.losses.registry import LOSSES
+from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 
 DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 mq2007-agg eurlex-4k
@@ -42,3 +43,43 @@ def test_the_papers_numbers_are_in_them():
     assert (recommender.warm_up.epochs, recommender.fine_tuning.epochs) == (20, 120)
     assert (recommender.fine_tuning.learning_rate, recommender.fine_tuning.decay) == (4e-4, {60: 0.25})
     assert (search.warm_up.epochs, search.fine_tuning.decay, search.batch.length) == (100, {50: 0.1}, 100)
+
+
+FORMER = "data: x\nmodel: neumf\nfine_tuning: {epochs: 1, average: 0.9}\nlosses: {bce: {fine_tuning: {average: 0.8}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "decay"),
+    [
+        ("file", [], 0.9),
+        ("file", ["loss=bce"], 0.8),
+        ("file", ["fine_tuning.average=0.7"], 0.7),
+        ("file", ["fine_tuning.ema_decay=0.7"], 0.7),
+        ("file", ["fine_tuning={average: 0.7}"], 0.7),
+        ("movielens-1m", ["fine_tuning.average=0.7"], 0.7),
+        ("movielens-1m", ["fine_tuning.average=null"], None),
+    ],
+)
+def test_the_former_key_of_the_ema_is_read_with_one_warning(tmp_path, source, changes, decay):
+    (tmp_path / "file").write_text(FORMER)
+    warnings = []
+    recipe = load_recipe(str(tmp_path / source) if source == "file" else source, changes, warnings.append)
+    assert recipe.fine_tuning.ema_decay == decay
+    assert warnings == ["fine_tuning.average is now fine_tuning.ema_decay"]
+
+
+def test_finished_runs_with_the_former_key_are_read_without_a_warning(tmp_path):
+    now = load_recipe("movielens-1m").model_dump(mode="json")
+    for stage in ("warm_up", "fine_tuning"):
+        now[stage]["average"] = now[stage].pop("ema_decay")
+    assert Recipe.read(now) == load_recipe("movielens-1m")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(now))
+    warnings = []
+    assert load_recipe(str(tmp_path), [], warnings.append) == load_recipe("movielens-1m")
+    assert warnings == []
+
+
+def test_both_names_of_a_key_are_rejected(tmp_path):
+    (tmp_path / "file").write_text(FORMER.replace("average: 0.9", "average: 0.9, ema_decay: 0.9"))
+    with pytest.raises(ValueError, match=r"unknown recipe key 'fine_tuning.average'; expected one of"):
+        load_recipe(str(tmp_path / "file"))

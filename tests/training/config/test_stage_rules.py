@@ -11,7 +11,7 @@ from tests.training.faster_runs import STAGE, trainer
 def test_what_cannot_go_with_two_points_is_refused(folder):
     stage = trainer(folder, "song").stages[0]
     for wrong in ({"clip": 1.0}, {"optimiser": "lazy-adam"}, {"item_decay_power": 1.0}):
-        with pytest.raises(ValueError, match="FasterSONG|a loss of two points"):
+        with pytest.raises(ValueError, match="FasterSONG|a loss that uses two points"):
             Stage("fine-tuning", stage.loss, stage.sampler, 1, 1e-3, **wrong)
 
 
@@ -19,13 +19,13 @@ def test_what_cannot_go_with_two_points_is_refused(folder):
     ("loss", "stage", "message"),
     [
         ("song", {"correction": 2.0}, "fine_tuning.correction is 2.0; expected less than or equal to 1"),
-        ("song", {"correction": 0.5}, "fine_tuning.correction is 0.5; expected none but with a loss of two points"),
+        ("song", {"correction": 0.5}, "fine_tuning.correction is 0.5; expected none unless the loss uses two points"),
         (
             {"name": "faster-song", "points": 1},
             {"correction": 0.5},
-            "fine_tuning.correction is 0.5; expected none but with a loss of two points",
+            "fine_tuning.correction is 0.5; expected none unless the loss uses two points",
         ),
-        ("faster-song", {"clip": 1.0}, "fine_tuning.clip is 1.0; expected none with a loss of two points"),
+        ("faster-song", {"clip": 1.0}, "fine_tuning.clip is 1.0; expected none with a loss that uses two points"),
         (
             {"name": "faster-song", "points": 1},
             {"optimiser": "lazy-adam"},

@@ -17,9 +17,9 @@ def weights(model):
 
 
 def test_the_mean_of_weights_is_what_is_kept_and_training_does_not_know_of_it(dataset):
-    def train(average):
+    def train(ema_decay):
         seen = []
-        run = trainer(dataset, average=average, observe=lambda line: seen.append(weights(run.model)))
+        run = trainer(dataset, ema_decay=ema_decay, observe=lambda line: seen.append(weights(run.model)))
         run.run()
         return run, seen
 

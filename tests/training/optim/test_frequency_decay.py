@@ -111,5 +111,7 @@ def test_what_cannot_be_is_told(dataset):
         Recipe.read({**values, "fine_tuning": {**part, "optimiser": "lazy-adam"}})
     with pytest.raises(UserError, match=r"fine_tuning.item_decay_power is -1"):
         Recipe.read({**values, "fine_tuning": {**part, "item_decay_power": -1}})
-    with pytest.raises(UserError, match=r"item_decay_power is 1, and history has no table of items: say 0"):
+    with pytest.raises(
+        UserError, match=r"item_decay_power is 1, but model 'history' has no item embedding table; use 0"
+    ):
         make_trainer(Recipe.read({**values, "model": {"name": "history"}}), dataset)

@@ -60,7 +60,7 @@ def test_the_derivative_is_the_difference_of_two_points_to_first_order(name):
         warnings.simplefilter("always")
         torch.manual_seed(7)
         scores, change = directional(model, step, call)
-    assert any("two points" in str(each.message) for each in caught) == (name in TWO_POINTS)
+    assert any("two forward passes" in str(each.message) for each in caught) == (name in TWO_POINTS)
     torch.manual_seed(7)
     previous = {name: (weight - step[name]).detach() for name, weight in model.named_parameters()}
     now, before = forward_both(model, previous, call)
@@ -134,10 +134,13 @@ class Restless(nn.Module):
 @pytest.mark.parametrize(
     ("draws", "words"),
     [
-        ((lambda: torch.rand(3), lambda: torch.ones(3)), "drew 1 times at first and 0 times then"),
-        ((lambda: torch.ones(3), lambda: torch.rand(3)), "drew 0 times at first and more often then"),
-        ((lambda: torch.rand(3), lambda: torch.randn(3)), r"aten.rand.*of \[3\] at first and aten.randn"),
-        ((lambda: torch.empty(3).uniform_(), lambda: torch.empty(2).uniform_()), r"\[3\] at first and .*\[2\] then"),
+        ((lambda: torch.rand(3), lambda: torch.ones(3)), "1 draws in the first pass, 0 in the second"),
+        ((lambda: torch.ones(3), lambda: torch.rand(3)), "0 draws in the first pass, more in the second"),
+        ((lambda: torch.rand(3), lambda: torch.randn(3)), r"aten.rand.*of \[3\] in the first pass, aten.randn"),
+        (
+            (lambda: torch.empty(3).uniform_(), lambda: torch.empty(2).uniform_()),
+            r"\[3\] in the first pass, .*\[2\] in the second",
+        ),
         ((lambda: torch.bernoulli(torch.full((3,), 0.5)),) * 2, "aten.bernoulli.default cannot be repeated"),
     ],
 )
@@ -165,7 +168,7 @@ def test_a_model_without_forward_mode_warns_once_and_draws_no_more_than_two_poin
     call = lambda model: model(ROWS)  # noqa: E731
     step = step_of(model)
     torch.manual_seed(3)
-    with pytest.warns(UserWarning, match="Sequential has no forward-mode derivative, going by two points"):
+    with pytest.warns(UserWarning, match="Sequential has no forward-mode derivative, using two forward passes"):
         first, _ = directional(model, step, call)
     torch.manual_seed(3)
     with warnings.catch_warnings():

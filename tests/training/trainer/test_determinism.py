@@ -47,14 +47,14 @@ def test_it_holds_within_and_all_is_as_before_afterwards(workspace, monkeypatch)
 
 
 def test_an_operation_that_has_no_order_is_one_line():
-    what = "torch has no deterministic put_ on this GPU: begin again with deterministic=false"
-    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), deterministic_algorithms():
+    what = "torch has no deterministic put_ on this GPU; start again with deterministic=false"
+    with pytest.raises(UserError, match=f"^deterministic is true, but {what}$"), deterministic_algorithms():
         torch.zeros(3).put_(torch.tensor([1]), torch.ones(1))
 
 
 def test_cublas_that_was_used_before_is_one_line_and_other_errors_are_left_alone():
-    what = f"this process has used cuBLAS before: set {WORKSPACE}=:4096:8 before Python starts"
-    with pytest.raises(UserError, match=f"^deterministic is true, and {what}$"), deterministic_algorithms():
+    what = f"this process already used cuBLAS; set {WORKSPACE}=:4096:8 before Python starts"
+    with pytest.raises(UserError, match=f"^deterministic is true, but {what}$"), deterministic_algorithms():
         raise RuntimeError(f"not deterministic because it uses CuBLAS\nset {WORKSPACE}=:4096:8 or {WORKSPACE}=:16:8")
     with pytest.raises(RuntimeError, match="something else"), deterministic_algorithms():
         raise RuntimeError("something else")
@@ -62,7 +62,7 @@ def test_cublas_that_was_used_before_is_one_line_and_other_errors_are_left_alone
 
 def test_a_workspace_that_promises_no_order_is_one_line(monkeypatch):
     monkeypatch.setenv(WORKSPACE, ":4096:2:16:8")
-    before, what = settings(), f"^deterministic is true, and {WORKSPACE} is ':4096:2:16:8'; expected :4096:8 or :16:8, "
+    before, what = settings(), f"^deterministic is true, but {WORKSPACE} is ':4096:2:16:8'; expected :4096:8 or :16:8, "
     with pytest.raises(UserError, match=what), deterministic_algorithms():
         pass
     assert settings() == before
@@ -134,7 +134,7 @@ def test_every_model_repeats_to_the_bit(data, model, batch, sets):
     assert_repeats(recipe(model, batch), sets[data])
 
 
-@pytest.mark.parametrize("more", [{"optimiser": "lazy-adam"}, {"item_decay_power": 1.0, "average": 0.9}])
+@pytest.mark.parametrize("more", [{"optimiser": "lazy-adam"}, {"item_decay_power": 1.0, "ema_decay": 0.9}])
 def test_every_optimiser_repeats_to_the_bit(more, sets):
     assert_repeats(recipe(NEUMF, IDS, **more), sets["many"])
 
@@ -168,7 +168,7 @@ def test_a_run_that_cannot_be_has_failed_and_says_how_to_begin_again(sets, tmp_p
     run = Run.begin(what, tmp_path / "run")
     run.trainer.device = torch.device("cuda")
     monkeypatch.setattr(run.trainer, "tick", lambda: torch.zeros(3).put_(torch.tensor([1]), torch.ones(1)))
-    with pytest.raises(UserError, match="begin again with deterministic=false$"):
+    with pytest.raises(UserError, match="start again with deterministic=false$"):
         run.finish()
     notes = run.directory.notes()
     assert (notes["status"], notes["error"][:21]) == ("failed", "deterministic is true")

@@ -84,7 +84,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_last_good_checkpoi
     run = trainer(dataset, tmp_path, save_every=0.0)
     forward = run.adapter.scores
     run.adapter.scores = lambda model, slate: forward(model, slate) * (float("nan") if run.at.step == 20 else 1.0)
-    with pytest.raises(DivergedError, match="step 21, in warm-up: ListwiseCE is not finite; the last good"):
+    with pytest.raises(DivergedError, match="step 21 in warm-up: ListwiseCE is NaN or infinite; the last checkpoint"):
         run.run()
     assert run.checkpoints.latest()[1]["at"]["step"] <= 20
 

@@ -12,7 +12,7 @@ from songrank.core.text import UNITS, counted, singular
 from songrank.data import Dataset
 
 _STAGE_WORDS = {
-    "average": "EMA of weights over epochs, decay {:g}",
+    "ema_decay": "EMA of weights over epochs, decay {:g}",
     "clip": "gradients clipped at norm {:g}",
     "reset_head": "new head at the start",
 }

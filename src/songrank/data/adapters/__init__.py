@@ -1,1 +1,1 @@
-"""Adapters from in-memory data (numpy, scipy, pandas, polars, Arrow) to what preparation reads."""
+"""Adapters from in-memory data (numpy, scipy, pandas, polars, Arrow) to inputs of preparation."""

@@ -1,4 +1,4 @@
-"""What a DocumentRanker is given: documents, labels and lists, checked, and as the table that is prepared."""
+"""Input of a DocumentRanker: documents, labels and lists, validated, and as a table for preparation."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from songrank.data.adapters.feature_matrix import Features, check_not_negative, 
 
 @dataclass(frozen=True)
 class Lists:
-    """The number of each row's list; lists are numbered in the order in which they begin."""
+    """List number of each row; lists are numbered by first occurrence."""
 
     number: Array
     count: int
 
     @property
     def lengths(self) -> Array:
-        """Rows of each list."""
+        """Number of rows per list."""
         return np.bincount(self.number, minlength=self.count)
 
     @property
     def order(self) -> Array:
-        """Rows list by list, within a list as they stand."""
+        """Rows grouped by list, in input order within a list."""
         return np.argsort(self.number, kind="stable")
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Rows of one split, checked."""
+    """Rows of one split, validated."""
 
     features: Features
     label: Array
@@ -43,14 +43,14 @@ class Documents:
 
 @dataclass(frozen=True)
 class DocumentTable:
-    """Documents as a feature table: names of its columns, and the weight of each training list."""
+    """Documents as a feature table: column names, and weights of the training lists."""
 
     features: tuple[str, ...]
     weight: Array | None
     ignored: tuple[str, ...] = ()  # columns that are written without values
 
     def columns(self) -> dict[str, str | None]:
-        """Which column means what."""
+        """Column options of preparation."""
         words = {"query": True, "label": True, "split": True, "weight": self.weight is not None}
         return {f"{word}_column": self._name(word) if known else None for word, known in words.items()}
 
@@ -60,7 +60,7 @@ class DocumentTable:
         return word
 
     def parts(self, train: Documents, validation: Sequence[Documents]) -> Iterator[pl.DataFrame]:
-        """The table, some rows at a time."""
+        """The table, in chunks of rows."""
         before = 0
         for split, documents in (("train", train), *(("validation", documents) for documents in validation)):
             number = documents.lists.number
@@ -87,14 +87,14 @@ def read_documents(
     prefix: str = "",
     one_list: bool = False,
 ) -> Documents:
-    """Check labels, lists and weights of documents.
+    """Validate labels, lists and weights of documents.
 
-    ``gain`` is the recipe's, ``prefix`` that of the arguments' names in messages. With ``one_list`` neither group nor
-    qid is needed.
+    ``gain`` is that of the recipe, ``prefix`` that of argument names in messages. ``one_list`` makes group and qid
+    optional.
     """
     if group is None and qid is None and not one_list:
         what = f"neither {prefix}group nor {prefix}qid is given"
-        raise DataError(what, f"say which rows are one query's: {prefix}group=[…]")
+        raise DataError(what, f"pass the rows per query: {prefix}group=[…]")
     label = _read_labels(y, features.rows)
     lists = read_lists(features.rows, group, qid)
     if sample_weight is not None:
@@ -105,7 +105,7 @@ def read_documents(
 
 def _read_labels(y: Any, rows: int) -> Array:
     if y is None:
-        raise DataError("fit requires y to be passed, but the target y is None", "give one label a row")
+        raise DataError("fit requires y to be passed, but the target y is None", "pass one label per row")
     try:
         given = np.asarray(unmasked(y))
         label: Array = given.astype(np.float64) if given.dtype.kind in "fiubO" else np.zeros(())
@@ -114,9 +114,9 @@ def _read_labels(y: Any, rows: int) -> Array:
     if label.ndim == 2 and label.shape[1] == 1:
         label = label[:, 0]
     if label.ndim == 0:
-        raise DataError(f"y is {shown(y)}", "expected numbers, one a row")
+        raise DataError(f"y is {shown(y)}", "expected numbers, one per row")
     if label.shape != (rows,):
-        raise DataError(f"y has shape {list(label.shape)}, and X has {rows:,} rows", "expected one label a row")
+        raise DataError(f"y has shape {list(label.shape)}, but X has {rows:,} rows", "expected one label per row")
     return check_not_negative("y", label, np.arange(rows))
 
 
@@ -134,7 +134,7 @@ def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
         return Lists(np.zeros(rows, np.int64), 1)
     lengths = _read_lengths(group)
     if lengths.sum() != rows:
-        what = f"group sums to {int(lengths.sum()):,}, and X has {rows:,} rows"
+        what = f"group sums to {int(lengths.sum()):,}, but X has {rows:,} rows"
         raise DataError(what, "expected the lengths of all lists, in order")
     return Lists(np.repeat(np.arange(lengths.shape[0]), lengths), int(lengths.shape[0]))
 
@@ -147,43 +147,43 @@ def _read_lengths(group: Any) -> Array:
         given = np.zeros(0)
     sound = given.dtype.kind in "iuf" and given.ndim == 1 and given.shape[0] > 0
     if not sound or not ((given >= 1) & (given < 2**53) & (given == np.floor(given))).all():
-        raise DataError("group does not hold lengths of lists", "expected whole numbers of at least 1, one a list")
+        raise DataError("group does not contain list lengths", "expected whole numbers of at least 1, one per list")
     return given.astype(np.int64)
 
 
 def _from_ids(rows: int, qid: Any) -> Lists:
     ids = np.asarray(qid)
     if ids.shape != (rows,):
-        raise DataError(f"qid has shape {list(ids.shape)}, and X has {rows:,} rows", "expected one id a row")
+        raise DataError(f"qid has shape {list(ids.shape)}, but X has {rows:,} rows", "expected one id per row")
     numbers: dict[Any, int] = {}
     number = np.zeros(rows, np.int64)
     for row, name in enumerate(ids.tolist()):
         if name is None or name != name:
-            raise DataError(f"qid is missing in row {row} (from 0)", "expected one id a row")
+            raise DataError(f"qid is missing in row {row} (from 0)", "expected one id per row")
         number[row] = numbers.setdefault(name, len(numbers))
     return Lists(number, len(numbers))
 
 
 def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
-    """Weights as float64 [count], each finite and at least 0, one of them above it.
+    """Weights as float64 [count], finite and at least 0, at least one above 0.
 
-    With w = 1 / propensity, labels whose gain is w times as large (:func:`~songrank.core.gains.weighted_labels`) are
-    inverse propensity weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*,
+    With w = 1 / propensity, multiplying gains by w (:func:`~songrank.core.gains.weighted_labels`) is inverse propensity
+    weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*,
     SIGIR 2019).
 
     >>> read_weights("group_weight", [1, -2], 2, "list")
     Traceback (most recent call last):
-    songrank.core.errors.DataError: group_weight is -2.0 in place 1 (from 0); expected a finite number of at least 0
+    songrank.core.errors.DataError: group_weight is -2.0 at position 1 (from 0); expected a finite number of at least 0
     """
     try:
         found: Array = np.asarray(unmasked(weight), np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{name} is a {type(weight).__name__}", "expected numbers") from None
     if found.shape != (count,):
-        raise DataError(f"{name} has shape {list(found.shape)}", f"expected one weight a {each}, [{count}]")
-    found = check_not_negative(name, found, np.arange(count), "place", most=np.finfo(np.float64).max)
+        raise DataError(f"{name} has shape {list(found.shape)}", f"expected one weight per {each}, [{count}]")
+    found = check_not_negative(name, found, np.arange(count), "at position", most=np.finfo(np.float64).max)
     if not found.any():
-        raise DataError(f"{name} is zero everywhere", "expected a weight above 0")
+        raise DataError(f"{name} is all zero", "expected a weight above 0")
     return found
 
 
@@ -195,10 +195,10 @@ def read_eval_sets(
     more = {"eval_group": eval_group, "eval_qid": eval_qid, "eval_sample_weight": eval_sample_weight}
     columns: list[list[Any]] = []
     for name, values in more.items():
-        column = _listed(name, values, "a list with one entry for each of eval_set", len(sets))
+        column = _listed(name, values, "a list with one entry per evaluation set", len(sets))
         if len(column) != len(sets):
             what = f"{name} has {len(column)} entries for {len(sets)} evaluation sets"
-            raise DataError(what, "expected one for each")
+            raise DataError(what, "expected one entry per set")
         columns.append(column)
     for at, pair in enumerate(sets):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -208,7 +208,7 @@ def read_eval_sets(
 
 
 def _listed(name: str, values: Any, expected: str, count: int) -> list[Any]:
-    """The entries of an argument, one for each evaluation set; ``count`` times None if it is not given."""
+    """The entries of an argument, one per evaluation set; ``count`` times None by default."""
     if values is None:
         return [None] * count
     sized = hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
@@ -223,5 +223,5 @@ def read_eval_names(given: Sequence[str] | None, count: int) -> list[str]:
     listed = _listed("eval_names", given, "a list of names", 0)
     names = [f"valid_{at}" for at in range(count)] if given is None else [str(name) for name in listed]
     if len(names) != count or len(set(names)) < count:
-        raise DataError(f"eval_names is {shown(given)}", f"expected {count} different names")
+        raise DataError(f"eval_names is {shown(given)}", f"expected {count} distinct names")
     return names

@@ -1,4 +1,4 @@
-"""Features as users have them, arrays, sparse matrices or tables: checked, in the fitted order, dense by blocks."""
+"""Features from arrays, sparse matrices or tables: validated, in fitted column order, dense by blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_f
 
 _BLOCK_VALUES = 1 << 22
 _MOST = float(np.finfo(np.float32).max)
-_NUMBERS = "expected finite numbers, NaN where one is missing"
+_NUMBERS = "expected finite numbers, or NaN for missing values"
 _SHAPE = "expected two dimensions, [rows, features]. Reshape your data"
 
 
 @dataclass(frozen=True)
 class Features:
-    """A matrix of features, and the names of its columns where they have any."""
+    """A matrix of features, and its column names, if any."""
 
     values: Any  # a numpy array, a scipy sparse matrix in CSR, or a polars frame
     names: tuple[str, ...] | None = None
@@ -45,14 +45,14 @@ class Features:
         return replace(self, values=self.values[rows])
 
     def columns(self, places: Sequence[int]) -> "Features":
-        """The columns in these places, in this order."""
+        """The columns at these positions, in this order."""
         if list(places) == list(range(self.count)):
             return self
         names = None if self.names is None else tuple(self.names[at] for at in places)
         return Features(self.values[:, list(places)], names)
 
     def dense(self, first: int, last: int) -> Array:
-        """Rows from ``first`` up to ``last``: float32, NaN where a value is missing."""
+        """Rows ``first`` to ``last`` − 1: float32, NaN for missing values."""
         part = self.values[first:last]
         if isinstance(part, pl.DataFrame):
             dense = np.empty(part.shape, np.float32)
@@ -62,7 +62,7 @@ class Features:
         return _as_numbers(part.toarray() if self.is_sparse else part, first)
 
     def blocks(self) -> Iterator[tuple[int, int, Array]]:
-        """All rows, some at a time: first, last, and what stands between."""
+        """All rows in chunks: first, last + 1, and the dense rows."""
         step = max(1, _BLOCK_VALUES // max(1, self.count))
         for first in range(0, self.rows, step):
             last = min(first + step, self.rows)
@@ -71,54 +71,54 @@ class Features:
 
 @dataclass(frozen=True)
 class FittedColumns:
-    """Columns that were fitted, and those of them that are not features.
+    """Fitted columns, and those among them that are ignored.
 
     >>> columns = FittedColumns.of(read_matrix({"bm25": [1.5], "title": ["a"]}), ["title"])
     >>> columns.used, columns.find(read_matrix({"bm25": [2.5]})).dense(0, 1).tolist()
     (('bm25',), [[2.5]])
     """
 
-    names: tuple[str, ...]  # Column_0, … where they had none
+    names: tuple[str, ...]  # Column_0, … if unnamed
     ignored: tuple[str, ...]
-    named: bool  # whether the names were given, so that columns are found by them
+    named: bool  # whether names were given and columns are matched by name
 
     @classmethod
     def of(cls, features: Features, ignore: str | Sequence[str] | None = None) -> "FittedColumns":
-        """The columns of these features, without those to ``ignore``: names in a list, or with commas between."""
+        """The columns of these features; ``ignore`` is a list of names, or names separated by commas."""
         names = features.names or tuple(f"Column_{at}" for at in range(features.count))
         listed = [name.strip() for name in ignore.split(",")] if isinstance(ignore, str) else ignore or ()
         if not isinstance(listed, list | tuple | set):
-            raise DataError(f"ignore is {shown(ignore)}", "expected names of columns in a list: mend data_options")
+            raise DataError(f"ignore is {shown(ignore)}", "expected a list of column names in data_options")
         ignored = tuple(name for name in names if name in listed)
         unknown = [name for name in listed if name not in names]
         if unknown:
-            raise DataError(f"ignore names {shown(unknown[0])}, which is no column of X", "mend data_options")
+            raise DataError(f"ignore has unknown column {shown(unknown[0])}", "expected columns of X in data_options")
         if len(ignored) == len(names):
-            raise DataError("ignore names all columns of X", "leave at least one feature")
+            raise DataError("ignore has all columns of X", "keep at least one feature")
         return cls(names, ignored, features.names is not None)
 
     @property
     def used(self) -> tuple[str, ...]:
-        """Names of those that are features."""
+        """Names of the columns that are not ignored."""
         return tuple(name for name in self.names if name not in self.ignored)
 
     def find(self, features: Features, whose: str = "DocumentRanker") -> Features:
-        """The features among these columns, in the order that was fitted; ``whose`` names the estimator in messages."""
+        """The features among these columns, in fitted order; ``whose`` names the estimator in messages."""
         if self.named and features.names is not None:
             missing = [name for name in self.used if name not in features.names]
             if missing:
                 more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
                 what = f"X has no column {', '.join(map(repr, missing[:5]))}{more}"
-                raise DataError(what, "give all that were fitted")
+                raise DataError(what, "pass all fitted columns")
             return Features(features.values.select(list(self.used)), self.used)
         if features.count != len(self.names):
             what = f"X has {features.count} features, but {whose} is expecting {len(self.names)} features as input"
-            raise DataError(what, "give those that were fitted, in their order")
+            raise DataError(what, "pass the fitted features, in the same order")
         return features.columns([at for at, name in enumerate(self.names) if name not in self.ignored])
 
 
 def read_matrix(X: Any) -> Features:
-    """Features of any kind.
+    """Read features of any supported type.
 
     >>> found = read_matrix({"bm25": [1.5, None], "clicks": [3, 4]})
     >>> found.names, found.dense(0, 2).tolist()
@@ -142,7 +142,7 @@ def read_matrix(X: Any) -> Features:
         if found.values.ndim != 2:
             raise DataError(f"X has shape {list(found.values.shape)}", _SHAPE)
     if getattr(getattr(found.values, "dtype", None), "kind", "") == "c":
-        raise DataError("X is complex. Complex data not supported", "give real numbers")
+        raise DataError("X is complex. Complex data not supported", "expected real numbers")
     if not found.rows or not found.count:
         kind, shape = "feature" if found.rows else "sample", tuple(found.values.shape)
         what = f"X has 0 {kind}(s) (shape={shape}) while a minimum of 1 is required."
@@ -151,7 +151,7 @@ def read_matrix(X: Any) -> Features:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array of numpy with NaN where it is masked; anything else as it is.
+    """Fill a numpy masked array with NaN; return other values unchanged.
 
     >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
     array([ 1., nan])
@@ -161,28 +161,28 @@ def unmasked(values: Any) -> Any:
     try:
         return np.ma.filled(values.astype(np.float64), np.nan)
     except (TypeError, ValueError):
-        raise DataError("a masked array does not hold numbers", _NUMBERS) from None
+        raise DataError("masked array is not numeric", _NUMBERS) from None
 
 
-def check_not_negative(name: str, values: Array, row: Array, place: str = "row", most: float = _MOST) -> Array:
-    """``values`` as float64 if all are from 0 to ``most``, or a message that names the ``row`` of the first other."""
+def check_not_negative(name: str, values: Array, row: Array, place: str = "in row", most: float = _MOST) -> Array:
+    """``values`` as float64; raises if one is not from 0 to ``most``, naming its ``row``."""
     values = values.astype(np.float64)
     wrong = np.flatnonzero(~((values >= 0) & (values <= most)))
     if wrong.shape[0]:
         at = wrong[0]
-        raise DataError(f"{name} is {values[at]} in {place} {row[at]} (from 0)", LABEL_EXPECTED)
+        raise DataError(f"{name} is {values[at]} {place} {row[at]} (from 0)", LABEL_EXPECTED)
     return values
 
 
 def _as_numbers(block: Array, first: int) -> Array:
-    """A dense block as float32, or which value does not fit; ``first`` is the number of its first row."""
+    """A dense block as float32; errors name the invalid value, with ``first`` the number of the first row."""
     if block.dtype.kind not in "fiub":
         try:
             block = block.astype(np.float64)
         except (TypeError, ValueError):
             values = (value for value in block.reshape(-1).tolist() if not isinstance(value, int | float))
             odd = next(values, block.dtype)
-            raise DataError(f"X holds {shown(odd)}", _NUMBERS) from None
+            raise DataError(f"X contains {shown(odd)}", _NUMBERS) from None
     with np.errstate(over="ignore"):
         dense: Array = block.astype(np.float32)
     if np.isinf(dense).any():
@@ -197,5 +197,5 @@ def dense_rows(rows: Any) -> Array:
 
 
 def num_rows(rows: Any) -> int:
-    """Rows of a list, an array or a sparse matrix."""
+    """Number of rows of a list, an array or a sparse matrix."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

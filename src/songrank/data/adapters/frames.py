@@ -1,4 +1,4 @@
-"""Tables of users' own kind: pandas, polars, Arrow, numpy or a dict of columns in, the same kind out."""
+"""Tables of any type: pandas, polars, Arrow, numpy or a dict of columns; results have the input type."""
 
 from os import PathLike
 from typing import Any
@@ -11,7 +11,7 @@ from songrank.io.tables.polars_frames import to_polars
 
 
 def kind_of(table: Any) -> str:
-    """The kind of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, and ``"dict"`` for all others.
+    """The type of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, or ``"dict"`` for all others.
 
     >>> kind_of(np.zeros((2, 3))), kind_of(pl.DataFrame({"user": [1]})), kind_of([1, 2])
     ('numpy', 'polars', 'dict')
@@ -21,12 +21,12 @@ def kind_of(table: Any) -> str:
 
 
 def is_table(values: Any) -> bool:
-    """Whether these are columns with names, of pandas, polars or Arrow, and not one column or an array."""
+    """Whether this is a pandas, polars or Arrow table, not a single column or an array."""
     return hasattr(values, "columns")
 
 
 def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
-    """Any table as a polars frame; the columns of an array get these names, as many as it has."""
+    """Any table as a polars frame; columns of an array get the first of these names."""
     if isinstance(table, np.ndarray):
         if table.ndim != 2 or not 1 <= table.shape[1] <= len(names):
             fix = f"expected [rows, 1 to {len(names)}]: {', '.join(names)}"
@@ -34,12 +34,12 @@ def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
         columns = (np.array(column.tolist()) if table.dtype.kind == "O" else column for column in table.T)
         return to_polars(dict(zip(names, columns, strict=False)))
     if isinstance(table, str | PathLike):
-        raise DataError(f"the table is {str(table)!r}", "read that file first, for example with pandas or polars")
+        raise DataError(f"the table is {str(table)!r}", "read the file first, for example with pandas or polars")
     return to_polars(table)
 
 
 def write_table(frame: pl.DataFrame, kind: str) -> Any:
-    """A frame as a table of this kind; ``"numpy"`` and ``"dict"`` as a dict of arrays.
+    """Convert a frame to a table of this type; a dict of arrays for ``"numpy"`` and ``"dict"``.
 
     >>> write_table(pl.DataFrame({"item": [3, 1]}), "dict")
     {'item': array([3, 1])}

@@ -1,4 +1,4 @@
-"""Tables of interactions in memory: user, item, and perhaps label and time, with their original ids."""
+"""Interaction tables in memory: user, item, optionally label and time, with original ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ HISTORY = ("user", "item", "time")
 
 @dataclass(frozen=True)
 class InteractionTable:
-    """Rows under our column names, with the original names and the kind of table they came in."""
+    """Rows with standard column names, the original names, and the type of the input table."""
 
     frame: pl.DataFrame
     names: Mapping[str, str]
@@ -35,7 +35,7 @@ class InteractionTable:
         return {f"{word}_column": self.names.get(word) for word in COLUMNS}
 
     def called(self) -> pl.DataFrame:
-        """What is prepared, under the original names, which a model keeps for its answers."""
+        """The table to prepare, with original column names, which a model keeps for its output."""
         return self._prepared().rename(dict(self.names))
 
     def _prepared(self) -> pl.DataFrame:
@@ -49,7 +49,7 @@ class InteractionTable:
         return collector.finish()
 
     def and_more(self, more: "InteractionTable") -> "InteractionTable":
-        """These rows, then those of another table with the same columns."""
+        """These rows, followed by those of another table with the same columns."""
         try:
             if set(more.frame.columns) != set(self.frame.columns):
                 raise pl.exceptions.ShapeError
@@ -62,7 +62,7 @@ class InteractionTable:
         return InteractionTable(both, self.names, self.kind)
 
     def original(self, word: str, ids: Ids) -> pl.Series:
-        """The original value of each id, by number, in the type that it came in; as text where that is not known."""
+        """The original value of each id, by number, in its input type if known, else as a string."""
         column, keys = self.frame[word], pl.Series(list(ids))
         if column.dtype.is_integer() or column.dtype == pl.String:
             return keys.cast(column.dtype)
@@ -75,7 +75,7 @@ class InteractionTable:
         return distinct.gather(place)
 
     def pairs(self, table: Any, y: Any = None) -> pl.DataFrame:
-        """Another table's rows under our names, with these labels if they are in no column."""
+        """Rows of another table with standard column names; labels from ``y`` if given."""
         frame = read_table(table, COLUMNS)
         called = {word: name if name in frame.columns else word for word, name in self.names.items()}
         called = {word: name for word, name in called.items() if name in frame.columns}
@@ -87,26 +87,28 @@ class InteractionTable:
         return frame if y is None else _with_labels(frame, y)
 
     def _typed(self, column: pl.Series, word: str) -> pl.Series:
-        """Ids in the type of those that were fitted, where that decides how a number is written."""
+        """Ids cast to the fitted type if it determines how numbers are written."""
         fitted = self.frame.schema[word]
         return column.cast(fitted) if fitted.is_float() and column.dtype.is_numeric() else column
 
     def given(self, values: Any, word: str) -> pl.Series:
-        """Ids of users or items that were given alone, or in a table with a column of them."""
+        """Ids of users or items, given alone or as a column of a table."""
         if is_table(values) or isinstance(values, Mapping):
             frame, name = read_table(values, (word,)), self.names[word]
             if name not in frame.columns and frame.width > 1:
-                raise DataError(f"the table of {word}s has no column {name!r}", f"it has {', '.join(frame.columns)}")
+                raise DataError(
+                    f"the table of {word}s has no column {name!r}", f"expected it among {', '.join(frame.columns)}"
+                )
             return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-            raise DataError(f"{word}s are {values!r}", f"expected several: [{values!r}]")
+            raise DataError(f"{word}s is {values!r}", f"expected a sequence: [{values!r}]")
         in_memory = hasattr(values, "dtype") or kind_of(values) == "pyarrow"
         column = to_polars({word: values})[word] if in_memory else pl.Series(word, list(values), strict=False)
         return self._typed(column, word)
 
 
 def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> InteractionTable:
-    """Read user, item, and label and time if there are any.
+    """Read user and item, and label and time if present.
 
     >>> found = read_interactions({"visitor_id": [1], "asin": ["b7"]}, None, ColumnOptions())
     >>> found.names, found.frame.columns
@@ -125,7 +127,7 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
 
 
 def label_column(frame: pl.DataFrame, options: Mapping[str, Any]) -> Array:
-    """Labels of a table's rows as preparation would have them with these options; 1 without a column of labels."""
+    """Labels of a table's rows after preparation with these options; 1 without a label column."""
     if "label" not in frame.columns:
         return np.ones(frame.height, np.float32)
     label = read_column(read_labels, frame["label"], LABEL_EXPECTED, TABLE, None)
@@ -135,22 +137,22 @@ def label_column(frame: pl.DataFrame, options: Mapping[str, Any]) -> Array:
 
 
 def _kind(time: pl.DataType) -> str:
-    """Of a column of times: those of different kinds do not stand in one order."""
+    """Type of a time column; different types cannot be ordered together."""
     return "dates" if time.is_temporal() else "numbers" if time.is_numeric() else "texts"
 
 
 def _with_labels(frame: pl.DataFrame, y: Any) -> pl.DataFrame:
-    """The table with these labels in a column ``label``, one a row."""
+    """The table with these labels, one per row, in a column ``label``."""
     column = pl.Series("label", np.asarray(y).reshape(-1))
     if len(column) != frame.height:
-        raise DataError(f"y has {len(column):,} labels, and the table {frame.height:,} rows", "expected one a row")
+        raise DataError(f"y has {len(column):,} labels, but the table {frame.height:,} rows", "expected one per row")
     return frame.with_columns(column)
 
 
 def id_keys(column: pl.Series) -> pl.Series:
-    """Ids as whole numbers or texts, as preparation has them, and anything else as text; what is missing stays so.
+    """Ids as whole numbers or strings, as in preparation; other types become strings, missing values stay missing.
 
-    What an id is found by depends on its value alone, not on the others of its column nor on the unit of a date.
+    A key depends only on the value of the id, not on other values of the column or the unit of a date.
 
     >>> id_keys(pl.Series([1.0, 2.0, float("nan")])).to_list(), id_keys(pl.Series([1.5, 2.0])).to_list()
     ([1, 2, None], ['1.5', '2'])
@@ -172,7 +174,7 @@ def _text(value: Any) -> str:
 
 
 def _instants(column: pl.Series) -> pl.Series:
-    """Dates with times as texts, those with a zone in UTC: microseconds, and nanoseconds where there are any."""
+    """Datetimes as strings, in UTC if they have a zone: microseconds, and nanoseconds if there are any."""
     column = column if column.dtype.time_zone is None else column.dt.convert_time_zone("UTC")  # type: ignore[attr-defined]
     texts = column.dt.cast_time_unit("us").cast(pl.String)
     if column.dtype.time_unit != "ns":  # type: ignore[attr-defined]

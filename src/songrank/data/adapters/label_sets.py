@@ -1,4 +1,4 @@
-"""Labels as users have them: a list of labels a row, one label a row, or an indicator matrix."""
+"""Labels as lists of labels per row, one label per row, or an indicator matrix."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,12 +15,12 @@ from songrank.data.readers.label_table import read_label_lists
 from songrank.io.tables.polars_frames import to_polars
 from songrank.io.tables.typed_columns import LABEL_EXPECTED
 
-_LISTS = "expected a list of whole numbers or of texts a row, or an indicator matrix [rows, labels]"
-_ALONE = "expected at least two columns, or one label a row: whole numbers or texts"
+_LISTS = "expected a list of whole numbers or strings per row, or an indicator matrix [rows, labels]"
+_ALONE = "expected at least two columns, or one whole number or string per row"
 
 
 def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
-    """``item`` and ``label`` of every row, and the ids that the items are numbers of.
+    """``item`` and ``label`` of each row, and the ids of the items.
 
     >>> table, ids = read_label_sets([["tax", "law"], []], 2)
     >>> list(ids), table["item"].tolist()
@@ -33,39 +33,39 @@ def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
     """
     found, ids = _read(Y, rows)
     if _is_matrix(Y) and len(ids) == 1:
-        raise DataError("Y is a matrix of one label, so that there is nothing to rank", _ALONE)
+        raise DataError("Y is a matrix with one label, so there is nothing to rank", _ALONE)
     return found, ids
 
 
 def read_known_labels(Y: Any, rows: int, known: Ids) -> CSR:
-    """Labels as numbers of the ids that are known; others are left out.
+    """Labels as numbers of known ids; others are dropped.
 
-    Columns of a matrix without names are those ids, in order.
+    Unnamed columns of a matrix are these ids, in order.
     """
     labels, ids = _read(Y, rows)
     if hasattr(Y, "tocsr") or (isinstance(Y, np.ndarray) and _is_matrix(Y)):
         if len(ids) != len(known):
-            raise DataError(f"Y has {len(ids):,} columns", f"expected {len(known):,}, one a label that was fitted")
+            raise DataError(f"Y has {len(ids):,} columns", f"expected {len(known):,}, one per fitted label")
         return labels
     number = known.find(list(ids)).numpy() if len(ids) else np.zeros(0, np.int64)
     item = number[labels["item"]]
     if not (item >= 0).any():
-        raise DataError("no label of Y was seen in fitting", "evaluate on other rows")
+        raise DataError("no label of Y was fitted", "evaluate on rows with fitted labels")
     row = labels.row_of_entries().numpy()[item >= 0]
     return CSR.from_rows(row, len(labels), item=item[item >= 0], label=labels["label"].numpy()[item >= 0])
 
 
 def _read(Y: Any, rows: int) -> tuple[CSR, Ids]:
     if Y is None:
-        raise DataError("fit requires y to be passed, but the target y is None", "give labels for every row")
+        raise DataError("fit requires y to be passed, but the target y is None", "pass labels for each row")
     found, ids = _indicator(unmasked(Y)) if _is_matrix(Y) else _lists(Y)
     if len(found) != rows:
-        raise DataError(f"Y has {len(found):,} rows, and X has {rows:,}", "expected labels for every row")
+        raise DataError(f"Y has {len(found):,} rows, but X has {rows:,}", "expected labels for each row")
     return found, ids
 
 
 def _is_matrix(Y: Any) -> bool:
-    """Whether columns are labels; a single column of whole numbers or texts holds one label a row instead."""
+    """Whether columns are labels; a single column of whole numbers or strings has one label per row instead."""
     if hasattr(Y, "tocsr") or isinstance(Y, Mapping) or (hasattr(Y, "columns") and hasattr(Y, "shape")):
         return True
     if not isinstance(Y, np.ndarray) or Y.ndim != 2:
@@ -79,17 +79,17 @@ def _lists(Y: Any) -> tuple[CSR, Ids]:
     rows = [_row(row, at) for at, row in enumerate(Y.tolist() if isinstance(Y, np.ndarray) else Y)]
     texts = {isinstance(label, str) for row in rows for label in row}
     if len(texts) > 1:
-        raise DataError("some labels of Y are whole numbers and others texts", "give all in one type")
+        raise DataError("Y mixes whole numbers and strings", "use one type for all labels")
     kind = pl.String if texts == {True} else pl.Int64
     try:
         column = pl.Series("Y", rows, dtype=pl.List(kind))
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        raise DataError("Y holds a whole number of more than 64 bits", "give such labels as texts") from None
+        raise DataError("Y contains a whole number of more than 64 bits", "use strings for such labels") from None
     return read_label_lists(column, "labels")
 
 
 def _row(row: Any, at: int) -> list[str | int]:
-    """The labels of a row, as Python has them; one that stands alone is a list of one."""
+    """The labels of a row as Python values; a single label becomes a list."""
     listed = row.tolist() if hasattr(row, "tolist") else row
     labels = [listed] if isinstance(listed, str | int) else listed
     if not isinstance(labels, list | tuple | set | frozenset | pl.Series):
@@ -97,12 +97,12 @@ def _row(row: Any, at: int) -> list[str | int]:
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     for label in plain:
         if type(label) not in (int, str) or label == "":
-            raise DataError(f"Y holds {shown(label)} in row {at} (from 0)", _LISTS)
+            raise DataError(f"Y contains {shown(label)} in row {at} (from 0)", _LISTS)
     return sorted(plain, key=str) if isinstance(labels, set | frozenset) else plain
 
 
 def _indicator(Y: Any) -> tuple[CSR, Ids]:
-    """Entries that are not 0; columns of a table are labels by their names, in the order of ids."""
+    """Non-zero entries; columns of a table are labels by name, in the order of ids."""
     names = None
     if hasattr(Y, "tocsr"):
         entries = Y.tocsr().tocoo()
@@ -125,13 +125,13 @@ def _indicator(Y: Any) -> tuple[CSR, Ids]:
 
 def _dense(Y: Any) -> tuple[Array, list[Any]]:
     names = list(Y) if isinstance(Y, Mapping) else list(Y.columns)
-    if hasattr(Y, "column_names"):  # Arrow: its columns are what others call their values
+    if hasattr(Y, "column_names"):  # Arrow: .columns are values
         names = list(Y.column_names)
     frame = to_polars(Y)
     whole = all(isinstance(name, int | np.integer) for name in names)
     strange = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if strange or any(frame[name].null_count() for name in frame.columns):
         raise DataError(
-            f"Y has a column {shown((strange or frame.columns)[0])} without numbers in all rows", LABEL_EXPECTED
+            f"column {shown((strange or frame.columns)[0])} of Y is not numeric in all rows", LABEL_EXPECTED
         )
     return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))

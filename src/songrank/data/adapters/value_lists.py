@@ -1,4 +1,4 @@
-"""Texts and ids given directly: lists, arrays, or one column of pandas, polars or Arrow."""
+"""Texts and ids as lists, arrays, or a column of pandas, polars or Arrow."""
 
 from collections.abc import Mapping, Set
 from typing import Any
@@ -10,13 +10,13 @@ from songrank.data.adapters.frames import kind_of
 
 
 def as_texts(X: Any) -> list[str] | None:
-    """X as texts, or None if it holds something else.
+    """X as texts, or None if it has other values.
 
     >>> as_texts(np.array(["a", "b"])), as_texts([[1.0]])
     (['a', 'b'], None)
     """
     if isinstance(X, str):
-        raise DataError("X is one text", "expected several: [X]")
+        raise DataError("X is a string", "expected a list of texts: [X]")
     if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
         return None
     if kind_of(X) == "pyarrow":
@@ -24,12 +24,12 @@ def as_texts(X: Any) -> list[str] | None:
     listed = X.tolist() if isinstance(X, np.ndarray) else list(X) if hasattr(X, "__iter__") else []
     wrong = [row for row, text in enumerate(listed) if not isinstance(text, str)]
     if wrong and len(wrong) < len(listed):
-        raise DataError(f"X is {shown(listed[wrong[0]])} in row {wrong[0]} (from 0)", "expected a text in every row")
+        raise DataError(f"X is {shown(listed[wrong[0]])} in row {wrong[0]} (from 0)", "expected a string in each row")
     return listed if listed and not wrong else None
 
 
 def ids_in_order(name: str, ids: Any) -> Any:
-    """Ids with positions: a list or a column. A set has no order, and a single id is a mistake."""
+    """Validate ids in order, as a list or a column; raises for sets and single ids."""
     alone = isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") or getattr(ids, "ndim", 1) == 0
     if alone or isinstance(ids, Set | Mapping):
         found = shown(ids) if alone else f"a {type(ids).__name__}"
@@ -40,6 +40,6 @@ def ids_in_order(name: str, ids: Any) -> Any:
 
 
 def id_at(ids: Any, position: int) -> Any:
-    """One of these ids, as a Python value."""
+    """The id at a position, as a Python value."""
     found = list(ids)[position]
     return found.item() if hasattr(found, "item") else found

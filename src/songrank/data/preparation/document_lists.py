@@ -1,7 +1,7 @@
-"""What all readers of list tasks share: rows of labelled documents become splits of whole lists.
+"""Common steps of readers of list tasks: from rows of labelled documents to splits of whole lists.
 
-Readers add blocks of rows in any order; a query's rows need not stand together. Features wait on disk until all is
-read: only then the splits, and so the training rows that the transformation learns from, are known.
+Readers add blocks of rows in any order; rows of a query need not be adjacent. Features are kept on disk until all rows
+are read: only then the training rows, to which the transformation is fitted, are known.
 """
 
 from collections.abc import Mapping
@@ -28,35 +28,35 @@ from songrank.io.arrays import Pieces
 from songrank.io.source import Job
 from songrank.io.tables.id_columns import IdColumn
 
-_MEASURED_ROWS = 1024  # at a time, whatever their width, on which only other splits may have an influence
+_MEASURED_ROWS = 1024  # per chunk, independent of the width, which depends on all splits
 
 
 class ListOptions(QuerySplitOptions):
-    """Lists of documents to splits and features.
+    """Options of document lists: splits and features.
 
-    ``truncate`` does not shorten what is stored: it is the ``length`` of the sampler of training lists. Evaluation sees
-    full lists.
+    ``truncate`` does not shorten stored lists: it is the ``length`` of the sampler in training. Evaluation uses full
+    lists.
     """
 
-    standardise: bool = Field(False, description="features to mean 0 and deviation 1 on the training split")
+    standardise: bool = Field(
+        False, description="Scale features to mean 0 and standard deviation 1 on the training split."
+    )
     log_features: LogFeatures = Field(
-        "none", description="log(1 + x) of no features, of heavy-tailed ones (auto), or of all"
+        "none", description="Apply log(1 + x) to no features, to heavy-tailed ones (auto), or to all."
     )
     missing: Missing = Field(
-        "zero", description="for unknown values: 0, or the training split's mean or smallest value"
+        "zero", description="Replace missing values by 0, or by the mean or minimum of the training split."
     )
-    missing_flags: bool = Field(
-        False, description="a column more for each feature that is unknown in some training rows: 1 there, else 0"
-    )
+    missing_flags: bool = Field(False, description="Add a 0/1 column for each feature with missing values in training.")
     within_query: WithinQuery = Field(
-        "none", description="compare with the query's other documents: z-scores, ranks, or both (twice the features)"
+        "none", description="Normalise within each query: z-scores, ranks, or both (twice the features)."
     )
-    truncate: int | None = Field(None, ge=3, description="length to which lists are cut in training; stored whole")
-    dtype: Literal["float32", "float16"] = Field("float32", description="how features are stored")
+    truncate: int | None = Field(None, ge=3, description="Maximum list length in training; full lists are stored.")
+    dtype: Literal["float32", "float16"] = Field("float32", description="Data type of stored features.")
 
 
 class ListRows:
-    """Rows of documents on their way in: query, label, features and what the source says about the split.
+    """Collects rows of documents: query, label, features and the split given by the source.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ class ListRows:
         self._weight: list[Array] = []
 
     def add(self, query: pl.Series, label: Array, split: Array, weight: Array | None = None) -> None:
-        """Add rows whose features were added already; queries have weights in all blocks or in none."""
+        """Add rows after their features; queries have weights in all blocks or in none."""
         self._query.append(query)
         self._label.append(np.asarray(label, np.float32))
         self._split.append(np.asarray(split, np.uint8))
@@ -84,18 +84,18 @@ class ListRows:
             self._weight.append(np.asarray(weight, np.float32))
 
     def content(self, options: ListOptions, job: Job, described: Mapping[str, Any] | None = None) -> Content:
-        """Group, split and transform what was added; ``described`` is more about the features for ``dataset.json``."""
+        """Group, split and transform the rows; ``described`` is added to the features in ``dataset.json``."""
         if not self.features.num_features:
-            raise DataError("no row has a feature", "expected at least one: nothing could be learned")
+            raise DataError("no row has a feature", "expected at least one feature")
         column, whole = IdColumn(), all(block.dtype.is_integer() for block in self._query)
-        for block in self._query:  # ids that are whole numbers in some blocks only are texts
+        for block in self._query:  # ids that are whole numbers in some blocks only become strings
             column.add(block if whole else block.cast(pl.String))
         query, ids = column.finish()
         codes = split_queries(query, np.concatenate(self._split), ids, options)
         splits = _group(self.features, query, codes, options.within_query)
         label = np.concatenate(self._label)
         if not (label[splits[TRAIN].rows] > 0).any():
-            raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
+            raise DataError("no training label is above 0", "check the labels")
         weight = query_weights(query, np.concatenate(self._weight), ids) if self._weight else None
         job.count("missing values replaced", self.features.num_missing)
         job.report("measuring features", 0, None)
@@ -125,7 +125,7 @@ class ListRows:
 
 
 def _group(store: FeatureStore, query: Array, codes: Array, how: WithinQuery) -> dict[int, ListFeatures]:
-    """Rows of each split, by query; within a query in the order in which they came."""
+    """Rows of each split, by query, in input order within a query."""
     order = np.argsort(query, kind="stable")
     code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
     found = np.unique(codes).tolist()
@@ -133,7 +133,7 @@ def _group(store: FeatureStore, query: Array, codes: Array, how: WithinQuery) ->
 
 
 def query_weights(query: Array, weight: Array, ids: Ids) -> Array:
-    """The weight of each query, which all its rows must agree on.
+    """The weight of each query, which must be equal in all its rows.
 
     >>> query_weights(np.array([0, 1, 0]), np.array([2.0, 1.0, 2.0]), Ids.of(["a", "b"])).tolist()
     [2.0, 1.0]
@@ -143,6 +143,6 @@ def query_weights(query: Array, weight: Array, ids: Ids) -> Array:
     odd = np.flatnonzero(found[query] != weight)
     if odd.shape[0]:
         at = int(odd[0])
-        what = f"query {shown(ids[query[at]])} has rows of weight {weight[at]:g} and {found[query[at]]:g}"
-        raise DataError(what, "give all rows of a query the same weight")
+        what = f"query {shown(ids[query[at]])} has rows with weights {weight[at]:g} and {found[query[at]]:g}"
+        raise DataError(what, "expected the same weight in all rows of a query")
     return found

@@ -1,4 +1,4 @@
-"""Rows of features on disk while they are read: their number and their width are known only at the end."""
+"""Temporary storage of feature rows on disk while their number and width are unknown."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _GROWTH = 1.5
 
 
 class FeatureStore:
-    """Appends rows, in files of growing width, and gives back any rows, padded with zeros to the widest.
+    """Appends rows to files of growing width, and returns any rows, padded with zeros to the maximum width.
 
-    A row wider than all before it starts a new file, at least 1.5 times as wide as the last: files stay few.
+    A row wider than all previous ones starts a new file, at least 1.5 times as wide, to limit the number of files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -31,18 +31,18 @@ class FeatureStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.num_rows, self.width, self.num_missing, self.num_values = folder, 0, 0, 0, 0
-        self.skip = 0  # columns that turned out to be none: where a file may count features from 0 or from 1
+        self.skip = 0  # unused first columns, if features are counted from 1 instead of 0
         self._files: list[ScratchArray] = []
         self._starts: list[int] = []
         self._mapped: list[Array] = []
 
     @property
     def num_features(self) -> int:
-        """Features so far."""
+        """Number of features so far."""
         return max(0, self.width - self.skip)
 
     def add(self, rows: Array) -> None:
-        """Append rows [rows, features], NaN where a value is missing."""
+        """Append rows [rows, features], NaN for missing values."""
         file = self._file(rows.shape[0], rows.shape[1], rows)
         if rows.shape[1] < file.tail[0]:
             rows = np.pad(rows, ((0, 0), (0, file.tail[0] - rows.shape[1])))
@@ -50,7 +50,7 @@ class FeatureStore:
         self.num_rows += rows.shape[0]
 
     def add_sparse(self, offsets: Array, index: Array, value: Array) -> None:
-        """Append rows in CSR; what a row does not name is 0, and NaN is missing."""
+        """Append CSR rows; absent values are 0, NaN is missing."""
         rows = offsets.shape[0] - 1
         file = self._file(rows, int(index.max(initial=-1)) + 1, value)
         for start, stop in _spans(rows, file.tail[0]):
@@ -62,7 +62,7 @@ class FeatureStore:
         self.num_rows += rows
 
     def rows(self, numbers: Array) -> Array:
-        """Rows by number, float32 [len(numbers), num_features]; nothing can be added afterwards."""
+        """Rows by number, float32 [len(numbers), num_features]; no rows can be added afterwards."""
         if len(self._mapped) < len(self._files):
             self._mapped.append(self._files[-1].mapped())
         found = np.zeros((numbers.shape[0], self.width), np.float32)
@@ -74,27 +74,27 @@ class FeatureStore:
         return found[:, self.skip :]
 
     def chunks(self, numbers: Array, step: int | None = None) -> Iterator[Array]:
-        """Rows by number, ``step`` at a time, or as many as fit in memory easily."""
+        """Rows by number, in chunks of ``step``, by default of a moderate size in memory."""
         for start, stop in _spans(numbers.shape[0], self.width, step):
             yield self.rows(numbers[start:stop])
 
     def check_filled(self, first_index: int) -> None:
-        """Raise if the table would be large and nearly empty: some feature has a number that is far too high."""
+        """Raise if the table would be large and nearly empty, because a feature index is far too high."""
         cells = self.num_rows * self.num_features
         if cells * 4 > MAX_BYTES_IF_EMPTY and cells > MAX_EMPTINESS * self.num_values:
             table = f"a table of {cells * 4 / 1e9:,.1f} GB for {self.num_values:,} values"
-            fix = f"number the features densely from {first_index}, or lower max_index to be told the line of a mistake"
-            raise DataError(f"feature {self.num_features - 1 + first_index:,} would make {table}", fix)
+            fix = f"number features consecutively from {first_index}, or lower max_index to locate a wrong index"
+            raise DataError(f"feature {self.num_features - 1 + first_index:,} would require {table}", fix)
 
     def check_space(self, rows: int, width: int, bytes_each: int = 4) -> None:
-        """Raise if the disk has no room for so many rows: better now than when it is full."""
+        """Raise if the rows do not fit on the disk."""
         needed, free = rows * width * bytes_each, shutil.disk_usage(self.folder).free
         if needed > free:
             what = f"{rows:,} rows of {width:,} features need {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
-            raise DataError(what, f"free space, or check whether there should be {width:,} features")
+            raise DataError(what, f"free disk space, or check the number of features, {width:,}")
 
     def _file(self, rows: int, width: int, values: Array) -> ScratchArray:
-        """The file that takes rows of this width; their values are counted."""
+        """The file for rows of this width; counts their values."""
         self.num_missing += int(np.isnan(values).sum())
         self.num_values += values.size
         self.width = max(self.width, width)

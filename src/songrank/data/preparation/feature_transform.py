@@ -1,6 +1,6 @@
-"""What is done to features before a model sees them: logarithm, values and flags for what is missing, standardisation.
+"""Transformation of features: logarithm, imputation and flags of missing values, standardisation.
 
-All of it is learned from training rows alone, and stored, so that new documents can be treated alike.
+It is fitted to training rows only, and stored, so that it can be applied to new documents.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,15 @@ from songrank.core.errors import DataError
 LogFeatures = Literal["none", "auto", "all"]
 Missing = Literal["zero", "mean", "min"]
 
-HEAVY_TAIL = 10.0  # a largest value of more than so many means
+HEAVY_TAIL = 10.0  # ratio of maximum and mean above which a feature is heavy-tailed
 
 
 class Moments:
-    """Count, mean, sum of squared deviations, smallest and largest of each feature, of what is known.
+    """Count, mean, sum of squared deviations, minimum and maximum of each feature, without missing values.
 
     Blocks are merged with the update of `Chan, Golub and LeVeque (1983)
-    <https://doi.org/10.1080/00031305.1983.10483115>`_, which stays exact where the mean is large beside the deviation.
-    Sums run along contiguous columns, so that those of one feature do not depend on how many others there are.
+    <https://doi.org/10.1080/00031305.1983.10483115>`_, which is accurate if the mean is large beside the deviation.
+    Sums run along contiguous columns, so that results of a feature do not depend on the number of features.
 
     >>> moments = Moments(1)
     >>> moments.add(np.array([[1.0], [np.nan]]))
@@ -37,7 +37,7 @@ class Moments:
         self.low, self.high = np.full(num_features, np.inf), np.full(num_features, -np.inf)
 
     def add(self, rows: Array) -> None:
-        """Take in a block of rows, float64 [rows, features], NaN where a value is missing."""
+        """Add a block of rows, float64 [rows, features], NaN for missing values."""
         columns = np.ascontiguousarray(rows.T)
         missing = np.isnan(columns)
         any_missing = bool(missing.any())
@@ -62,9 +62,9 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class FeatureTransform:
-    """([fill(log(x)), flags(x)] − mean) / scale, column by column, in this order.
+    """([fill(log(x)), flags(x)] − mean) / scale, column by column.
 
-    A flag is 1 where a feature is missing and 0 where it is known. Flags are columns of their own, after the features.
+    A flag is 1 if a feature is missing, else 0. Flags are separate columns after the features.
 
     >>> rows = np.array([[1.0, 5.0], [3.0, np.nan]], np.float32)
     >>> transform = FeatureTransform.fit([rows], 2, standardise=True, missing="mean")
@@ -77,11 +77,11 @@ class FeatureTransform:
     [[1.0, 5.0, 0.0], [3.0, 0.0, 1.0]]
     """
 
-    log: Array  # whether a feature is replaced by log(1 + x), by −log(1 − x) where it is negative
-    missing: Array  # what stands for a missing value, after the logarithm
-    flags: Array  # numbers of the features that have a flag
+    log: Array  # whether a feature is replaced by log(1 + x), or −log(1 − x) for negative values
+    missing: Array  # replacement of missing values, after the logarithm
+    flags: Array  # indices of features with a flag
     mean: Array  # 0 without standardisation
-    scale: Array  # 1 without standardisation, and for features that never change in training
+    scale: Array  # 1 without standardisation, and for features that are constant in training
 
     @classmethod
     def fit(
@@ -94,11 +94,11 @@ class FeatureTransform:
         missing: Missing = "zero",
         flags: int = 0,
     ) -> Self:
-        """Learn from blocks of training rows [rows, num_features] with NaN for missing values; they are read once.
+        """Fit to blocks of training rows [rows, num_features] with NaN for missing values, in one pass.
 
-        ``log_features`` "auto" are those never negative whose largest value exceeds ten means. Values that are missing
-        become 0, the mean or the smallest of the known ones. Of the first ``flags`` features, those that are known in
-        some rows and missing in others have a flag.
+        ``log_features`` "auto" selects non-negative features with a maximum above ten means. Missing values become 0,
+        the mean or the minimum. Of the first ``flags`` features, those that are missing in some but not all rows have a
+        flag.
         """
         plain, logged, count = Moments(num_features), Moments(num_features), 0
         nothing_to_learn = not standardise and log_features == "none" and missing == "zero" and not flags
@@ -115,7 +115,7 @@ class FeatureTransform:
             np.where(log, getattr(logged, name), getattr(plain, name)) for name in ("low", "high", "mean", "deviation")
         )
         known, constant = plain.count > 0, low == high
-        mean = np.where(constant, low, mean)  # the mean of equal values is rounded, and these shall become 0
+        mean = np.where(constant, low, mean)  # avoids rounding: constant features become exactly 0
         fill = np.where(known, {"zero": np.zeros(num_features), "mean": mean, "min": low}[missing], 0.0)
         flagged = np.flatnonzero(known & (plain.count < count) & (np.arange(num_features) < flags))
         if not standardise:
@@ -128,16 +128,16 @@ class FeatureTransform:
 
     @property
     def num_features(self) -> int:
-        """Columns of a transformed row, flags included."""
+        """Number of columns of a transformed row, including flags."""
         return int(self.mean.shape[0])
 
     @property
     def num_given(self) -> int:
-        """Features of a row that is given."""
+        """Number of features of an input row."""
         return int(self.missing.shape[0])
 
     def apply(self, rows: Array, dtype: Any = np.float32) -> Array:
-        """Transform rows [rows, features] with NaN for missing values; raises for what does not fit ``dtype``."""
+        """Transform rows [rows, features] with NaN for missing values; raises if a result overflows ``dtype``."""
         if rows.ndim != 2 or rows.shape[1] != self.num_given:
             found = f"features of shape {list(rows.shape)}"
             raise DataError(found, f"expected [documents, {self.num_given}], as in training")
@@ -156,19 +156,19 @@ class FeatureTransform:
             cast = values.astype(dtype)
         if not np.isfinite(cast).all():
             row, feature = np.argwhere(~np.isfinite(cast))[0]
-            what = f"feature {feature} (from 0) becomes {values[row, feature]:g}, which does not fit {cast.dtype.name}"
-            raise DataError(what, "keep dtype float32, take logarithms of the features, or mend the value")
+            what = f"feature {feature} (from 0) becomes {values[row, feature]:g}, which overflows {cast.dtype.name}"
+            raise DataError(what, "use dtype float32 or log_features, or correct the value")
         return cast
 
     def to_json(self) -> dict[str, list[float]]:
-        """What ``dataset.json`` says under ``transform``; features are numbered from 0."""
-        told = {"log": np.flatnonzero(self.log), "mean": self.mean, "scale": self.scale, "missing": self.missing}
-        told |= {"flags": self.flags} if self.flags.size else {}
-        return {name: column.tolist() for name, column in told.items()}
+        """The entry ``transform`` of ``dataset.json``; features are numbered from 0."""
+        stored = {"log": np.flatnonzero(self.log), "mean": self.mean, "scale": self.scale, "missing": self.missing}
+        stored |= {"flags": self.flags} if self.flags.size else {}
+        return {name: column.tolist() for name, column in stored.items()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """The way back from :meth:`to_json`."""
+        """Inverse of :meth:`to_json`."""
         try:
             mean, scale, missing = (np.asarray(content[key], np.float64) for key in ("mean", "scale", "missing"))
             log, flagged = (np.isin(np.arange(missing.shape[0]), content.get(key, [])) for key in ("log", "flags"))
@@ -179,7 +179,7 @@ class FeatureTransform:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             sound = False
         if not sound:
-            raise DataError("transform does not describe a transformation of features", "prepare the data set again")
+            raise DataError("transform is not a valid feature transformation", "prepare the data set again")
         return cls(log, missing, flags, mean, scale)
 
 

@@ -1,4 +1,4 @@
-"""Interactions to a catalogue task: what counts as relevant, which queries stay, in what order, and how it is split."""
+"""From interactions to a catalogue task: relevance, filtering, ordering and splits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ class Interactions:
 
 
 def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content:
-    """Choose, order and split interactions; every step that leaves something out says how much.
+    """Filter, order and split interactions; each step reports the number of dropped rows.
 
-    1. rows of label 0, or below ``min_rating``, are not relevant;
-    2. rows are put in order of query, then time; equal times stay in the order of the source;
-    3. of repeated pairs those that ``duplicates`` names are kept;
-    4. queries and items with too few interactions go, until all have enough;
-    5. the last ``drop_last`` of each query go;
-    6. ids without any interaction left go;
+    1. rows with label 0, or below ``min_rating``, are not relevant;
+    2. rows are ordered by query, then time; equal times keep the order of the source;
+    3. repeated pairs are reduced according to ``duplicates``;
+    4. queries and items with too few interactions are dropped until all have enough;
+    5. the last ``drop_last`` pairs of each query are dropped;
+    6. ids without interactions are dropped;
     7. pairs are split.
     """
     job.report("ordering", 0, None)
@@ -58,7 +58,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
     _drop_last(log, options, job)
     _compact(log)
     if not log.query.shape[0]:
-        fix = "check the file, or lower min_interactions, min_per_item and drop_last"
+        fix = "check the file, or lower min_interactions, min_per_item or drop_last"
         raise DataError("no interaction is left", fix)
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     codes = split_pairs(counts, log.time, options, job)
@@ -73,7 +73,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
             offsets = _offsets(log.query[rows], len(log.query_ids))
             splits[split] = {"offsets": offsets, **{name: column[rows] for name, column in known.items()}}
     if "train" not in splits:
-        raise DataError("no pair is left for training", "hold out less, or choose another split")
+        raise DataError("no pair is left for training", "hold out fewer pairs, or choose another split")
     if log.met is not None:
         query, item = log.met
         order = np.argsort(query, kind="stable")
@@ -82,7 +82,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
 
 
 def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
-    """Of each row its place among those of its query, from 0; None where splits follow one another in each query."""
+    """Position of each row among those of its query, from 0; None if splits are in order within queries."""
     if codes is None or not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any():
         return None
     places: Array = (np.arange(query.shape[0]) - numpy_offsets(counts)[query]).astype(np.int32)
@@ -92,7 +92,7 @@ def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
 def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
     if log.label is None:
         if options.min_rating is not None:
-            raise DataError("min_rating needs ratings", "name the column that holds them, or leave it out")
+            raise DataError("min_rating needs ratings", "set label_column, or omit min_rating")
         return
     relevant = log.label > 0
     job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))
@@ -102,7 +102,7 @@ def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
         relevant = high
     if relevant.shape[0] and not relevant.any():
         least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
-        raise DataError(f"no rating is {least}", "check which column holds the ratings, or lower min_rating")
+        raise DataError(f"no rating is {least}", "check the rating column, or lower min_rating")
     if not relevant.all():
         log.met = log.query[~relevant], log.item[~relevant]
         log.take(relevant)
@@ -130,8 +130,8 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
     new = ordered[1:] != ordered[:-1]
     if options.duplicates == "error":
         at = order[1:][~new][0]
-        pair = f"query {log.query_ids[log.query[at]]!r} and item {log.item_ids[log.item[at]]!r}"
-        raise DataError(f"{pair} meet more than once", "say which to keep: duplicates last, first, max or keep")
+        pair = f"user {log.query_ids[log.query[at]]!r} and item {log.item_ids[log.item[at]]!r}"
+        raise DataError(f"{pair} are repeated", "set duplicates to last, first, max or keep")
     chosen = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
     kept = np.zeros_like(chosen)
     kept[order[chosen]] = True
@@ -171,7 +171,7 @@ def _compact(log: Interactions) -> None:
 
 
 def _renumber(column: Array, kept: Array) -> Array:
-    """Numbers among those that are kept."""
+    """Numbers among the kept ids."""
     return column if kept.all() else (np.cumsum(kept, dtype=np.int32) - 1)[column]
 
 
@@ -180,11 +180,11 @@ def _offsets(query: Array, num_queries: int) -> Array:
 
 
 Ratings = tuple[Array, Array, Array, Array]
-"""User, movie (int32), rating (float32) and time (int64) of each row of a log of ratings."""
+"""User, movie (int32), rating (float32) and time (int64) of each row of a rating log."""
 
 
 def rating_columns(*columns: Any) -> Ratings:
-    """Columns in the types that ratings have."""
+    """Columns in the types of ``Ratings``."""
     user, movie, rating, time = columns or ((), (), (), ())
     ids = np.asarray(user, np.int32), np.asarray(movie, np.int32)
     return *ids, np.asarray(rating, np.float32), np.asarray(time, np.int64)
@@ -196,7 +196,7 @@ def rating_rows(rows: Sequence[tuple[int, int, float, int]]) -> Ratings:
 
 
 def rating_log(blocks: Iterable[Ratings]) -> Interactions:
-    """All blocks in one log; they and its columns are in memory together one column at a time."""
+    """Concatenate blocks into a log, column by column to limit memory."""
     parts: list[list[Array]] = [list(column) for column in zip(*blocks, strict=True)]
     joined = []
     while parts:

@@ -1,6 +1,6 @@
-"""What all readers of labelling tasks share: each text or instance is a query, each label an item of the catalogue.
+"""Common steps of readers of labelling tasks: texts or instances are queries, labels are catalogue items.
 
-A reader appends the rows of all its files to one table, the training file first. A split is a choice of rows of it.
+A reader appends the rows of all files to one table, training first. A split is a selection of rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,22 +23,22 @@ from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptio
 from songrank.data.split_names import name_splits
 from songrank.io.source import Job, Source
 
-MAX_LABELS = 1 << 27  # a larger number is a mistake, and a table of so many items would fill the memory
+MAX_LABELS = 1 << 27  # larger numbers are errors, and a table of that size would exhaust memory
 
 Role = Literal["train", "validation", "test", "all"]
 ROLES: tuple[Role, ...] = ("train", "validation", "test", "all")  # in the order in which their files are read
 
 
 def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
-    """Files of one kind by role, as their names or their folders say; raises if only some of them name a split."""
+    """Files of one kind by role, from file or directory names; raises if only some of them name a split."""
     files = [(source, split or "all") for source, split in name_splits(found, path, ())]
     return {role: [source for source, other in files if other == role] for role in ROLES}
 
 
 def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
-    """The file of each role that is to be read: train, perhaps validation, and test, or all rows in one.
+    """The file of each role: train, optionally validation, and test, or one file with all rows.
 
-    A file that the user named holds all rows, whatever its name.
+    A file given by the user has all rows, whatever its name.
     """
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}
@@ -49,7 +49,7 @@ def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path
 
 
 def names_one_file(path: Path) -> bool:
-    """Whether the user named a file, or one in an archive, rather than a folder or an archive."""
+    """Whether the user gave a file, possibly in an archive, rather than a directory or an archive."""
     return path.suffix.lower() != ".zip" and not path.is_dir()
 
 
@@ -57,8 +57,8 @@ def _only(sources: Sequence[Source], role: Role, path: Path) -> Source:
     if len(sources) > 1:
         names = ", ".join(source.file_name for source in sources[:3])
         kind = {"train": "training", "all": "data"}.get(role, role)
-        what = f"holds {len(sources)} files that could be the {kind} file: {names}"
-        raise DataError(what, "name a folder or an archive with one file for each split, or one file", file=str(path))
+        what = f"has {len(sources)} candidates for the {kind} file: {names}"
+        raise DataError(what, "pass a directory or archive with one file per split, or a file", file=str(path))
     return sources[0]
 
 
@@ -72,28 +72,28 @@ def check_split(options: QuerySplitOptions, roles: Mapping[Role, Any], path: Pat
     if missing := [role for role in ("train", "test") if role not in roles]:
         there = ", ".join(roles) if "all" not in roles else "one file"
         what = f"has no {' and no '.join(missing)} file (found: {there})"
-        raise DataError(what, "add what is missing, or say split=random", file=str(path))
+        raise DataError(what, "add the missing files, or set split=random", file=str(path))
     given = {"test": "test" in options.model_fields_set, "validation": options.validation and "validation" in roles}
     for part in (name for name, twice in given.items() if twice):
-        what = f"{part} is {getattr(options, part):g}, but the source has its own {part} file"
-        raise DataError(what, f"leave {part} out, or say split=random", file=str(path))
+        what = f"{part} is {getattr(options, part):g}, but the source has a {part} file"
+        raise DataError(what, f"omit {part}, or set split=random", file=str(path))
 
 
 def is_given(options: QuerySplitOptions, roles: Mapping[Role, Any]) -> bool:
-    """Whether the files say which rows are for what."""
+    """Whether the files determine the splits."""
     return options.split == "given" or (options.split is None and "all" not in roles)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of the table, ascending, and the number of the row that is number 0 of their file."""
+    """Rows of the table, ascending, and the table row of the first row of their file."""
 
     rows: Array
     first: int = 0
 
 
 def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str, Split]:
-    """Which rows of the table are for what; ``rows`` says how many each file has, in their order in the table.
+    """Rows of the table for each split; ``rows`` has the number of rows per file, in table order.
 
     >>> splits = split_rows({"train": 4, "test": 2}, QuerySplitOptions(validation=0.25))
     >>> {name: (split.rows - split.first).tolist() for name, split in splits.items()}
@@ -105,7 +105,7 @@ def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str
     first = 0
     for role, count in rows.items():
         if not count:
-            raise DataError(f"the {role} file has no rows", "expected at least one, or say split=random")
+            raise DataError(f"the {role} file has no rows", "expected at least one, or set split=random")
         splits[role] = Split(np.arange(first, first + count), first)
         first += count
     if options.validation:
@@ -128,13 +128,13 @@ def labelling_content(
     ids: Array | Sequence[str] | None = None,
     extra: Mapping[str, Any],
 ) -> Content:
-    """Put a labelling task together from :func:`split_rows`, :func:`label_table` and the catalogue.
+    """Combine the results of :func:`split_rows` and :func:`label_table` with the catalogue.
 
-    ``describe`` gives the arrays of features or tokens of given rows. ``ids`` are those of every row in the source;
-    without them, query ids are numbers of rows in their file, from 0. ``extra`` is more for ``dataset.json``.
+    ``describe`` returns feature or token arrays of rows. ``ids`` are those of all rows in the source; by default query
+    ids are row numbers within the file, from 0. ``extra`` is added to ``dataset.json``.
     """
     if not labels.lengths[torch.from_numpy(splits["train"].rows)].any():
-        raise DataError("no label for training is above 0", "nothing could be learned: check the labels")
+        raise DataError("no training label is above 0", "check the labels")
     arrays: dict[str, Arrays] = {}
     query_ids: dict[str, Ids] = {}
     for name, split in splits.items():
@@ -161,7 +161,7 @@ def feature_content(
     job: Job,
     names: Sequence[str] | None = None,
 ) -> Content:
-    """A labelling task on rows of features; ``rows`` says how many each file has."""
+    """A labelling task on feature rows; ``rows`` has the number of rows per file."""
     table = features.finish()
     described = {"count": num_features, "kind": "sparse", "scale": options.scale}
     return labelling_content(
@@ -174,7 +174,7 @@ def feature_content(
 
 
 def label_table(rows: CSR, job: Job) -> CSR:
-    """Labels of each row in ascending order, each once, with its largest relevance; what is left out is counted.
+    """Distinct labels of each row in ascending order, with the largest relevance; dropped labels are counted.
 
     >>> table = label_table(CSR.from_lengths([3], item=[5, 2, 5]), Job())
     >>> table["item"].tolist(), table["label"].tolist()

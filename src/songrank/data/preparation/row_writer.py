@@ -1,4 +1,4 @@
-"""Rows of different lengths, collected on disk while a file is read, and taken out in any order as a CSR table."""
+"""Collect rows of variable length on disk while reading, and return them in any order as a CSR table."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RowWriter:
-    """Appends rows to files in ``folder`` while their number is not known."""
+    """Appends rows to files in ``folder`` while their number is unknown."""
 
     def __init__(self, folder: Path, name: str, columns: Mapping[str, Any]) -> None:
         self._lengths = ScratchArray(folder / f"{name}.lengths", np.int64)
@@ -25,17 +25,17 @@ class RowWriter:
 
     @property
     def rows(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         return self._lengths.rows
 
     def append(self, lengths: Any, **columns: Any) -> None:
-        """Add rows of these lengths, and the entries of all of them in each column."""
+        """Add rows of these lengths, with their concatenated entries in each column."""
         self._lengths.append(np.asarray(lengths, np.int64))
         for name, entries in columns.items():
             self._columns[name].append(np.asarray(entries, self._columns[name].dtype))
 
     def finish(self) -> CSR:
-        """All rows, memory-mapped; nothing can be added afterwards."""
+        """All rows, memory-mapped; no rows can be added afterwards."""
         columns = {name: column.mapped() for name, column in self._columns.items()}
         return CSR.from_lengths(self._lengths.mapped(), **columns)
 
@@ -54,7 +54,7 @@ class FeatureWriter(RowWriter):
 
 
 def scale_rows(lengths: Array, value: Array, scale: "Scale") -> Array:
-    """Values of rows that follow one another, each row scaled; a row of zeros stays one.
+    """Scale each row of concatenated rows; rows of zeros are unchanged.
 
     >>> scale_rows(np.array([2, 1]), np.array([3.0, 4.0, 5.0]), "l2")
     array([0.6, 0.8, 1. ], dtype=float32)
@@ -73,13 +73,13 @@ def scale_rows(lengths: Array, value: Array, scale: "Scale") -> Array:
 
 
 def csr_arrays(table: CSR, prefix: str = "") -> Arrays:
-    """A table in memory as a split stores it."""
+    """Arrays of a table in memory, as stored in a split."""
     columns = {f"{prefix}{name}": column.numpy() for name, column in table.columns.items()}
     return {f"{prefix}offsets": table.offsets.numpy(), **columns}
 
 
 def stored_rows(table: CSR, rows: Array, prefix: str) -> Arrays:
-    """These rows as a split stores them, read piece by piece: ``prefix.offsets`` and ``prefix.NAME`` of each column."""
+    """Arrays of these rows as stored in a split, read in pieces: ``prefix.offsets``, and ``prefix.NAME`` per column."""
     offsets = numpy_offsets(table.lengths[torch.from_numpy(rows)])
 
     def column(name: str) -> Pieces:

@@ -1,4 +1,4 @@
-"""Which pairs, queries or rows are for training, which for validation, which for test."""
+"""Splits of pairs, queries or rows into training, validation and test."""
 
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from songrank.data.preparation_options import QuerySplitOptions, RatingOptions
 
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
-UNNAMED = 255  # the split of a row about which the source says nothing
+UNNAMED = 255  # split of rows for which the source gives none
 _PURPOSE = 0x53504C49
 
 
 def split_pairs(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
     """The split of each pair as 0, 1 or 2; None if all are for training.
 
-    Pairs are in order of query, then time; ``counts`` are those of each query.
+    Pairs are ordered by query, then time; ``counts`` are pairs per query.
     """
     if options.split == "none":
         return None
@@ -32,21 +32,21 @@ def split_pairs(counts: Array, time: Array | None, options: "RatingOptions", job
         codes, short = leave_last_out(counts, options.holdout)
         job.count("queries too short to hold out pairs (all for training)", short)
         if short == counts.shape[0]:
-            left, fix = (" left", ", or drop less") if options.drop_last else ("", "")
-            what = f"no query has {2 * options.holdout + 1} interactions{left}, which leave-last-out with holdout "
-            raise DataError(f"{what}{options.holdout} needs", f"choose another split: random, time or none{fix}")
+            left, fix = (" left", ", or lower drop_last") if options.drop_last else ("", "")
+            what = f"no user has {2 * options.holdout + 1} interactions{left}, required by leave-last-out with holdout "
+            raise DataError(f"{what}{options.holdout}", f"use split random, time or none{fix}")
         return codes
     if options.split == "random":
         return random_codes(int(counts.sum()), options.validation, options.test, options.seed)
     if time is None:
-        raise DataError("a split by time needs times", "name the time column, or choose another split")
+        raise DataError("split time needs times", "set time_column, or choose another split")
     return time_codes(time, options.validation, options.test)
 
 
 def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
-    """The last ``holdout`` pairs of each query for test, as many before them for validation.
+    """The last ``holdout`` pairs of each query for test, the same number before them for validation.
 
-    Queries with fewer than 2·holdout + 1 pairs are left whole for training; their number is returned too.
+    Queries with fewer than 2·holdout + 1 pairs are used for training only; their number is returned, too.
     """
     ends = numpy_offsets(counts)[1:]
     codes = np.zeros(int(counts.sum()), np.uint8)
@@ -57,8 +57,8 @@ def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
 
 
 def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
-    """Random rows for validation and test, as many as the fractions say."""
-    bits = random_bits(derive_key(seed, _PURPOSE), torch.arange(rows))  # numpy may change what its seeds mean
+    """Random rows for validation and test, by these fractions."""
+    bits = random_bits(derive_key(seed, _PURPOSE), torch.arange(rows))  # numpy generators may change between versions
     order = bits.sort(stable=True).indices.numpy()
     codes = np.zeros(rows, np.uint8)
     last = round(rows * test)
@@ -68,7 +68,7 @@ def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
 
 
 def divide(count: int, one: str, many: str, validation: float, test: float, seed: int) -> Array:
-    """Random codes for what is divided as a whole, rows or queries; each part that is asked for gets at least one.
+    """Random split codes of rows or queries; each requested part gets at least one.
 
     >>> np.bincount(divide(5, "row", "rows", validation=0.01, test=0.01, seed=0)).tolist()
     [3, 1, 1]
@@ -77,14 +77,14 @@ def divide(count: int, one: str, many: str, validation: float, test: float, seed
     codes = random_codes(count, max(validation, least) if validation else 0, max(test, least) if test else 0, seed)
     train, validated, tested = np.bincount(codes, minlength=3)
     if not train or (validation and not validated) or (test and not tested):
-        parts = f"validation {validation:g}, test {test:g} and a rest for training"
-        what = f"{count:,} {one if count == 1 else many} cannot be divided into {parts}"
-        raise DataError(what, f"choose smaller parts, 0 for none, or bring more {many}")
+        parts = f"validation {validation:g}, test {test:g} and training"
+        what = f"{count:,} {one if count == 1 else many} cannot be split into {parts}"
+        raise DataError(what, f"use smaller fractions, 0 for none, or add {many}")
     return codes
 
 
 def time_codes(time: Array, validation: float, test: float) -> Array:
-    """The latest pairs for test, those before for validation; pairs of one moment stay together, in the later split."""
+    """The latest pairs for test, those before for validation; pairs with equal times are in the same, later split."""
     left, codes = np.sort(time), np.zeros(time.shape[0], np.uint8)
     for code, part in ((TEST, test), (VALIDATION, validation)):
         if rows := min(round(time.shape[0] * part), left.shape[0]):
@@ -97,8 +97,8 @@ def time_codes(time: Array, validation: float, test: float) -> Array:
 def split_queries(query: Array, split: Array, ids: Ids, options: "QuerySplitOptions") -> Array:
     """The split of each query as 0, 1 or 2.
 
-    ``query`` is the number of each row's query, ``split`` what the source says of the row: 0, 1, 2 or ``UNNAMED``.
-    Random splits go by the order of the ids' texts, so that how other ids are written moves no query.
+    ``query`` is the query number of each row, ``split`` its split in the source: 0, 1, 2 or ``UNNAMED``. Random splits
+    use the string order of ids, so that they do not depend on the type of other ids.
     """
     named = np.unique(split).tolist()
     order = np.array(sorted(range(len(ids)), key=[str(known).encode() for known in ids].__getitem__), np.int64)
@@ -115,35 +115,33 @@ def split_queries(query: Array, split: Array, ids: Ids, options: "QuerySplitOpti
 
 
 def _check_named(named: list[int], options: "QuerySplitOptions") -> None:
-    """What the source says about splits must do for what is asked of it."""
+    """Raise unless the splits of the source match the options."""
     found = " and ".join(SPLITS[code] for code in named if code != UNNAMED)
     if UNNAMED in named:
-        raise DataError(
-            "not all rows belong to a named split", "name files train, validation, test, or split at random"
-        )
+        raise DataError("not all rows have a split", "name files train, validation, test, or set split=random")
     if TRAIN not in named:
-        raise DataError(f"there are rows for {found} and none for training", "add them, or choose split random")
+        raise DataError(f"the source has rows for {found}, but none for training", "add them, or set split=random")
     if options.split is None and TEST not in named:
-        fix = "add them, or choose split given to do without, or random"
-        raise DataError(f"there are rows for {found} and none for test", fix)
+        fix = "add them, or set split=given for no test split, or split=random"
+        raise DataError(f"the source has rows for {found}, but none for test", fix)
     if options.validation and VALIDATION in named:
-        what = f"validation is {options.validation:g}, and the source has rows for validation"
-        raise DataError(what, "leave the option out")
+        what = f"validation is {options.validation:g}, but the source has rows for validation"
+        raise DataError(what, "omit the option")
     if "test" in options.model_fields_set:
-        what = f"test is {options.test:g}, and the source says which queries are for test"
-        raise DataError(what, "leave the option out, or choose split random")
+        what = f"test is {options.test:g}, but the source has a test split"
+        raise DataError(what, "omit the option, or set split=random")
 
 
 def _given(query: Array, split: Array, ids: Ids) -> Array:
-    """The split of each query, in which all its rows must be."""
+    """The split of each query, which must be the same for all its rows."""
     low, high = np.full(len(ids), UNNAMED, np.uint8), np.zeros(len(ids), np.uint8)
     np.minimum.at(low, query, split)
     np.maximum.at(high, query, split)
     leaks = np.flatnonzero(low != high)
     if leaks.shape[0]:
         at = int(leaks[0])
-        more = f", and so have {leaks.shape[0] - 1:,} more" if leaks.shape[0] > 1 else ""
+        more = f" ({leaks.shape[0] - 1:,} more queries)" if leaks.shape[0] > 1 else ""
         what = f"query {shown(ids[at])} has rows in {SPLITS[low[at]]} and in {SPLITS[high[at]]}{more}"
-        fix = "a query belongs to one split: move its rows, or give different queries different ids"
+        fix = "move all rows of a query to one split, or give different queries different ids"
         raise DataError(what, fix)
     return low

@@ -1,4 +1,4 @@
-"""Rows of text files as codes of words and of labels, collected on disk, and the catalogue that the labels make."""
+"""Rows of text files as word and label codes, collected on disk, and the label catalogue."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,11 +17,11 @@ from songrank.data.preparation.vocabulary import Codes
 from songrank.io.source import Job, Source
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
-_Labels = tuple[int, Sequence[str | int], Sequence[float] | None]  # of a text: its line, labels, and their relevance
+_Labels = tuple[int, Sequence[str | int], Sequence[float] | None]  # of a text: line, labels and relevance
 
 
 class TextRows:
-    """All texts of all files, in the order in which they are read."""
+    """All texts of all files, in reading order."""
 
     def __init__(self, scratch: Path, words_of: Callable[[str], list[str]]) -> None:
         self.words: Codes[str] = Codes()
@@ -33,7 +33,7 @@ class TextRows:
         self._lines_of_ids: dict[str | int, tuple[str, int]] = {}
 
     def ids(self) -> Array | list[str] | None:
-        """Of all rows, where they have any."""
+        """Ids of all rows, if any."""
         if not self._ids or self._ids[0] is None:
             return None
         if isinstance(self._ids[0], int):
@@ -41,7 +41,7 @@ class TextRows:
         return [str(name) for name in self._ids]
 
     def read_json(self, source: Source, job: Job, *, own_ids: bool) -> int:
-        """Add and count the objects of a file of JSON lines; with ``own_ids``, other files may have the same ids."""
+        """Add the objects of a JSON Lines file and return their number; ``own_ids`` allows equal ids in other files."""
         if own_ids:
             self._lines_of_ids.clear()
         before = self.texts.rows
@@ -56,7 +56,7 @@ class TextRows:
         return self.texts.rows - before
 
     def read_lines(self, texts: Source, labels: Source, job: Job) -> int:
-        """Add one text a line, and from the other file its labels, separated by blanks; return how many there are."""
+        """Add one text per line, with space-separated labels from the other file; return the number of texts."""
         before = self.texts.rows
         for block in texts.blocks(job):
             self.add_texts(text for _, text in block.texts())
@@ -65,11 +65,11 @@ class TextRows:
             self._add_labels([(line, text.split(), None) for line, text in block.texts()], labels)
         if (found := self.labels.rows - before) != rows:
             what = f"has {found:,} lines, but {texts.file_name} has {rows:,}"
-            raise DataError(what, "expected one line of labels a text, blank where it has none", file=labels.name)
+            raise DataError(what, "expected one line of labels per text, empty for no labels", file=labels.name)
         return rows
 
     def add_texts(self, texts: Iterable[str]) -> None:
-        """Take in the words of texts."""
+        """Add the words of texts."""
         lengths: list[int] = []
         codes: list[int] = []
         for text in texts:
@@ -87,24 +87,24 @@ class TextRows:
     def _add_id(self, name: str | int | None, line: JsonLine) -> None:
         if self._ids and type(name) is not type(self._ids[0]):
             what = f"its id is {shown(name)}, but that of the first row is {shown(self._ids[0])}"
-            line.fail(what, "give every row an id, or none: all whole numbers, or all texts")
+            line.fail(what, "expected ids in all rows or in none, all whole numbers or all strings")
         self._ids.append(name)
         if name is None:
             return
         here = (line.file, line.line)
         if (there := self._lines_of_ids.setdefault(name, here)) is not here:
-            line.fail(f"id {shown(name)} is in line {there[1]:,} of {there[0]} already", "expected each id once")
+            line.fail(f"id {shown(name)} is repeated from line {there[1]:,} of {there[0]}", "expected each id once")
 
 
 class LabelNames:
-    """Gives each label a code when it first occurs, remembers where that was, and numbers them all in the end."""
+    """Assigns a code to each label at its first occurrence, stores that position, and numbers all labels at the end."""
 
     def __init__(self) -> None:
         self._codes: dict[str | int, int] = {}
         self._where: list[tuple[str, int]] = []
 
     def code(self, label: str | int, file: str, line: int) -> int:
-        """The code of a label that stands in this line."""
+        """The code of a label in this line."""
         code = self._codes.setdefault(label, len(self._codes))
         if code == len(self._where):
             self._where.append((file, line))
@@ -113,9 +113,9 @@ class LabelNames:
     def finish(self, catalogue: Sequence[str] | None, *, numbers_are_texts: bool = False) -> tuple[Ids, Array]:
         """The ids of the catalogue, and the number of each code in it.
 
-        ``catalogue`` has the names of all labels in the order of their numbers. Without it, whole numbers make a
-        catalogue up to the largest, and names one of those that occur. With ``numbers_are_texts``, texts that are all
-        whole numbers count as such, for formats that have only texts.
+        ``catalogue`` has the names of all labels in the order of their numbers. By default, whole numbers give a
+        catalogue up to the maximum, names a catalogue of those that occur. ``numbers_are_texts`` reads strings that are
+        all whole numbers as numbers, for formats with strings only.
         """
         labels = list(self._codes)
         numbers = self._as_numbers(labels, numbers_are_texts)
@@ -129,24 +129,24 @@ class LabelNames:
         for code, number in enumerate(numbers):
             if not 0 <= number < len(catalogue):
                 what = f"label {shown(labels[code])} is not one of the {len(catalogue):,} in the list of labels"
-                self._fail(code, what, "complete that list, or take it away")
+                self._fail(code, what, "complete the list, or remove it")
         ids = Ids.of(catalogue)
         return ids, ids.find(catalogue).numpy().astype(np.int32)[np.array(numbers, np.int64)]
 
     def _as_numbers(self, labels: Sequence[str | int], numbers_are_texts: bool) -> list[int] | None:
-        """All labels as whole numbers, or None if they are names; raises if some are this and some that."""
+        """All labels as whole numbers, or None if they are names; raises for a mixture."""
         if numbers_are_texts:
             return [int(label) for label in labels] if all(map(_is_number, labels)) else None
         texts = [isinstance(label, str) for label in labels]
         if any(texts):
             if not all(texts):
                 odd = texts.index(not texts[0])
-                what = f"label is {shown(labels[odd])}, but {shown(labels[0])} before it"
-                self._fail(odd, what, "write all labels as whole numbers, or all as texts")
+                what = f"label is {shown(labels[odd])}, but an earlier one is {shown(labels[0])}"
+                self._fail(odd, what, "expected whole numbers or strings, not both")
             return None
         for code, label in enumerate(labels):
             if not _is_number(label):
-                fix = f"expected a number from 0 to {MAX_LABELS - 1:,}; write ids as texts"
+                fix = f"expected a number from 0 to {MAX_LABELS - 1:,}; use strings for ids"
                 self._fail(code, f"label is {shown(label)}", fix)
         return [int(label) for label in labels]
 
@@ -156,7 +156,7 @@ class LabelNames:
 
 
 def _is_number(label: str | int) -> bool:
-    """Whether it is a number that a label can have, written as Python writes it."""
+    """Whether a label is a valid number, in canonical form."""
     if isinstance(label, int):
         return 0 <= label < MAX_LABELS
     return _NUMBER.fullmatch(label) is not None and int(label) < MAX_LABELS

@@ -1,4 +1,4 @@
-"""Texts to numbers of words: one rule for what a word is, and a vocabulary of the most frequent."""
+"""From texts to word ids: tokenisation, and a vocabulary of the most frequent words."""
 
 import re
 import sys
@@ -22,12 +22,12 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def tokenise(text: str, *, lowercase: bool = True, most: int | None = None) -> list[str]:
-    """Words are the longest runs of letters, digits and combining marks of any script that begin with no mark.
+    """Split a text into words: maximal runs of letters, digits and combining marks that do not start with a mark.
 
-    These are the characters of Unicode's categories L, N and M; all others separate words. Text is composed first
-    (NFC), so that a letter and its accent are one character however they were typed; marks that have no such character,
-    as vowel signs of Hindi, stay in their word. Lower case is Unicode's for each letter, except that İ becomes i.
-    ``most`` is the number of words to keep, None for all.
+    These are the Unicode categories L, N and M; all other characters separate words. Text is composed first (NFC), so
+    that a letter with an accent is one character; marks without a composed form, for example Hindi vowel signs, stay in
+    their word. Lower case follows Unicode, except that İ becomes i. ``most`` is the maximum number of words, None for
+    all.
 
     >>> tokenise("Directive 2004/18/EC: café_au lait!")
     ['directive', '2004', '18', 'ec', 'café', 'au', 'lait']
@@ -43,12 +43,12 @@ def tokenise(text: str, *, lowercase: bool = True, most: int | None = None) -> l
 @cache
 def _word() -> re.Pattern[str]:
     marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char)[0] == "M")
-    # \w is L, N and the underscore; the look ahead spares most characters the search among the marks
+    # \w is L, N and the underscore; the lookahead avoids the search among marks for most characters
     return re.compile(rf"[^\W_]+(?:(?=[^\x00-\u02ff])[{marks}]+[^\W_]*)*")
 
 
 class Codes(dict[_Key, int]):
-    """Numbers from 0, given to keys in the order in which they are first asked for.
+    """Numbers from 0, assigned to keys in order of first access.
 
     >>> codes = Codes()
     >>> codes["b"], codes["a"], codes["b"]
@@ -61,7 +61,7 @@ class Codes(dict[_Key, int]):
 
 
 def choose_words(words: Iterable[str], counts: Array, *, size: int, min_count: int) -> list[str]:
-    """The ``size`` most frequent words, those of one count in the order of their characters.
+    """The ``size`` most frequent words; equal counts are in alphabetical order.
 
     >>> choose_words(["b", "a", "c", "d"], np.array([2, 2, 1, 3]), size=3, min_count=1)
     ['d', 'a', 'b']
@@ -71,12 +71,12 @@ def choose_words(words: Iterable[str], counts: Array, *, size: int, min_count: i
 
 
 def write_words(path: Path, words: Iterable[str]) -> None:
-    """Store a vocabulary: line n, from 1, is the word of number n + 1."""
+    """Write a vocabulary: line n, from 1, is the word with id n + 1."""
     path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))
 
 
 def count_words(texts: CSR, rows: Array, distinct: int) -> Array:
-    """How often each word code occurs in these rows."""
+    """Count each word code in these rows."""
     counts = np.zeros(distinct, np.int64)
     for piece in texts.pieces(rows):
         counts += np.bincount(piece["word"], minlength=distinct)

@@ -1,7 +1,7 @@
-"""Features of a document relative to those of the other documents of its query: z-scores and ranks.
+"""Normalisation of features within each query: z-scores and ranks.
 
-Lists differ in level: the best document of a poor list may be worth more than a middling one of a rich list. Nothing is
-learned, so nothing can leak.
+Feature levels differ between queries, so relative values can be more informative. There are no fitted parameters, so
+no information leaks between splits.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from songrank.core.columns import Array
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
 
 WithinQuery = Literal["none", "z", "rank", "z-rank"]
-_EQUAL = 1e-6  # a deviation below so much of the mean is rounding of equal values
+_EQUAL = 1e-6  # deviations below this fraction of the mean are rounding of equal values
 
 
 @dataclass(frozen=True)
 class ListFeatures:
-    """The features of a split's lists: as stored, or compared within each list."""
+    """The features of a split's lists, as stored or normalised within each list."""
 
     store: FeatureStore
     rows: Array
@@ -29,11 +29,11 @@ class ListFeatures:
 
     @property
     def num_features(self) -> int:
-        """Features per row."""
+        """Number of features per row."""
         return self.store.num_features * (2 if self.how == "z-rank" else 1)
 
     def chunks(self, step: int | None = None) -> Iterator[Array]:
-        """Rows, about ``step`` at a time or as many as fit in memory easily; whole lists where they are compared."""
+        """Rows in chunks of about ``step``, by default of a moderate size in memory; whole lists if normalised."""
         if self.how == "none":
             yield from self.store.chunks(self.rows, step)
             return
@@ -48,9 +48,9 @@ class ListFeatures:
 
 
 def compare_within(features: Array, lengths: Array, how: WithinQuery) -> Array:
-    """Features [documents, F] of lists that follow one another, as z-scores, as ranks from −1 to 1, or as both.
+    """Features [documents, F] of concatenated lists, as z-scores, as ranks from −1 to 1, or both.
 
-    Missing values (NaN) stay missing and count for nothing; a feature that does not vary in a list is 0 there.
+    Missing values (NaN) stay missing and are ignored; a feature that is constant within a list is 0 there.
 
     >>> compare_within(np.array([[1.0], [5.0], [3.0]]), np.array([2, 1]), "z-rank").round(1).tolist()
     [[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]]

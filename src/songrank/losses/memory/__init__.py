@@ -1,4 +1,4 @@
-"""What losses remember, one row per pair or per query, and how a new estimate enters it."""
+"""Memory of the losses, one row per pair or query, and its update rules."""
 
 from songrank.losses.memory.table import UNSEEN, MemoryTable, merge_states, seen
 from songrank.losses.memory.updates import log_moving_average, moving_average, msvr, msvr_beta

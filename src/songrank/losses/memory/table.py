@@ -1,4 +1,4 @@
-"""The memory of a loss: one number per pair or per query, in a precision independent of the model's."""
+"""The memory of a loss: one float per pair or query, in a precision independent of the model's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from songrank.core.checks import check_int, fail
 
 UNSEEN = -(2.0**120)
-"""What a row holds before its first visit: finite, exact in float32 and float64, far below any value of a row."""
+"""Value of a row before its first visit: finite, exact in float32 and float64, far below any other value."""
 
 
 def seen(rows: Tensor) -> Tensor:
-    """Which of these rows have been visited.
+    """Whether each row has been visited.
 
     >>> seen(torch.tensor([0.0, UNSEEN]))
     tensor([ True, False])
@@ -25,11 +25,11 @@ def seen(rows: Tensor) -> Tensor:
 
 
 class MemoryTable(nn.Module):
-    """One float per row of a contiguous range of rows; a buffer that moves, saves and loads with its loss.
+    """One float per row of a contiguous range; a buffer that is moved, saved and loaded with its loss.
 
-    Rows have their number in the whole task; a process that owns a part of the queries holds only that range
-    (``rows``). ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` do not change the precision. A state loads
-    into any range that it covers.
+    Row ids are those of the whole task; a process with a shard of the queries holds only the range ``rows``.
+    ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` do not change the precision. A state can be loaded into any range
+    that it covers.
 
     >>> table = MemoryTable(4)
     >>> table.write(torch.tensor([1, 3]), torch.tensor([0.5, 2.0]))
@@ -54,9 +54,9 @@ class MemoryTable(nn.Module):
         argument = f"{name.removesuffix('s')}_range"
         first, last = (0, num_rows) if rows is None else _ends(argument, rows)
         if not 0 <= first <= last <= num_rows:
-            fail(argument, (first, last), f"a range inside (0, {num_rows})")
+            fail(argument, (first, last), f"a range within (0, {num_rows})")
         self.first, self.last, self.num_rows = int(first), int(last), int(num_rows)
-        # One extra row takes what padding writes, so a step needs no branch and no read-back.
+        # One extra row receives the writes of padding, so a step needs no branch and no host transfer.
         self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -68,23 +68,23 @@ class MemoryTable(nn.Module):
         self.put(self.locate(rows), values)
 
     def take(self, places: Tensor) -> Tensor:
-        """Values at places of :meth:`locate`."""
+        """Values at positions of :meth:`locate`."""
         return self.values.index_select(0, places)
 
     def put(self, places: Tensor, values: Tensor) -> None:
-        """:meth:`scatter` at places of :meth:`locate`."""
+        """:meth:`scatter` at positions of :meth:`locate`."""
         flat = values.detach().reshape(-1).to(self.values.dtype)
         keep = torch.isfinite(flat) & (places < self.last - self.first)
         self.values.index_copy_(0, places, torch.where(keep, flat, self.take(places)))
 
     def locate(self, rows: Tensor) -> Tensor:
-        """Flat places of these rows: padding in the extra row, rows past the end beyond that, so they raise."""
+        """Flat positions of these rows: padding in the extra row, rows past the end beyond it, so that they raise."""
         flat = rows.reshape(-1)
         here = flat - self.first + (flat >= self.last)
         return torch.where(flat >= 0, here, torch.full_like(flat, self.last - self.first))
 
     def read(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """A copy of these rows, by default of all held here; NaN for unvisited rows."""
+        """A copy of these rows, by default all rows held here; NaN for unvisited rows."""
         values = self.values[:-1].clone() if rows is None else self.gather(self._owned(rows))
         return torch.where(seen(values), values, torch.full_like(values, torch.nan))
 
@@ -92,12 +92,12 @@ class MemoryTable(nn.Module):
         """Set these rows; raises for values that are not finite."""
         given = torch.as_tensor(values, device=self.values.device)
         if not bool(torch.isfinite(given).all()):
-            fail("values", "not finite", "finite numbers")
+            fail("values", "not finite", "finite values")
         held = self._owned(rows)
         self.scatter(held, given.expand(held.shape))
 
     def reset(self, rows: Tensor | Sequence[int] | None = None) -> None:
-        """Forget these rows, by default all: their next visit is a first one."""
+        """Mark these rows, by default all, as unvisited."""
         if rows is None:
             self.values.fill_(UNSEEN)
         else:
@@ -107,7 +107,7 @@ class MemoryTable(nn.Module):
         rows = torch.as_tensor(rows, dtype=torch.int64, device=self.values.device)
         if rows.numel() and (int(rows.min()) < self.first or int(rows.max()) >= self.last):
             ends = int(rows.min()), int(rows.max())
-            fail("rows", ends, f"rows from {self.first} to {self.last - 1}, those held here")
+            fail("rows", ends, f"row ids from {self.first} to {self.last - 1}, those held here")
         return rows
 
     def extra_repr(self) -> str:
@@ -126,8 +126,8 @@ class MemoryTable(nn.Module):
         destination[prefix + "values"] = self.values[:-1] if keep_vars else self.values[:-1].detach()
         destination[prefix + "range"] = torch.tensor([self.first, self.last, self.num_rows])
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *told: Any) -> None:
-        _, _, missing_keys, _, error_msgs = told
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        _, _, missing_keys, _, error_msgs = rest
         missing = [name for name in (prefix + "values", prefix + "range") if name not in state_dict]
         if missing:
             missing_keys.extend(missing)
@@ -136,7 +136,7 @@ class MemoryTable(nn.Module):
         covers = first <= self.first and self.last <= last and values.shape == (last - first,)
         if total != self.num_rows or not covers:
             error_msgs.append(
-                f"{prefix}values holds rows {first}:{last} of {total} (shape {list(values.shape)}); expected rows that "
+                f"{prefix}values has rows {first}:{last} of {total} (shape {list(values.shape)}); expected rows that "
                 f"cover {self.first}:{self.last} of {self.num_rows}"
             )
             return
@@ -147,10 +147,10 @@ class MemoryTable(nn.Module):
 
 
 def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """One ``state_dict`` from those of processes that own neighbouring ranges of queries, in any order.
+    """Merge the ``state_dict`` of processes with adjacent ranges of queries, in any order, into one.
 
-    Tables, and what a faster loss keeps of its last step, are concatenated by range; counts of guards are summed. The
-    number of steps must be the same in all.
+    Tables, and the last step of a faster loss, are concatenated by range; counts of guards are summed. The number of
+    steps must be the same in all states.
 
     >>> parts = [MemoryTable(5, (2, 5)), MemoryTable(5, (0, 2))]
     >>> merged = merge_states([part.state_dict() for part in parts])
@@ -161,7 +161,7 @@ def merge_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         fail("states", [], "at least one state")
     for name in states[0]:
         if any(name not in state for state in states):
-            fail("states", f"one without {name!r}", "states of the same loss")
+            fail("states", f"a list with a state without {name!r}", "states of the same loss")
     return {name: _joined(name, states) for name in states[0]}
 
 
@@ -172,7 +172,7 @@ def _joined(name: str, states: Sequence[dict[str, Tensor]]) -> Tensor:
         held = sorted(tuple(part.tolist()) for part in parts)
         for before, after in itertools.pairwise(held):
             if before[1] != after[0]:
-                fail(name, f"{before} followed by {after}", "ranges that meet without a gap or an overlap")
+                fail(name, f"{before} followed by {after}", "adjacent ranges without gap or overlap")
         return torch.tensor([held[0][0], held[-1][1], held[0][2]])
     if word == "values":
         ranges = [tuple(state[name.removesuffix(word) + "range"].tolist()) for state in states]
@@ -183,7 +183,7 @@ def _joined(name: str, states: Sequence[dict[str, Tensor]]) -> Tensor:
         return torch.cat(parts)
     for other in parts[1:]:
         if not torch.equal(parts[0], other):
-            fail(name, f"{parts[0].tolist()} and {other.tolist()}", "the same in all states")
+            fail(name, f"{parts[0].tolist()} and {other.tolist()}", "the same value in all states")
     return parts[0]
 
 

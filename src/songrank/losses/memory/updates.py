@@ -1,4 +1,4 @@
-"""How a new estimate enters a row: the paper's moving average, its form in log space, and MSVR."""
+"""Update rules of memory rows: the paper's moving average, its form in log space, and MSVR."""
 
 import math
 
@@ -33,7 +33,7 @@ def log_moving_average(log_rows: Tensor, log_estimate: Tensor, gamma: float) -> 
 def msvr(rows: Tensor, estimate: Tensor, change: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tensor:
     """(1 − γ)·row + γ·estimate + β·change; the estimate itself on a row's first visit (the paper's last section).
 
-    γ and β are numbers or one per row. One update serves four estimators:
+    γ and β are scalars or one per row. One update covers four estimators:
 
     ==============  ==================================  ========================================================
     estimator       β                                   change
@@ -45,8 +45,8 @@ def msvr(rows: Tensor, estimate: Tensor, change: Tensor | float, gamma: Tensor |
     ==============  ==================================  ========================================================
 
     π is the probability that a step draws the row. A row drawn every 1/π steps misses the model's changes in between;
-    MSVR's β, about 1/π for small π, scales the last change up to compensate. The result is no convex combination and
-    can leave the range of the estimates: the caller keeps it in range.
+    MSVR's β, about 1/π for small π, scales up the last change to compensate. The result is not a convex combination
+    and can leave the range of the estimates: the caller clamps it.
 
     >>> from songrank.losses.memory import UNSEEN
     >>> rows, estimate = torch.tensor([1.0, UNSEEN]), torch.tensor([2.0, 2.0])
@@ -57,7 +57,7 @@ def msvr(rows: Tensor, estimate: Tensor, change: Tensor | float, gamma: Tensor |
 
 
 def msvr_beta(gamma: Tensor | float, share: Tensor | float) -> Tensor | float:
-    """β = 1 − γ + (1 − π) / (π (1 − γ)), for rows that a step draws with probability ``share`` = π.
+    """β = 1 − γ + (1 − π) / (π (1 − γ)), for rows drawn with probability ``share`` = π per step.
 
     >>> msvr_beta(0.5, 1.0), msvr_beta(0.5, 0.01)
     (0.5, 198.5)

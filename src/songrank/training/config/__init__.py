@@ -1,1 +1,1 @@
-"""Recipes: what a run is to do, as YAML that is validated before any data is read."""
+"""Recipes: the configuration of a run as YAML, validated before any data is read."""

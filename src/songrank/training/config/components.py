@@ -1,4 +1,4 @@
-"""Models and losses in a recipe: a name and constructor options, checked before any data is read."""
+"""Models and losses in a recipe: a name and constructor options, validated before any data is read."""
 
 import difflib
 import inspect
@@ -17,15 +17,19 @@ from songrank.models.registry import MODELS
 
 Kinds = Mapping[str, type[WithOptions]]
 
-# Set from the data or by training, not in recipes.
+# Set from the data or by the trainer, not in recipes.
 _NOT_IN_RECIPES = {"num_queries", "num_items", "num_labels", "num_features", "vocabulary", "num_pairs", "seed"}
 _NOT_IN_RECIPES |= {"queries_per_batch", "active_queries", "pair_range", "query_range", "dtype", "validate"}
 KINDS: Mapping[str, Kinds] = {"model": MODELS, "loss": LOSSES}
 
 
+class UnknownOptionError(ValueError):
+    """An option that the model or loss does not have."""
+
+
 @cache
 def option_class(kind: type[WithOptions]) -> type[BaseModel]:
-    """The options of a model or a loss in a recipe: constructor arguments that are words and numbers."""
+    """The options of a model or loss in a recipe: constructor arguments that YAML can express."""
     hints = typing.get_type_hints(kind.__init__)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -37,13 +41,13 @@ def option_class(kind: type[WithOptions]) -> type[BaseModel]:
 
 
 def check_component(section: str, values: Any) -> dict[str, Any]:
-    """The name and all options, defaults included, of a ``model`` or ``loss`` section; ``ValueError`` if one is wrong.
+    """Validate a ``model`` or ``loss`` section; return its name and all options, defaults included.
 
     >>> check_component("loss", {"name": "lambdarank", "sigma": "2"})
     {'name': 'lambdarank', 'sigma': 2.0, 'k': None}
     >>> check_component("loss", {"name": "song", "gama": 0.3})
     Traceback (most recent call last):
-    ValueError: gama is no option of song; did you mean gamma?
+    songrank.training.config.components.UnknownOptionError: unknown option 'gama' for loss 'song'; did you mean 'gamma'?
     """
     values = {"name": values} if isinstance(values, str) else values
     if not isinstance(values, dict):
@@ -52,7 +56,7 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in kinds:
         near = difflib.get_close_matches(str(name), kinds, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(kinds)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(kinds)}"
         raise ValueError(f"name is {name!r}; {hint}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
     if options.keys() - known.model_fields.keys() or isinstance(options.get("form"), str):
@@ -60,13 +64,14 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     for key in options:
         if key not in known.model_fields:
             near = difflib.get_close_matches(key, known.model_fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known.model_fields) or 'none'}"
-            raise ValueError(f"{key} is no option of {name}; {hint}")
+            others = f"expected one of {', '.join(known.model_fields)}" if known.model_fields else "it has no options"
+            hint = f"did you mean {near[0]!r}?" if near else others
+            raise UnknownOptionError(f"unknown option {key!r} for {section} {name!r}; {hint}")
     return {"name": name, **known.model_validate(options).model_dump(mode="json")}
 
 
 def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithOptions], dict[str, Any]]:
-    """The class of a checked section, and its options as the constructor takes them."""
+    """The class of a validated section, and its options as constructor arguments."""
     given = dict(values)
     kind = KINDS[section][given.pop("name")]
     found = option_class(kind).model_validate(given)  # type: ignore[arg-type]
@@ -74,6 +79,6 @@ def typed_component(section: str, values: Mapping[str, Any]) -> tuple[type[WithO
 
 
 def make_component(section: str, values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
-    """The model or loss that a checked section describes; ``sizes`` may hold more than it needs."""
+    """Build the model or loss of a validated section; unused ``sizes`` are ignored."""
     kind, options = typed_component(section, values)
     return kind.build(options, sizes)

@@ -1,7 +1,7 @@
-"""A recipe: everything that a run depends on besides its data, as YAML that is checked before data is read.
+"""Recipe: the configuration of a run, everything it depends on except its data.
 
-Its sections follow the paper's experiments: model, slates, warm-up, loss, fine-tuning, validation and evaluation.
-``losses`` has the changes for each loss, so that one recipe serves all losses.
+The sections follow the paper's experiments: model, batch, warm-up, loss, fine-tuning, validation and evaluation. In a
+file, ``losses`` has changes for each loss, so one recipe serves all losses.
 """
 
 from dataclasses import fields
@@ -29,7 +29,8 @@ from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
-from songrank.training.config.components import check_component, typed_component
+from songrank.training.config.components import UnknownOptionError, check_component, typed_component
+from songrank.training.config.former_keys import read_former_keys
 from songrank.training.config.stage_rules import stage_conflicts
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trainer.precision import PRECISIONS
@@ -64,50 +65,52 @@ class _Section(BaseModel):
 
 
 class Batch(_Section):
-    """The composition of a slate."""
+    """Composition of a training batch, a slate."""
 
-    queries: Annotated[int, Field(ge=1, lt=10**9)] = Field(256, description="queries a step")
-    relevant: Count = Field(10, description="relevant items a query, or all")
-    irrelevant: Count = Field(300, description="irrelevant items a query, or all")
+    queries: Annotated[int, Field(ge=1, lt=10**9)] = Field(256, description="Number of queries per step.")
+    relevant: Count = Field(10, description="Number of relevant items per query, or all.")
+    irrelevant: Count = Field(300, description="Number of irrelevant items per query, or all.")
     length: Annotated[int | str, BeforeValidator(_length)] | None = Field(
         None,
-        description="instead of the two, for lists: cut to so many documents, or all of them; "
-        "none: as the data set was prepared",
+        description="For search, instead of relevant and irrelevant: maximum number of documents per query, or all; "
+        "none takes the value of the prepared data set.",
     )
     following: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="of histories in order: so many next items are relevant, the j-th with 1/j of its gain"
+        None, description="For sequence models: number of next items that are relevant, the j-th with 1/j of its gain."
     )
     windows: Literal[*WINDOWS] | None = Field(  # type: ignore[valid-type]
         None,
-        description="of histories in order that are longer than the model reads: the last entries (if not given), or "
-        "in each epoch as many at random",
+        description="For sequence models: the part read of histories longer than model.length: the last entries "
+        "(default), or random ones in each epoch.",
     )
 
 
 class _Stage(_Section):
     title: ClassVar[str]
-    """Its name in reports."""
+    """Name of the stage in reports."""
     number: ClassVar[int]
-    """Its number, from 0, a part of its random seed."""
-    epochs: NonNegativeInt = Field(..., description="passes over the queries; 0 for no such stage")
-    learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="at the start")
-    decay: dict[PositiveInt, PositiveFloat] = Field({}, description="{60: 0.25}: times 0.25 after 60 epochs")
-    weight_decay: NonNegativeFloat = Field(0.0, description="of weights; biases and norms are left alone")
+    """Number of the stage, from 0; part of its random seed."""
+    epochs: NonNegativeInt = Field(..., description="Number of passes over the queries; 0 skips the stage.")
+    learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="Initial learning rate.")
+    decay: dict[PositiveInt, PositiveFloat] = Field(
+        {}, description="Learning rate factors by epoch, such as {60: 0.25}."
+    )
+    weight_decay: NonNegativeFloat = Field(0.0, description="Weight decay; biases and norms are excluded.")
     item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
-        0.0, description="an item's weight decay grows with this power of its relevant pairs; 0: all alike"
+        0.0, description="Exponent p of frequency-scaled weight decay, proportional to (relevant pairs of the item)^p."
     )
     optimiser: Annotated[str, BeforeValidator(_optimiser)] = Field(
         "adam",
-        description="lazy-adam moves only rows of large tables that a step touches; sgd is momentum as in the paper",
+        description="Optimiser; lazy-adam updates only embedding rows that a step reads; sgd is the paper's momentum.",
     )
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="of sgd, and of the faster losses")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="Momentum of sgd and of the faster losses.")
     correction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="of the faster losses' momentum, at two points; none is 1"
+        None, description="Correction factor κ of the faster losses' momentum at two points; none means 1."
     )
-    average: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="of weights over epochs: what is kept of their moving mean in each; none: no mean"
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="Decay per epoch of an exponential moving average (EMA) of the weights; none disables it."
     )
-    clip: PositiveFloat | None = Field(None, description="largest norm of the gradient")
+    clip: PositiveFloat | None = Field(None, description="Maximum gradient norm; none disables clipping.")
 
 
 def _component(section: str, default: str | None = None) -> Any:
@@ -120,24 +123,26 @@ def _component(section: str, default: str | None = None) -> Any:
 
 
 class WarmUp(_Stage):
-    """The first stage: listwise cross-entropy with a moving average (SOLC) unless told otherwise."""
+    """The first stage; its default loss is listwise cross-entropy with a moving average (SOLC)."""
 
     title, number = "warm-up", 0
-    epochs: NonNegativeInt = Field(20, description="passes over the queries; 0 for no warm-up")
-    loss: _component("loss", "listwise-ce") = Field({}, validate_default=True)  # type: ignore[valid-type]
+    epochs: NonNegativeInt = Field(20, description="Number of passes over the queries; 0 skips the warm-up.")
+    loss: _component("loss", "listwise-ce") = Field(  # type: ignore[valid-type]
+        {}, validate_default=True, description="Loss of the warm-up, a name or a mapping; default listwise-ce."
+    )
 
 
 class FineTuning(_Stage):
-    """The second stage, with the loss that the recipe is about."""
+    """The second stage, with the loss of the recipe."""
 
     title, number = "fine-tuning", 1
-    reset_head: bool = Field(True, description="a new last layer before it, as the paper does for every method")
+    reset_head: bool = Field(True, description="Re-initialise the last layer before the stage, as the paper does.")
 
 
 def _metrics(value: Any) -> Any:
     several = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if not isinstance(value, str) and not several:
-        raise ValueError(f"{shown(value)}; expected the name of a metric such as ndcg@10")
+        raise ValueError(f"{shown(value)}; expected the name of a metric, for example ndcg@10")
     return value
 
 
@@ -146,24 +151,32 @@ def _metric_list(value: Any) -> Any:
 
 
 class Validation(_Section):
-    """Evaluations during training, which choose the model."""
+    """Evaluations during training, which select the checkpoint."""
 
-    metric: Annotated[str, BeforeValidator(_metrics)] = Field("ndcg@10", description="the best state by it is kept")
-    every: NonNegativeInt = Field(1, description="epochs between looks; 0 for none: the last state is kept")
-    patience: PositiveInt | None = Field(None, description="looks without a better one after which a stage ends")
-    candidates: Count = Field("all", description="items ranked at a look: all, or so many sampled (catalogues)")
+    metric: Annotated[str, BeforeValidator(_metrics)] = Field(
+        "ndcg@10", description="Metric that selects the checkpoint."
+    )
+    every: NonNegativeInt = Field(1, description="Validate every N epochs; 0 keeps the last weights.")
+    patience: PositiveInt | None = Field(
+        None, description="Early stopping: number of evaluations without improvement; none disables it."
+    )
+    candidates: Count = Field("all", description="Items to rank: all, or the number of sampled ones.")
 
 
 class Evaluation(_Section):
     """The final evaluation, on whole lists or the whole catalogue."""
 
-    metrics: Annotated[list[str], BeforeValidator(_metric_list)] = ["ndcg@10", "ndcg@20", "ndcg@50"]
-    ties: Literal[*TIES] = "pessimistic"  # type: ignore[valid-type]
-    empty: Literal[*EMPTY] = "skip"  # type: ignore[valid-type]
+    metrics: Annotated[list[str], BeforeValidator(_metric_list)] = Field(
+        ["ndcg@10", "ndcg@20", "ndcg@50"], description="Metrics to compute."
+    )
+    ties: Literal[*TIES] = Field("pessimistic", description="Order of items with equal scores.")  # type: ignore[valid-type]
+    empty: Literal[*EMPTY] = Field(  # type: ignore[valid-type]
+        "skip", description="Value of queries without relevant items: skip, 0 or 1."
+    )
 
 
 class Recipe(_Section):
-    """Everything that a run depends on besides its data.
+    """The configuration of a run.
 
     >>> recipe = Recipe.read({"data": "data/clicks", "model": "neumf", "fine_tuning": {"epochs": 120}})
     >>> recipe.loss["name"], recipe.model["dim"], recipe.batch.queries
@@ -173,32 +186,41 @@ class Recipe(_Section):
     songrank.core.errors.UserError: fine_tuning.epochs is -1; expected greater than or equal to 0
     """
 
-    title: str = Field("", description="one line for people")
-    data: str = Field(..., description="folder of a prepared data set")
-    prepare: str = Field("", description="the command that makes this folder, for who has not made it yet")
-    model: _component("model") = Field(...)  # type: ignore[valid-type]
-    batch: Batch = Batch()
-    warm_up: WarmUp = Field(default_factory=WarmUp)
-    loss: _component("loss", "song") = Field({}, validate_default=True)  # type: ignore[valid-type]
-    fine_tuning: FineTuning
-    validation: Validation = Validation()
-    evaluation: Evaluation = Evaluation()
-    gain: Literal[*GAINS] = "exp2"  # type: ignore[valid-type]
+    title: str = Field("", description="Title, one line.")
+    data: str = Field(..., description="Directory of a prepared data set.")
+    prepare: str = Field("", description="Command that prepares the data set.")
+    model: _component("model") = Field(  # type: ignore[valid-type]
+        ..., description="Model, a name or a mapping of name and options."
+    )
+    batch: Batch = Field(Batch(), description="Composition of a training batch.")
+    warm_up: WarmUp = Field(default_factory=WarmUp, description="First training stage.")
+    loss: _component("loss", "song") = Field(  # type: ignore[valid-type]
+        {}, validate_default=True, description="Loss of the fine-tuning, a name or a mapping; default song."
+    )
+    fine_tuning: FineTuning = Field(..., description="Second training stage.")
+    validation: Validation = Field(Validation(), description="Evaluations during training.")
+    evaluation: Evaluation = Field(Evaluation(), description="Final evaluation.")
+    gain: Literal[*GAINS] = Field(  # type: ignore[valid-type]
+        "exp2", description="Gain of a label y in DCG: exp2 is 2^y − 1, linear is y."
+    )
     precision: Literal[*PRECISIONS] = Field(  # type: ignore[valid-type]
-        "float32", description="of the model's products: tf32 is faster on a GPU, bfloat16 (mixed) faster still"
+        "float32", description="Precision of the model's matrix products; tf32 and bfloat16 are faster on a GPU."
     )
-    device: str = Field("auto", description="auto, cpu, cuda or cuda:1")
-    deterministic: bool = Field(
-        False, description="on a GPU the same bits each time, as on a CPU anyway; steps take longer"
-    )
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    device: str = Field("auto", description="Device: auto, cpu, cuda or cuda:N.")
+    deterministic: bool = Field(False, description="Bit-exact results on a GPU, at slower steps; CPUs always are.")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="Random seed.")
     members: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="runs whose scores are averaged; `songrank ensemble` writes it"
+        None, description="Number of runs in an ensemble; set by `songrank ensemble` only."
     )
 
     def sections(self) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
-        """The section of each stage, and the stage's loss."""
+        """The section and the loss of each stage."""
         return (self.warm_up, self.warm_up.loss), (self.fine_tuning, self.loss)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_keys(cls, values: Any) -> Any:
+        return read_former_keys(values) if isinstance(values, dict) else values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -222,7 +244,7 @@ class Recipe(_Section):
 
     @classmethod
     def read(cls, values: Any, place: str = "") -> "Recipe":
-        """A recipe from plain values, or one line about the first error; ``place`` is the file."""
+        """Validate plain values; an error is one line about the first mistake, with ``place`` as the file."""
         try:
             return cls.model_validate(values)
         except ValidationError as errors:
@@ -231,7 +253,7 @@ class Recipe(_Section):
 
 
 def _first(errors: ValidationError) -> dict[str, Any]:
-    """The first error; for a mapping where a plain value is also valid, the error inside it."""
+    """The first error; for a mapping where a scalar is also valid, the error inside the mapping."""
     first, *others = errors.errors(include_url=False)
     same = [other for other in others if other["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]]
     return dict(same[-1] if same and isinstance(first["input"], dict) else first)
@@ -242,30 +264,32 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     words = [str(part) for part in error["loc"] if part not in _NO_KEYS]
     key = ".".join(words)
     cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, UnknownOptionError):
+        return str(cause) if key in ("model", "loss") else f"{key}: {cause}"
     if (error["loc"] or [""])[-1] in ("model", "loss", "threshold", *_VALUES) and isinstance(cause, ValueError):
         return f"{key}.{cause}"
     if error["type"] == "unexpected_keyword_argument":
         kind = next((_VALUES[part] for part in error["loc"] if part in _VALUES), ThresholdOptions)
         what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
-        return f"{key} is no key of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
+        return f"unknown key {key!r} of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
     if error["type"] in ("extra_forbidden", "invalid_key"):
-        return f"{key} is no key of a recipe; expected one of {', '.join(_keys(recipe, words[:-1]))}"
+        return f"unknown recipe key {key!r}; expected one of {', '.join(_keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
-        of = "this loss needs it" if "loss" in words[:-1] else "see `songrank recipes` for whole ones"
+        of = "the loss requires it" if "loss" in words[:-1] else "see `songrank recipes` for complete recipes"
         return f"{key} is missing; {of}"
     if not key:
         if error["type"] != "value_error":
-            return "the recipe is empty or no mapping"
+            return "the recipe is not a mapping; expected keys such as data and model"
         return str(cause) if "; expected " in str(cause) else expected(error)
     if error["type"] == "model_type":
-        return f"{key} is {shown(error['input'])}; expected keys and values: {', '.join(_keys(recipe, words))}"
+        return f"{key} is {shown(error['input'])}; expected a mapping with keys {', '.join(_keys(recipe, words))}"
     if isinstance(cause, ValueError):
         return f"{key} is {cause}"
     return f"{key} is {shown(error['input'])}; {expected(error)}"
 
 
 _VALUES: dict[Any, Any] = {kind.__name__: kind for kind in (Schedule, PaperForm, FasterForm, ThresholdOptions)}
-# Parts that pydantic adds to the path of a value.
+# Parts that pydantic adds to the path of a value
 _NO_KEYS = ("constrained-int", "int", "float", "none", "[key]", "literal['paper']", *_VALUES)
 
 

@@ -1,21 +1,23 @@
-"""Recipes from files: shipped ones by name, others by path, with changes such as ``loss.gamma=0.3``."""
+"""Load recipes: shipped ones by name, others from files, with changes such as ``loss.gamma=0.3``."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import UserError, shown
 from songrank.losses.registry import LOSSES
+from songrank.training.config.former_keys import read_former_keys
 from songrank.training.config.recipe import Recipe
 
-_NAMED = ("model", "loss")  # sections for which a name alone is enough: loss=k-song
-_OF_HISTORIES = ("following", "windows")  # keys of a batch for models of histories only
+_NAMED = ("model", "loss")  # sections that may be given by name only: loss=k-song
+_OF_HISTORIES = ("following", "windows")  # batch keys that only history models have
 
 
 def shipped_recipes() -> dict[str, str]:
-    """The text of each recipe that comes with songrank, by name.
+    """The text of each shipped recipe, by name.
 
     >>> "movielens-1m" in shipped_recipes()
     True
@@ -25,20 +27,28 @@ def shipped_recipes() -> dict[str, str]:
     return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in sorted(found, key=str)}
 
 
-def load_recipe(source: str, changes: Sequence[str] = ()) -> Recipe:
-    """A recipe from a file, or a shipped one by its name, with changes as on the command line.
+def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], None] | None = None) -> Recipe:
+    """Load a recipe and apply changes as on the command line.
 
-    The file comes first, then its ``losses`` entry for the chosen loss (or for the plain form of a faster loss), then
-    the changes.
+    The ``losses`` entry of the selected loss (or of the base loss of a faster loss) is applied to the file, then the
+    changes.
+
+    Args:
+        source: a YAML file, a run directory, or the name of a shipped recipe.
+        changes: ``KEY=VALUE``.
+        warn: called with one line for each former name of a key.
 
     >>> recipe = load_recipe("movielens-1m", ["loss=k-song", "loss.gamma=0.3", "seed=1"])
     >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
     ('k-song', 0.3, 1)
     """
     try:
-        return Recipe.read(resolve(read_yaml(*_text(source)), changes, source), source)
+        values = read_yaml(*_text(source))
+        if Path(source).is_dir():  # a run: no warning about keys that songrank wrote
+            values = read_former_keys(values)
+        return Recipe.read(resolve(values, changes, source, warn and cache(warn)), source)  # warn once per key
     except RecursionError:
-        raise UserError(f"{source}: a section holds itself; write it out") from None
+        raise UserError(f"{source}: a section contains itself; write it without a YAML alias") from None
 
 
 def _text(source: str) -> tuple[str, str]:
@@ -51,27 +61,30 @@ def _text(source: str) -> tuple[str, str]:
         return path.read_text(encoding="utf-8"), source
     except FileNotFoundError:
         near = difflib.get_close_matches(source, shipped, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
-        raise UserError(f"{source}: there is no such recipe; {hint}") from None
+        hint = f"did you mean {near[0]!r}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
+        raise UserError(f"{source}: unknown recipe; {hint}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def read_yaml(text: str, place: str) -> dict[str, Any]:
-    """A mapping from YAML, or an error of one line with its place."""
+    """Parse a YAML mapping; an error names the file and the line."""
     try:
         values = _load(text)
     except (ValueError, RecursionError) as error:
         mark = getattr(error, "mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{place}{line}: is no YAML ({str(error).splitlines()[0]})") from None
+        raise UserError(f"{place}{line}: is not valid YAML ({str(error).splitlines()[0]})") from None
     if not isinstance(values, dict):
-        raise UserError(f"{place}: is no recipe: expected keys and values, as `songrank recipes movielens-1m` shows")
+        raise UserError(f"{place}: is not a recipe; expected a mapping such as `songrank recipes movielens-1m`")
     return {str(key): value for key, value in values.items()}
 
 
-def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[str, Any]:
-    """Values with the ``losses`` entry of the chosen loss, and with the changes."""
+def resolve(
+    values: dict[str, Any], changes: Sequence[str], place: str, warn: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Apply the ``losses`` entry of the selected loss and the changes to the values of a recipe."""
+    values = read_former_keys(values, warn)
     pairs = [_read_change(change) for change in changes]
     by_loss = values.pop("losses", None) or {}
     given = _named(values.get("loss", "song"), "song")
@@ -80,16 +93,16 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
         if path in (["loss"], ["loss", "name"]):
             chosen = _named(value, chosen)["name"]
     if not isinstance(by_loss, dict):
-        raise UserError(f"{place}: losses is {shown(by_loss)}; expected what changes, by the name of a loss")
+        raise UserError(f"{place}: losses is {shown(by_loss)}; expected a mapping from loss names to changes")
     for name, section in by_loss.items():
         if name not in LOSSES:
-            raise UserError(f"{place}: losses.{name} is no loss; expected one of {', '.join(LOSSES)}")
+            raise UserError(f"{place}: unknown loss {name!r} in losses; expected one of {', '.join(LOSSES)}")
         if section is not None and not isinstance(section, dict):
-            raise UserError(f"{place}: losses.{name} is {shown(section)}; expected keys and values")
+            raise UserError(f"{place}: losses.{name} is {shown(section)}; expected a mapping")
     values["loss"] = given if chosen == given["name"] else {"name": chosen}
     plain = LOSSES[str(chosen)].traits.plain if str(chosen) in LOSSES else None
     told = next((name for name in (str(chosen), plain) if name in by_loss), None)
-    values = _merged(values, by_loss.get(told) or {}, f"{place}: losses.{told}")
+    values = _merged(values, read_former_keys(by_loss.get(told) or {}, warn), f"{place}: losses.{told}")
     for path, value in pairs:
         entry: Any = value
         if len(path) == 1 and path[0] in _NAMED:
@@ -100,17 +113,17 @@ def resolve(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[
                 values["batch"] = {key: value for key, value in values["batch"].items() if key not in _OF_HISTORIES}
         for name in reversed(path):
             entry = {name: entry}
-        values = _merged(values, entry, place)
+        values = _merged(values, read_former_keys(entry, warn), place)
     return values
 
 
 def _named(value: Any, default: Any = None) -> dict[str, Any]:
-    """A section from its name or its values; the default name if it has none."""
+    """A section as a mapping; ``default`` replaces a missing name."""
     return {"name": default, **value} if isinstance(value, dict) else {"name": value}
 
 
 def _load(text: str) -> Any:
-    """YAML without code and duplicate keys; any fault is a ``ValueError`` with its ``mark``."""
+    """Parse YAML without code or duplicate keys; an error is a ``ValueError`` with its ``mark``."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -118,13 +131,13 @@ def _load(text: str) -> Any:
             keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
             for key in keys:
                 if isinstance(key, str) and keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", node.start_mark)
             return super().construct_mapping(node, deep)
 
         def construct_scalar(self, node: Any) -> Any:
             value = super().construct_scalar(node)
             if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
-                told = f"{value} wants a space after ':', or quotes"
+                told = f"{value} needs a space after ':' or quotes"
                 raise yaml.constructor.ConstructorError(None, None, told, node.start_mark)
             return value
 
@@ -139,20 +152,21 @@ def _load(text: str) -> Any:
 
 
 def _read_change(change: str) -> tuple[list[str], Any]:
-    """One change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
+    """Parse a change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
     key, equals, text = change.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):
-        raise UserError(f"{shown(change)} is no change of a recipe; expected key=value, such as loss.gamma=0.3")
+        raise UserError(f"{shown(change)} is not a change of a recipe; expected KEY=VALUE, for example loss.gamma=0.3")
     try:
         return path, _load(text) if text.strip() else ""
     except (ValueError, RecursionError):
-        raise UserError(f"{key} is {shown(text)}; expected a number, a word, a list [64, 32] or {{60: 0.25}}") from None
+        what = "a number, a string, a list [64, 32] or a mapping {60: 0.25}"
+        raise UserError(f"{key} is {shown(text)}; expected {what}") from None
 
 
 def _merged(values: dict[str, Any], more: Any, place: str) -> dict[str, Any]:
     if not isinstance(more, dict):
-        raise UserError(f"{place} is {shown(more)}; expected keys and values")
+        raise UserError(f"{place} is {shown(more)}; expected a mapping")
     found = dict(values)
     for key, value in more.items():
         earlier = found.get(str(key))

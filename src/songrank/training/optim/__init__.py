@@ -1,1 +1,1 @@
-"""Optimisers and weight updates that torch does not have."""
+"""Optimisers and weight updates that are not in torch."""

@@ -1,4 +1,4 @@
-"""What the training loop asks of an optimiser, and torch's own optimisers with it."""
+"""The optimiser interface of the training loop, and torch's optimisers with it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class TrainingOptimiser(torch.optim.Optimizer):
     """
 
     def prepare(self, slate: Slate) -> None:
-        """Bring the weights up to date that the forward pass over this slate reads."""
+        """Update the weights that the forward pass over this slate reads."""
 
     def scores(
         self, model: nn.Module, call: Callable[[nn.Module], Tensor], points: int
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scores ``call(model)``, and further arguments of the loss."""
+        """The scores ``call(model)`` and further arguments of the loss."""
         return call(model), {}
 
     def flush(self) -> None:
-        """Bring all weights up to date."""
+        """Apply all deferred updates."""
 
     def close(self) -> None:
-        """Bring all weights up to date and restore the model's modules."""
+        """Apply all deferred updates and restore the modules of the model."""
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Resume from a state that may have been saved on another kind of device."""
+        """Load a state that may have been saved on another kind of device."""
         own = [{name: group[name] for name in _OF_THE_DEVICE if name in group} for group in self.param_groups]
         self.load_state_dict(state)
         for group, options in zip(self.param_groups, own, strict=True):

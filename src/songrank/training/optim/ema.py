@@ -1,4 +1,4 @@
-"""Exponential moving average (EMA) of a model's weights over epochs: it is evaluated and kept, not trained on."""
+"""Exponential moving average (EMA) of the weights over epochs; evaluated and kept, but not trained."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 
 class WeightEMA:
-    """The mean w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage.
+    """The average w̄ₙ = Σ sⁿ⁻ⁱ wᵢ / Σ sⁿ⁻ⁱ of the weights at the end of epochs i = 1 … n of a stage, with decay s.
 
-    This is an EMA with Adam's bias correction: close to the plain mean at first, later over about 1 / (1 − s) epochs.
+    This is an EMA with Adam's bias correction: close to the mean at first, later over about 1 / (1 − s) epochs.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> mean = WeightEMA(model)
@@ -29,30 +29,30 @@ class WeightEMA:
         self.weights: dict[str, Tensor] | None = None
 
     def begin(self, weights: Mapping[str, Tensor] | None = None) -> None:
-        """Start without a mean, or from a copy of the one given."""
+        """Start without an average, or from a copy of a given one."""
         self.weights = None
         if weights is not None:
             place = {name: weight.device for name, weight in self.model.named_parameters()}
             self.weights = {name: mean.detach().to(place[name], copy=True) for name, mean in weights.items()}
 
-    def follow(self, share: float | None, epoch: int) -> None:
-        """Add the weights at the end of an epoch, counted from 1, to the mean; nothing if the share s is None."""
-        if share is None:
+    def follow(self, decay: float | None, epoch: int) -> None:
+        """Update the average at the end of an epoch, from 1; nothing if ``decay`` is None."""
+        if decay is None:
             return
         if self.weights is None:
             self.begin(dict(self.model.named_parameters()))
             return
-        part = (1.0 - share) / (1.0 - share**epoch)
+        part = (1.0 - decay) / (1.0 - decay**epoch)
         for name, weight in self.model.named_parameters():
             self.weights[name].lerp_(weight.detach(), part)
 
     def settle(self) -> None:
-        """Give the model its mean, if there is one."""
+        """Load the average, if any, into the model."""
         self._load(self.weights or {})
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model with its mean, if there is one, inside the block."""
+        """The model has the average, if any, inside the block."""
         own = {name: self.model.get_parameter(name).detach().clone() for name in self.weights or {}}
         self.settle()
         try:

@@ -1,4 +1,4 @@
-"""Weight decay of items that grows with how often they are relevant."""
+"""Frequency-scaled weight decay of item embeddings."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from songrank.core.relevance import Relevance
 
 
 class FrequencyScaledDecay:
-    r"""A pre-hook of an optimiser's step that adds λ·s_x·w_x to the gradient of each item's row of some tables.
+    r"""Optimiser pre-hook that adds λ·s_x·w_x to the gradient of each item's row of some tables.
 
-    With c_x the queries that item x is relevant to (at least 1) and p the power:
+    With c_x the number of queries to which item x is relevant (at least 1):
 
         s_x = c_xᵖ / mean over items of cᵖ
 
-    so λ is the decay of an average item, and p = 0 is ordinary weight decay, which costs rare items, whose gradients
-    are small, the most. Matrix factorisation profits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
-    Item Recommendation Benchmarks*, RecSys 2022, who call it ν); docs/experiments/movielens-1m.md has its effect.
+    so λ is the mean decay over items, and p = 0 is ordinary weight decay, which affects rare items most since their
+    gradients are small. Matrix factorisation benefits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
+    Item Recommendation Benchmarks*, RecSys 2022, where p is ν); docs/experiments/movielens-1m.md shows its effect.
 
     Args:
-        tables: embeddings with a row for each item.
+        tables: embeddings with one row per item.
         relevance: the training pairs.
         decay: λ.
-        power: p.
+        power: exponent p.
 
     >>> relevance = Relevance.from_pairs([0, 1, 2], [0, 0, 0], num_items=2)
     >>> table = nn.Embedding(2, 1)

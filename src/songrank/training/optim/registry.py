@@ -1,4 +1,4 @@
-"""Optimisers by the names that recipes give them, and what each can do."""
+"""Optimisers by their names in recipes, and their capabilities."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 Groups = list[dict[str, Any]]
 _LARGE = 2**22
-"""Numbers in a table from which on a GPU defers updates of its rows; below, updating all of it is cheaper."""
+"""Minimum numbers in a table to defer updates of its rows on a GPU; dense updates of smaller tables are cheaper."""
 
 
 @dataclass(frozen=True)
 class OptimiserKind:
-    """What a recipe's name for an optimiser stands for.
+    """An optimiser that recipes can name.
 
     Args:
-        build: from groups of parameters, the stage, the model and the speed setting.
+        build: creates it from groups of parameters, the stage, the model and the speed setting.
         whole_gradient: whether all gradients are complete before its step; only then can they be clipped, summed over
             parts of a batch, or decayed by item frequency.
         second_moment: whether the Adam form of ``Storm`` replaces it for variance-reduced losses.
@@ -45,7 +45,7 @@ def _sgd(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Training
 
 
 def _adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> TrainingOptimiser:
-    """Dense Adam; on a GPU, rows of large tables that a step does not read are updated later, to the same values."""
+    """Dense Adam; on a GPU, updates of rows of large tables are deferred, with the same values."""
     on_gpu = all(parameter.is_cuda for group in groups for parameter in group["params"])
     tables = deferred_tables(stage, model) if _may_defer(speed, on_gpu=on_gpu) else {}
     return _row_adam(groups, stage, tables, "exact")
@@ -56,7 +56,7 @@ def _may_defer(speed: str, *, on_gpu: bool) -> bool:
 
 
 def deferred_tables(stage: Stage, model: nn.Module) -> dict[str, list[nn.Embedding]]:
-    """Large tables whose rows can be updated later: not where a step needs the whole gradient."""
+    """Large tables whose row updates can be deferred: none if a step needs the full gradient."""
     if stage.clip is not None or stage.at_once is not None or stage.item_decay_power > 0:
         return {}
     return _tables(stage, model, lambda weight: weight.numel() >= _LARGE and weight.dtype == torch.float32)
@@ -67,7 +67,7 @@ def _lazy_adam(groups: Groups, stage: Stage, model: nn.Module, speed: str) -> Tr
 
 
 def _row_adam(groups: Groups, stage: Stage, tables: dict[str, list[nn.Embedding]], missed: str) -> TrainingOptimiser:
-    """Adam, or ``RowAdam`` for tables. Fused takes a fifth of the time; capturable keeps the step on the device."""
+    """Adam, or ``RowAdam`` for tables. Fused is five times as fast; capturable keeps the step on the device."""
     parameters: list[nn.Parameter] = [parameter for group in groups for parameter in group["params"]]
     fused = all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
     options: dict[str, Any] = {"fused": fused, "capturable": all(parameter.is_cuda for parameter in parameters)}
@@ -84,7 +84,7 @@ OPTIMISERS = {
 
 
 def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
-    """A new optimiser for a stage, without weight decay for biases and norms."""
+    """Create the optimiser of a stage; biases and norms have no weight decay."""
     items: list[nn.Embedding] = []
     if stage.weight_decay and stage.item_decay_power and isinstance(model, RankingModel):
         items = model.row_tables(0).get("item", [])
@@ -121,7 +121,7 @@ def _tables(stage: Stage, model: nn.Module, chosen: Callable[[Tensor], bool]) ->
 
 
 def _groups(model: nn.Module, decay: float, apart: set[int]) -> Groups:
-    """Weights with decay; without it these tables, and what has one number per unit: biases, gains, temperatures."""
+    """Parameters with weight decay and without it: the tables ``apart``, biases, gains and temperatures."""
     sides: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for parameter in model.parameters():
         if parameter.requires_grad:

@@ -1,10 +1,10 @@
-r"""Adam for large tables of which a step touches few rows.
+r"""Adam for large embedding tables of which a step reads few rows.
 
-Dense Adam moves every row at every step: without a gradient, m ← β₁m, v ← β₂v, and the weights by what is left of m.
+Dense Adam updates every row at every step: without a gradient, m ← β₁m, v ← β₂v, and the weights by the remaining m.
 
-* ``"exact"``: a row is deferred until a slate needs it, and then takes all missed steps, with the arithmetic of dense
-  Adam. Without weight decay, steps after about 200 missed ones have no effect on the weights and are taken at once.
-* ``"lazy"``: missed steps are not taken, as in torch's ``SparseAdam``: another algorithm, and cheaper.
+* ``"exact"``: updates of a row are deferred until a slate reads it; then all missed steps are applied, with the
+  arithmetic of dense Adam. Without weight decay, steps beyond about 200 missed ones are applied at once.
+* ``"lazy"``: missed steps are skipped, as in torch's ``SparseAdam``; a different, cheaper algorithm.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from songrank.core.checks import check_choice, fail
 from songrank.core.slate import Slate
 from songrank.training.optim.base import Adam
 
-_NOTHING = 1e-9  # of the first missed step: later steps that add less to the weights are not visible in float32
+_NOTHING = 1e-9  # relative to the first missed step; smaller updates are below float32 precision
 
 
 class _Table(NamedTuple):
-    """An embedding's weight, its moments, the gradient of deferred rows, and the last step that each row has taken."""
+    """The weight of an embedding, its moments, the gradient of deferred rows, and the last step of each row."""
 
     weight: Tensor
     moments: tuple[Tensor, Tensor]
@@ -37,30 +37,30 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Tables of one width, in one group of parameters, whose rows have the same ids."""
+    """Tables of one width and parameter group whose rows have the same ids."""
 
     group: int
     tables: list[_Table]
 
     @cached_property
     def addresses(self) -> Tensor:
-        """[T, 5]: where each table's parts begin."""
+        """[T, 5]: addresses of the parts of each table."""
         found = [[part.data_ptr() for part in (table.weight, *table.moments, *table[2:])] for table in self.tables]
         return torch.tensor(found, device=self.tables[0].weight.device)
 
 
 class RowAdam(Adam):
-    """Adam that defers the updates of rows of some tables; all other parameters are updated at each step.
+    """Adam with deferred row updates of some tables; all other parameters are updated at each step.
 
-    A step is :meth:`catch_up` with the rows that it will read, forward, backward, :meth:`step`. Call :meth:`flush`
-    before reading a table anywhere else. The state is that of ``torch.optim.Adam``, and loads into one.
+    A step is :meth:`catch_up` with the rows to read, forward, backward, :meth:`step`. Call :meth:`flush` before reading
+    a table anywhere else. The state is that of ``torch.optim.Adam``, and loads into one.
 
     Args:
-        groups: parameters in groups, as for ``torch.optim.Adam``; the tables' weights among them.
-        rate: the learning rate; call :meth:`flush` before it is changed.
-        tables: embeddings by kind of row, such as ``{"query": [...]}``; a model must read them by calling them.
-        missed: ``"exact"`` or ``"lazy"``, see above.
-        options: of ``torch.optim.Adam``, except ``amsgrad`` and ``maximize``.
+        groups: groups of parameters, as for ``torch.optim.Adam``, including the weights of the tables.
+        rate: learning rate; call :meth:`flush` before changing it.
+        tables: embeddings by kind of row, such as ``{"query": [...]}``; the model must read them by calling them.
+        missed: ``"exact"`` or ``"lazy"``, see the module.
+        options: options of ``torch.optim.Adam``, except ``amsgrad`` and ``maximize``.
 
     >>> table = nn.Embedding(1000, 4)
     >>> optimiser = RowAdam([{"params": [table.weight]}], 0.1, {"query": [table]})
@@ -123,7 +123,7 @@ class RowAdam(Adam):
 
     @torch.no_grad()
     def catch_up(self, **rows: Tensor) -> None:
-        """Take the steps that these rows have missed; the next :meth:`step` updates them."""
+        """Apply the missed steps of these rows; the next :meth:`step` updates them."""
         for embedding in self._embeddings:
             embedding.sparse = True
         given = {kind: rows[kind].reshape(-1) for kind in self._sets}
@@ -134,9 +134,9 @@ class RowAdam(Adam):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step for the rows that were caught up, and for all other parameters."""
+        """Update the rows passed to :meth:`catch_up` and all other parameters."""
         if closure is not None:
-            fail("closure", "given", "none: rows are caught up before a step is computed")
+            fail("closure", "given", "none: rows are updated before the step")
         for table in self._all_tables():
             _keep(table.weight, table.gradient)
         self._now.add_(1)
@@ -159,14 +159,14 @@ class RowAdam(Adam):
         state = self.state[weight]
         if not state:
             state |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-        state.pop("step", None)  # counted for all of them at once
+        state.pop("step", None)  # counted once for all
         moments, options = (state["exp_avg"], state["exp_avg_sq"]), _options(group)
         assert weight.grad is not None
         whole_step(weight, moments, weight.grad.contiguous(), self._now, self._corrections, **options)
 
     @torch.no_grad()
     def flush(self) -> None:
-        """Take all steps that any row has missed."""
+        """Apply all missed steps of all rows."""
         self._rows = {kind: [] for kind in self._sets}
         if self.missed == "exact":
             self._take_steps(dict.fromkeys(self._sets), apply=False)
@@ -188,14 +188,14 @@ class RowAdam(Adam):
                         take_steps(*table, some, self._now, self._corrections, **options)
 
     def state_dict(self) -> dict[str, Any]:
-        """Adam's, after a flush."""
+        """The state of Adam, after a flush."""
         self.flush()
         for state in self.state.values():  # the step count is kept once, also for replayed graphs
             state["step"] = self._now.float()
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume from Adam's state."""
+        """Load a state of Adam."""
         super().load_state_dict(state_dict)
         for weight, (first, second), _, last in self._all_tables():
             loaded = self.state[weight]
@@ -206,7 +206,7 @@ class RowAdam(Adam):
             self.state[weight] = {"exp_avg": first, "exp_avg_sq": second}
 
     def close(self) -> None:
-        """Bring all rows up to date and restore the embeddings; :meth:`catch_up` starts again."""
+        """Apply all missed steps and restore the embeddings; :meth:`catch_up` starts again."""
         self.flush()
         for embedding in self._embeddings:
             embedding.sparse = False
@@ -217,8 +217,8 @@ def _keep(weight: Tensor, buffer: Tensor) -> None:
         return
     if not weight.grad.is_sparse:
         raise RuntimeError(
-            f"a table of shape {list(weight.shape)} has a dense gradient; expected it to be read only by calling its "
-            "embedding: leave it out of the model's row_tables()"
+            f"a table of shape {list(weight.shape)} has a dense gradient; read it only by calling its embedding, "
+            "or leave it out of the model's row_tables()"
         )
     buffer.index_add_(0, weight.grad._indices()[0], weight.grad._values())
     weight.grad = None
@@ -241,7 +241,7 @@ def take_steps(
     apply: bool,
     lazy: bool,
 ) -> None:
-    """The torch twin of :func:`songrank.kernels.row_steps.take_steps`, for one table; None stands for all rows."""
+    """The torch version of :func:`songrank.kernels.row_steps.take_steps`, for one table; None means all rows."""
     now = int(step)
     rows = torch.arange(weight.shape[0], device=weight.device) if rows is None else rows.unique()  # type: ignore[no-untyped-call]
     rows = rows[last[rows] < now]

@@ -1,4 +1,4 @@
-"""STORM: a momentum made of the gradients at two points (Cutkosky & Orabona, NeurIPS 2019; the paper's last part)."""
+"""STORM: momentum from gradients at two points (Cutkosky & Orabona, NeurIPS 2019; last part of the paper)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from songrank.training.optim.two_points import directional, forward_both
 class Storm(TrainingOptimiser):
     r"""m_t = (1 − γ)(m_{t−1} + κ(G(w_t) − G(w_{t−1}))) + γG(w_t),   w_{t+1} = w_t − lr · m_t;   m_1 = G(w_1).
 
-    κ = 1 is STORM, (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t); κ = 0 is ordinary momentum, which needs one gradient only.
+    κ = 1 is STORM, (1 − γ)(m_{t−1} − G(w_{t−1})) + G(w_t); κ = 0 is ordinary momentum, which needs only one gradient.
 
     Both gradients are of the same slate. w_{t−1} is kept as one copy per parameter, a leaf of its own: pass
     :meth:`previous` to ``songrank.training.optim.two_points.forward_both``, and one ``backward()`` of
@@ -30,15 +30,15 @@ class Storm(TrainingOptimiser):
     Args:
         params: parameters, or groups of them.
         lr: learning rate (the theorem's α, with a schedule).
-        gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is used as it is.
+        gamma: γ_m in (0, 1]; 1 is plain SGD. A tensor is not copied.
         adam: divide m by √v̂ + eps, with v the moving average of C² and v̂ its bias-corrected value, as Adam does. m is
             the moving average of C_t = G(w_t) + κ(1 − γ)/γ · (G(w_t) − G(w_{t−1})), and replaces Adam's first moment
-            (Yuan et al., "MARS", 2024). For practice: no theorem of the paper covers it.
+            (Yuan et al., "MARS", 2024). No theorem of the paper covers it.
         correction: κ in [0, 1].
         beta2: β₂ of v.
         eps: added to √v̂.
         weight_decay: λ.
-        schedule: lr · η_t and γ_t (with π = 1) in place of lr and gamma, with t counted here.
+        schedule: uses lr · η_t and γ_t (with π = 1) in place of lr and gamma; t is the number of steps.
 
     >>> w = nn.Parameter(torch.tensor([2.0]))
     >>> optimiser = Storm([w], lr=0.1, gamma=0.5)
@@ -129,7 +129,7 @@ class Storm(TrainingOptimiser):
                     state["previous"].copy_(weight)
                     continue
                 if group["correction"] and state["previous"].grad is None:
-                    fail("previous.grad", None, "G(w_{t−1}): give the loss before=, the scores at previous(model)")
+                    fail("previous.grad", None, "G(w_{t−1}): pass the scores at previous(model) to the loss as before=")
                 for gradient in (weight.grad, state["previous"].grad):
                     if gradient is not None and gradient.is_sparse:
                         fail("grad", "sparse", "dense gradients")

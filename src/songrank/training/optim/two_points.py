@@ -1,4 +1,4 @@
-"""Scores at two points, or at one with their derivative: what the faster losses need of a model.
+"""Scores at two points, or at one with their derivative, for the faster losses.
 
 Any ``nn.Module`` works: its parameters are replaced for the call only (``torch.func.functional_call``). Both points see
 the same random numbers, such as dropout's, and the model's buffers (running statistics) are updated once. Attention is
@@ -24,7 +24,7 @@ Call = Callable[[nn.Module], Tensor]
 """A call of a model, such as ``lambda model: model(query, item)``."""
 
 _aten = torch.ops.aten
-_DRAWS = {  # what they draw depends on no tensor's values
+_DRAWS = {  # independent of the values of tensors
     getattr(_aten, name)
     for name in (
         *(kind + ending for kind in ("rand", "randn", "randint", "randperm") for ending in ("", "_like")),
@@ -39,8 +39,8 @@ _forward_mode: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 def forward_both(model: nn.Module, previous: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
     """Scores at the model's weights and at ``previous`` ones (by name; the others stay), with the same random numbers.
 
-    Gradients flow to both. The second pass gets the numbers that the first has drawn, so it must draw the same shapes
-    in the same order. This works in a CUDA graph too, since it acts only while Python runs.
+    Gradients flow to both. The second pass reuses the numbers of the first, so it must draw the same shapes in the same
+    order. This also works in a CUDA graph, since it acts only while Python runs.
 
     >>> model = nn.Sequential(nn.Linear(3, 50), nn.Dropout(0.5))
     >>> same = {name: weight.detach().clone() for name, weight in model.named_parameters()}
@@ -64,8 +64,8 @@ def forward_both(model: nn.Module, previous: Mapping[str, Tensor], call: Call) -
 def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -> tuple[Tensor, Tensor]:
     """Scores, and their derivative along ``direction`` = w_t − w_{t−1} (by name; the others stay).
 
-    One pass in forward mode; gradients flow to the scores only. A model with a layer that has no forward-mode
-    derivative is evaluated at w_t − direction instead, which agrees to first order; a warning says so once.
+    One pass in forward mode; gradients flow to the scores only. A model with a layer without a forward-mode
+    derivative is evaluated at w_t − direction instead, which agrees to first order; it warns once.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> step, features = {"weight": torch.tensor([[1.0, 3.0]])}, torch.ones(1, 2)
@@ -93,7 +93,7 @@ def directional(model: nn.Module, direction: Mapping[str, Tensor], call: Call) -
     if reason is not None:
         _forward_mode[model] = False
         name = type(model).__name__
-        warnings.warn(f"{name} has no forward-mode derivative, going by two points: {reason}", stacklevel=2)
+        warnings.warn(f"{name} has no forward-mode derivative, using two forward passes: {reason}", stacklevel=2)
     return now, (now - before).detach()
 
 
@@ -111,7 +111,7 @@ def _at(model: nn.Module, values: Mapping[str, Tensor], call: Call) -> Tensor:
 
 
 class _Asked(nn.Module):
-    """A model and a call of it, as one module."""
+    """A model and a call of it as one module."""
 
     def __init__(self, model: nn.Module, call: Call) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class _Asked(nn.Module):
 
 
 class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the random numbers that are drawn under it; after :meth:`again` it returns them in the same order."""
+    """Record random numbers; after :meth:`again` return them in the same order."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -131,13 +131,13 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.next: int | None = None
 
     def again(self) -> None:
-        """Return the recorded numbers from now on."""
+        """Return the recorded numbers from here on."""
         self.next = 0
 
     def finish(self) -> None:
-        """Raise if some were not drawn again."""
+        """Raise if some were not reused."""
         if self.next != len(self.kept):
-            raise UserError(_differs(f"drew {len(self.kept)} times at first and {self.next} times then"))
+            raise UserError(_differs(f"{len(self.kept)} draws in the first pass, {self.next} in the second"))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -147,7 +147,7 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind in _DRAWS:
             return self._draw(func, args, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags and _share_dropped(func, args, kwargs):
-            raise UserError(f"random numbers of {func} cannot be repeated at a second point; use another layer for it")
+            raise UserError(f"random numbers of {func} cannot be repeated in a second forward pass; use another layer")
         return func(*args, **kwargs)
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Tensor:
@@ -171,32 +171,32 @@ class _Repeated(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _take(self, func: Any, shape: torch.Size | None) -> Tensor:
         assert self.next is not None
         if self.next == len(self.kept):
-            raise UserError(_differs(f"drew {len(self.kept)} times at first and more often then"))
+            raise UserError(_differs(f"{len(self.kept)} draws in the first pass, more in the second"))
         first, size, kept = self.kept[self.next]
         if first is not func or shape not in (None, size):
             asked = f"{func} of {'any shape' if shape is None else list(shape)}"
-            raise UserError(_differs(f"drew {first} of {list(size)} at first and {asked} then"))
+            raise UserError(_differs(f"{first} of {list(size)} in the first pass, {asked} in the second"))
         self.next += 1
         return kept
 
 
 def _share_dropped(func: Any, args: Any, kwargs: Any) -> float:
-    """The share of cells that an operation drops; 1 for any other random operation."""
+    """The dropout probability of an operation; 1 for any other random operation."""
     given = {**{a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}, **kwargs}
     given |= {a.name: value for a, value in zip(func._schema.arguments, args, strict=False)}
     if given.get("train") is False or given.get("training") is False:
         return 0.0
     if func.overloadpacket is _aten._fused_dropout:
-        return 1.0 - float(given["p"])  # here p is the share that is kept
+        return 1.0 - float(given["p"])  # here p is the probability to keep
     return float(next((given[name] for name in ("dropout_p", "dropout", "p") if name in given), 1.0))
 
 
 def _differs(how: str) -> str:
-    return f"the model asks for other random numbers at the second point: it {how}; expected the same draws"
+    return f"the model draws different random numbers in the second forward pass: {how}; expected the same draws"
 
 
 def _undo(model: nn.Module) -> Callable[[], None]:
-    """A function that restores the present random generators and buffers of the model."""
+    """A function that restores the current random state and the buffers of the model."""
     devices = {weight.device for weight in model.parameters() if weight.is_cuda}
     states = {device: torch.cuda.get_rng_state(device) for device in devices}
     state = torch.get_rng_state()

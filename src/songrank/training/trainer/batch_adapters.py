@@ -1,7 +1,7 @@
-"""Batch adapters: from a prepared data set to the two calls of a model, one adapter per kind of query.
+"""Batch adapters: connect a prepared data set to a model, one adapter per kind of query.
 
 ``scores(model, slate)`` scores a slate; ``evaluate(model, split)`` ranks whole lists: the catalogue without seen items,
-or each query's own documents. An adapter also makes the sampler of its slates.
+or the documents of each query. An adapter also creates the sampler of its slates.
 """
 
 from abc import abstractmethod
@@ -26,37 +26,37 @@ from songrank.sampling import SlateSampler
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
 
-_EVALUATION_BYTES = 3 * 2**29  # of a chunk, beside the training state on a GPU
-_WORD_BYTES = 4 * 1024  # of a word's vector and its filters' outputs
+_EVALUATION_BYTES = 3 * 2**29  # per chunk, in addition to the training state on a GPU
+_WORD_BYTES = 4 * 1024  # of a word vector and the outputs of its filters
 _DENSE_BYTES = 2**30  # of features kept dense on a GPU, which is faster and allows a CUDA graph
 
 
 class BatchAdapter(Protocol):
-    """What the training loop asks of the data; implement it to train on anything but a prepared data set."""
+    """The data interface of the training loop; implement it to train on other data than a prepared data set."""
 
     relevance: Relevance
     """The training pairs, on the device."""
 
     @abstractmethod
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores [B, L] for a slate of training."""
+        """Scores [B, L] of a training slate."""
 
     @abstractmethod
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Metrics over the full lists of a split, or among sampled candidates; the model is in evaluation mode."""
+        """Metrics on the full lists of a split or among sampled candidates; the model is in evaluation mode."""
 
 
 class DatasetAdapter(BatchAdapter):
-    """An adapter of a prepared data set: it also makes the slates that it reads."""
+    """An adapter of a prepared data set, which also creates its slates."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
 
     def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
-        """Slates of some relevant and some irrelevant items of each query."""
+        """A sampler of slates: relevant and irrelevant items of each query."""
         options["query_weight"] = self.dataset["train"].weight
-        options["partial"] = "pad" if self.device.type == "cuda" else "short"  # one shape for the captured step
+        options["partial"] = "pad" if self.device.type == "cuda" else "short"  # one shape for CUDA graphs
         return SlateSampler(self.relevance, batch.queries, **self._columns(batch), **options)
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
@@ -65,7 +65,7 @@ class DatasetAdapter(BatchAdapter):
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
 
     def loss_sizes(self, batch: "Batch") -> dict[str, int]:
-        """The sizes that losses take from the data."""
+        """The sizes of losses that follow from the data."""
         return {
             "num_pairs": self.relevance.num_pairs,
             "num_queries": self.relevance.num_queries,
@@ -74,7 +74,7 @@ class DatasetAdapter(BatchAdapter):
         }
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
-        """All of a batch."""
+        """The number of rows to score at a time; None for a whole batch."""
         return None
 
 
@@ -82,9 +82,9 @@ class CatalogueAdapter(DatasetAdapter):
     """Recommendation and labelling: a query is an id, features or words; the items are the catalogue."""
 
     entry_queries = False
-    """Whether a loss's queries are entries of histories."""
+    """Whether the queries of a loss are entries of histories."""
     one_row_per_key = True
-    """Whether each of ``memory_keys`` is a row of a loss's memory."""
+    """Whether each of ``memory_keys`` is a row of the loss memory."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str, evaluated: Sequence[str] = ()) -> None:
         super().__init__(dataset, device)
@@ -93,29 +93,29 @@ class CatalogueAdapter(DatasetAdapter):
 
     @property
     def reads_ids(self) -> bool:
-        """Whether a model gets nothing but the ids of queries."""
+        """Whether the model's only input is the ids of queries."""
         part = self._split("train")
         return part.tokens is None and part.features is None
 
     def targets(self, split: str) -> Relevance:
-        """The relevant items of a split, without those seen in earlier splits; built once."""
+        """The relevant items of a split, without seen items of earlier splits; built once."""
         if split not in self._targets:
             self._targets[split] = self.dataset.relevance(split, device=self.device)
         return self._targets[split]
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """``model(query, item)`` for a slate of training."""
+        """``model(query, item)`` for a training slate."""
         answer: Tensor = model(self.queries("train", slate.query), slate.item)
         return answer
 
     def queries(self, split: str, query: Tensor) -> Any:
-        """A model's input for these queries of a split: ids, dense rows of features, or words."""
+        """The model input of these queries of a split: ids, dense rows of features, or words."""
         if split not in self._queries:
             self._queries[split] = self._describe(self._split(split))
         return self._queries[split](query)
 
     def memory_keys(self) -> Tensor:
-        """Query · items + item of each row of a loss's memory by pair."""
+        """Query · items + item of each row of the loss memory by pair."""
         part = self._split("train")
         return latest_pairs(part.pairs, part.num_items)[0]
 
@@ -132,9 +132,9 @@ class CatalogueAdapter(DatasetAdapter):
         return lambda query: query
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Rank the catalogue, without items seen in earlier splits, for each query of the split."""
+        """Rank the catalogue, without seen items of earlier splits, for each query of the split."""
         memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
-        step = max(1, memory // max(1, self._bytes_a_query(model, split)))
+        step = max(1, memory // max(1, self._bytes_per_query(model, split)))
         targets = self.targets(split)
         with torch.no_grad():
             if candidates != "all":
@@ -152,7 +152,7 @@ class CatalogueAdapter(DatasetAdapter):
             at_once = self.reads_ids and step >= self.dataset.num_queries
             return evaluate_catalogue(model.score_all if at_once else score_all, targets, memory=memory, **policies)
 
-    def _bytes_a_query(self, model: Any, split: str) -> int:
+    def _bytes_per_query(self, model: Any, split: str) -> int:
         part = self._split(split)
         return part.num_features * 4 if part.tokens is None else part.tokens.shape[1] * _WORD_BYTES
 
@@ -163,7 +163,7 @@ class CatalogueAdapter(DatasetAdapter):
 
 
 class DocumentAdapter(DatasetAdapter):
-    """Search: each query has documents with features; evaluation ranks full lists, training may cut them."""
+    """Search: each query has documents with features; evaluation ranks full lists, training may truncate them."""
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         super().__init__(dataset, device)
@@ -180,14 +180,14 @@ class DocumentAdapter(DatasetAdapter):
         return super()._columns(batch)
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """``model(features, mask)`` for a slate of training."""
+        """``model(features, mask)`` for a training slate."""
         answer: Tensor = model(self._train[slate.item].float(), slate.mask)
         return answer
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
-        """Rank each query's documents, all of them."""
+        """Rank all documents of each query."""
         if candidates != "all":
-            told = "queries of a search task bring their own lists"
+            told = "search queries have their own lists"
             raise UserError(f"candidates is {candidates}; expected 'all': {told}")
         part = self._split(split)
         scores = score_lists(model, part.features, part.lengths, self.device)

@@ -1,6 +1,6 @@
-"""The step captured as a CUDA graph and replayed: the same work in the same order, without the time Python takes.
+"""The step as a captured CUDA graph: the same operations in the same order, without the overhead of Python.
 
-Slates of a catalogue are drawn inside the graph; those of lists are copied into it. Evaluation and checkpoints stay
+Slates of a catalogue are drawn inside the graph; those of lists are copied into it. Evaluation and checkpoints are
 outside. A new learning rate captures the step again.
 """
 
@@ -21,13 +21,13 @@ from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, StepInParts
 
-_EAGER_STEPS = 3  # before capture: libraries choose their kernels, and the optimiser makes its state
+_EAGER_STEPS = 3  # before capture: libraries choose kernels, and the optimiser creates its state
 _WORTH_COMPILING = 50_000
-"""Steps of a stage from which on the loss is compiled, which takes 5 to 15 seconds and saves 0.2 ms per step."""
+"""Minimum steps of a stage to compile the loss, which takes 5 to 15 seconds and saves 0.2 ms per step."""
 
 
 class CapturedStep(PlainStep):
-    """The same step as a graph; the first few steps, and slates of another shape, run eagerly."""
+    """A captured step; the first steps and slates of other shapes run eagerly."""
 
     def __init__(self, *parts: Any, warn: Callable[[str], None]) -> None:
         super().__init__(*parts)
@@ -40,12 +40,12 @@ class CapturedStep(PlainStep):
         sampler = self.stage.sampler
         self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
         worth_it = self.stage.epochs * len(sampler) >= _WORTH_COMPILING and self.stage.loss.traits.compiles
-        ordered = torch.are_deterministic_algorithms_enabled()  # code of Inductor has no fixed order of sums
+        ordered = torch.are_deterministic_algorithms_enabled()  # Inductor's code has no fixed summation order
         if worth_it and not ordered and kernels.installed():
             self.loss = _compiled(self.stage.loss, warn)
 
     def epoch(self) -> Iterator[None]:
-        """Do the remaining steps of the sampler's epoch, one at a time."""
+        """Run the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
         if self.drawing is None:
             yield from super().epoch()
@@ -57,7 +57,7 @@ class CapturedStep(PlainStep):
             yield
 
     def __call__(self, slate: Slate) -> None:
-        """Do one step."""
+        """Run one step."""
         given = _tensors(slate)
         if self.slate is None:
             copies: dict[str, Any] = {name: value.clone() for name, value in given.items()}
@@ -70,12 +70,12 @@ class CapturedStep(PlainStep):
             for name, value in given.items():
                 own[name].copy_(value)
         held = self.slate
-        self._step(lambda: replace(held))  # what a slate derives from its tensors belongs to the graph
+        self._step(lambda: replace(held))  # values derived from the slate's tensors belong to the graph
 
     def _step(self, draw: Callable[[], Slate]) -> None:
         rate = self.optimiser.param_groups[0]["lr"]
         if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
-            self._record(draw)
+            self._capture(draw)
             self.rate = rate
         if self.graph is not None:
             self.graph.replay()
@@ -84,7 +84,7 @@ class CapturedStep(PlainStep):
         with _side_stream():
             super().__call__(draw())
 
-    def _record(self, draw: Callable[[], Slate]) -> None:
+    def _capture(self, draw: Callable[[], Slate]) -> None:
         self.graph = None
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
@@ -97,16 +97,18 @@ class CapturedStep(PlainStep):
                 self.last = self.compute(slate), slate
         except RuntimeError as error:
             torch.cuda.synchronize()
-            generator.graphsafe_set_state(numbers)  # the current state still waits for the end of the capture
+            generator.graphsafe_set_state(numbers)  # the current state waits for the end of the capture
             self.possible = False
             reason = str(error).splitlines()[0]
-            self.warn(f"the step of {self.stage.name} cannot be recorded as a graph ({reason}): going the plain way")
+            self.warn(
+                f"the {self.stage.name} step cannot be captured as a CUDA graph ({reason}); using the eager fallback"
+            )
             return
         self.graph = graph
 
 
 def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep:
-    """The fastest step for these parts, or the plain one if ``speed`` is ``"plain"``."""
+    """Create the fastest step for these parts, or an eager one if ``speed`` is ``"plain"``."""
     adapter: BatchAdapter = parts[1]
     stage: Stage = parts[2]
     if stage.at_once is not None:
@@ -117,11 +119,11 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep
 
 
 def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., Tensor]:
-    """The loss compiled, or as it is where that fails, as it does without a C compiler."""
+    """The compiled loss; the loss itself if compilation fails, for example without a C compiler."""
     # Inductor's own sort takes minutes to compile and runs no faster than torch's.
     options: dict[str, Any] = {"triton.persistent_reductions": False}
     call: Callable[..., Tensor] = torch.compile(loss, dynamic=False, options=options)
-    # Each run of a process compiles its own loss; beyond eight, torch would give up on all later ones.
+    # Each run of a process compiles its own loss; torch stops compiling after eight.
     unlimited = torch._dynamo.config.patch(recompile_limit=10**6, accumulated_recompile_limit=10**6)
 
     def compute(scores: Tensor, slate: Slate, **more: Tensor) -> Tensor:
@@ -134,7 +136,7 @@ def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., T
             if call is loss:
                 raise
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            warn(f"{type(loss).__name__} cannot be compiled ({reason}): going on without")
+            warn(f"{type(loss).__name__} cannot be compiled ({reason}); using the eager loss")
             call = loss
             return loss(scores, slate, **more)  # type: ignore[no-any-return]
 

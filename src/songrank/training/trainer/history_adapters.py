@@ -1,4 +1,4 @@
-"""Batch adapters of models that read histories: a query is a user's interaction history."""
+"""Batch adapters of history models: a query is a user's interaction history."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAd
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
 
-_STATE_BYTES = 16 * 1024  # of an item's state in a model that does not declare its ``query_bytes``
-_SLATE_BYTES = 2**28  # of scores over histories at a time; a loss needs several times as much
+_STATE_BYTES = 16 * 1024  # of an item's state in a model without ``query_bytes``
+_SLATE_BYTES = 2**28  # of scores at a time; a loss needs several times as much
 
 
 def make_adapter(
     dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
-    """The adapter for a data set's task and for the queries that a model reads; ``options`` are of :func:`adapter_for`.
+    """Create the adapter for a data set and the queries of a model; ``options`` are those of :func:`adapter_for`.
 
     >>> import tempfile
     >>> from songrank import SlateSampler, models
@@ -57,11 +57,11 @@ def adapter_for(
     windows: str = "last",
     evaluated: Sequence[str] = (),
 ) -> DatasetAdapter:
-    """The adapter for models of this kind of query, which read at most ``length`` items of a history.
+    """Create the adapter for models of this kind of query, which read at most ``length`` items of a history.
 
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the part of a long one that is read (:class:`songrank.sampling.SequenceSampler`). The relevant
-    items of the splits in ``evaluated`` are found here, not at the first evaluation.
+    ``windows`` selects the part of a long history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
+    items of the splits in ``evaluated`` are computed here, not at the first evaluation.
     """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
@@ -76,7 +76,7 @@ def adapter_for(
 class HistoryAdapter(CatalogueAdapter):
     """Recommendation by interaction histories without order, of at most ``length`` items.
 
-    In training a history also holds the relevant items: the model drops a part of it.
+    In training a history also contains the relevant items: the model drops a part of it.
     """
 
     reads_ids = False
@@ -90,11 +90,11 @@ class HistoryAdapter(CatalogueAdapter):
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, without items seen in earlier splits, for each user of the split."""
         if split == "train":
-            raise UserError("a model of histories reads the items of training: evaluate it on validation or test")
+            raise UserError("a history model reads the items of the training split; evaluate it on validation or test")
         return super().evaluate(model, split, candidates, **policies)
 
     def queries(self, split: str, query: Tensor) -> Tensor:
-        """The last items of these users before the split."""
+        """The last items of these users before a split."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
@@ -103,7 +103,7 @@ class HistoryAdapter(CatalogueAdapter):
         known, width = self._known[split]
         return known.last(query, self.length, width)
 
-    def _bytes_a_query(self, model: Any, split: str) -> int:
+    def _bytes_per_query(self, model: Any, split: str) -> int:
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
@@ -113,7 +113,7 @@ class HistoryAdapter(CatalogueAdapter):
 class SequenceAdapter(HistoryAdapter):
     """Recommendation by interaction histories in order: every entry of a history is a query.
 
-    ``relevance`` is that of the entries, numbered as queries; ``users`` is that of the users, for ``SequenceSampler``.
+    ``relevance`` is of the entries as queries; ``users`` is of the users, for ``SequenceSampler``.
     """
 
     entry_queries = True
@@ -133,7 +133,7 @@ class SequenceAdapter(HistoryAdapter):
         self.one_row_per_key = following == 1
 
     def memory_keys(self) -> Tensor:
-        """User · items + item of each entry, as they stand."""
+        """User · items + item of each entry, in order."""
         part = self._split("train")
         return table_keys(part.pairs, part.num_items)
 
@@ -142,13 +142,13 @@ class SequenceAdapter(HistoryAdapter):
         return self.histories.lengths.clamp(max=self.length)
 
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
-        """Slates of the next items in histories."""
+        """A sampler of slates: the next items in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
         return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
 
     def loss_sizes(self, batch: "Batch") -> dict[str, int]:
-        """The sizes that losses take from the data: queries are entries of histories."""
-        # A step has the entries of some users; the last windows hold the same in each epoch, random ones any.
+        """The sizes of losses that follow from the data; queries are entries of histories."""
+        # A step has the entries of some users: the same ones in each epoch, except with random windows
         active = int((self.users.num_relevant > 0).sum()) * self.length
         if self.windows == "random":
             active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
@@ -156,10 +156,10 @@ class SequenceAdapter(HistoryAdapter):
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
-        """How many entries of histories are scored at a time, to bound memory; None for all of a batch."""
+        """The number of history entries to score at a time, to bound memory; None for a whole batch."""
         users = min(batch.queries, self.users.num_queries)
         if batch.length is not None:
-            raise UserError(f"batch.length is {batch.length}; expected none: of histories, model.length items are read")
+            raise UserError(f"batch.length is {batch.length}; expected none: for histories, set model.length")
         columns = self.users.num_items
         if batch.irrelevant != "all":
             columns = min(columns, self.following + int(batch.irrelevant))
@@ -176,29 +176,29 @@ class SequenceAdapter(HistoryAdapter):
         few = min(2000, (math.isqrt(room) if squared else room) - self.following)
         ways = [f"batch.irrelevant={few}"] if 0 < few < columns - self.following else []
         ways += [f"batch.queries={most}"] if most > 0 else []
-        size = f"{users:,} users × {longest:,} entries" if most > 0 else f"a user's {longest:,} entries"
-        items = f"{columns:,} items{f' squared, as {min(squared)} has them,' if squared else ''}"
+        size = f"{users:,} users × {longest:,} entries" if most > 0 else f"{longest:,} entries of one user"
+        items = f"{columns:,} items{f' squared (for {min(squared)})' if squared else ''}"
         raise UserError(
-            f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {items} are more than "
-            f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole[0]} takes them all at once' if most > 0 else ''}: "
-            f"say {' or '.join(ways) or 'a smaller model.length'}"
+            f"batch.irrelevant is {batch.irrelevant}: scores of {size} × {items} exceed "
+            f"{_SLATE_BYTES / 1e9:.2f} GB{f', and {whole[0]} needs the whole batch' if most > 0 else ''}; "
+            f"use {' or '.join(ways) or 'a smaller model.length'}"
         )
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
-        """Scores of a slate of training; one pass of the model over each user's history serves all of the user's rows.
+        """Scores of a training slate; one pass of the model over a user's history serves all rows of the user.
 
-        The part to read of a slate that is no ``HistorySlate`` ends with the history or, if windows are random, with
-        the user's last row; an entry older than that is scored as if nothing came before it.
+        For a slate that is not a ``HistorySlate``, the part to read ends with the history or, with random windows, with
+        the user's last row; an entry before that part is scored as if nothing preceded it.
         """
         state = _states(model, *self._read(slate))
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
-        own = slate.column.shape[1]  # shared columns come after each row's own
+        own = slate.column.shape[1]  # shared columns follow the row's own
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
 
     def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
-        """For each row of a slate its history [B] and the items read before it [B]; and the histories [U, T]."""
+        """The history of each row [B], the number of items before it [B], and the histories [U, T]."""
         if isinstance(slate, HistorySlate):
             return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
@@ -209,7 +209,7 @@ class SequenceAdapter(HistoryAdapter):
 
 
 def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
-    """[B, dim]: the states of histories [U, T] that ``row`` names, after ``place`` items.
+    """[B, dim]: the states of rows ``row`` of histories [U, T] after ``place`` items.
 
     A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
     """

@@ -1,4 +1,4 @@
-"""The training loop: stages in order, evaluation between epochs, and a state from which it resumes bit-exactly."""
+"""The training loop: stages in order, evaluation between epochs, and checkpoints from which it resumes bit-exactly."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, Values
 
-VALIDATION = "validation "  # prefix of the names of validation figures
+VALIDATION = "validation "  # prefix of validation metrics
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
-    """The name of a validation figure: one among sampled candidates says so.
+    """The name of a validation metric in the history; it mentions sampled candidates.
 
     >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
     ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
@@ -36,18 +36,18 @@ def validation_name(metric: str, candidates: int | str) -> str:
 
 
 class DivergedError(UserError):
-    """A loss is NaN or infinite: training was stopped at the last good state."""
+    """A loss, score or weight is NaN or infinite; training stops at the last valid checkpoint."""
 
     exit_code = 1
 
 
 class NoMemoryError(UserError):
-    """Training or evaluation needs more memory than there is."""
+    """Out of memory in training or evaluation."""
 
 
 @dataclass
 class Position:
-    """The position of a run, in plain numbers."""
+    """The position of a run."""
 
     stage: int = 0
     epoch: int = 0
@@ -58,44 +58,44 @@ class Position:
 
 
 class Decisions:
-    """Decisions that all processes of a training share; this is the one for a single process.
+    """Decisions shared by all processes of a training; this class is for a single process.
 
     >>> Decisions().any(True), Decisions().first(0.5)
     (True, 0.5)
     """
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any process: a stop, a loss that is not finite."""
+        """Whether the flag is set on any process: a stop, a loss that is NaN or infinite."""
         return flag
 
     def first(self, value: float) -> float:
-        """The first process's value: a validation figure, a time."""
+        """The value on the first process: a validation metric, a time."""
         return value
 
 
 class Trainer:
-    """Trains a model through stages; stopped at any step and resumed, it ends with the same weights.
+    """Train a model in stages; a run that is stopped at any step and resumed ends with the same weights.
 
     Args:
-        model: on the adapter's device.
-        adapter: from slates and splits to scores and metrics.
-        stages: one after the other.
-        metric: watched on the validation split; the best checkpoint of the last stage by it is the result.
-        evaluate_every: epochs between evaluations; 0 for none, then the last state is the result.
-        candidates: items ranked in these evaluations: ``"all"``, or a number of sampled ones for a catalogue.
-        policies: of these evaluations: ties, empty, gain.
-        patience: evaluations without improvement after which a stage ends early; None for never.
-        checkpoints: where the state is saved, between epochs; None for nowhere.
+        model: the model, on the adapter's device.
+        adapter: computes scores of slates and metrics of splits.
+        stages: the stages, in order.
+        metric: validation metric; the best checkpoint of the last stage is the result.
+        evaluate_every: evaluate every N epochs; 0 for never, then the last weights are the result.
+        candidates: items to rank in these evaluations: ``"all"``, or a number of sampled ones for a catalogue.
+        policies: evaluation policies: ties, empty, gain.
+        patience: evaluations without improvement before a stage ends early; None for no early stopping.
+        checkpoints: storage for checkpoints, saved between epochs; None for none.
         save_every: minimum seconds between checkpoints within a stage.
-        seed: of everything random in the model: dropout, and the new head.
-        precision: of the model's matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
+        seed: random seed of the model: dropout and the new head.
+        precision: precision of matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
             ``"bfloat16"``; losses and weights stay in float32.
-        speed: ``"auto"`` is the fastest: on a GPU a captured step, kernels, deferred row updates, and in long stages a
-            compiled loss; ``"plain"`` uses none of these.
-        deterministic: on a GPU, the same bits from the same seed, as always on a CPU.
-        decisions: makes decisions common to all processes; None for one process.
+        speed: ``"auto"`` is the fastest: on a GPU a captured CUDA graph, kernels, deferred row updates, and in long
+            stages a compiled loss; ``"plain"`` uses none of these.
+        deterministic: bit-exact results from the same seed on a GPU; a CPU always has them.
+        decisions: decisions shared by all processes; None for one process.
         observe: called with each line of the history: one per epoch.
-        tick: called after each step; rows of large tables may still be deferred then.
+        tick: called after each step; updates of rows of large tables may still be deferred.
         warn: called with one line for each fallback.
     """
 
@@ -138,11 +138,11 @@ class Trainer:
         self._saved = time.monotonic()
 
     def stop(self) -> None:
-        """End after the current step, with a checkpoint; for signal handlers."""
+        """Stop after the current step, with a checkpoint; for signal handlers."""
         self.stopped = True
 
     def restore(self) -> None:
-        """Load the last complete checkpoint; without one, start from the beginning."""
+        """Load the last complete checkpoint, if any."""
         found = self.checkpoints.latest() if self.checkpoints is not None else None
         if found is not None:
             self.load_state_dict(found[1])
@@ -151,7 +151,7 @@ class Trainer:
         self._restored = True
 
     def run(self) -> Position:
-        """Train to the end, or until stopped; resume from the last checkpoint if there is one."""
+        """Train to the end or until stopped, from the last checkpoint if there is one."""
         if not self._restored:
             self.restore()
         try:
@@ -177,15 +177,16 @@ class Trainer:
         return stack
 
     def better_before(self) -> str:
-        """One line if an earlier stage was better on validation than the last, which is the result."""
+        """A one-line warning if an earlier stage was better on validation than the last, which is the result."""
         name, last = validation_name(self.metric, self.candidates), self.stages[-1].name
         earlier = [line for line in self.at.history if line["stage"] != last and name in line]
         best = max(earlier, key=lambda line: line[name], default=None)
         if best is None or self._best is None or best[name] <= self.at.best:
             return ""
+        worse = f"{last} is worse than {best['stage']}: best {name} {self.at.best:.4f}, against {best[name]:.4f}"
         return (
-            f"{best['stage']} had {name} {best[name]:.4f} after epoch {best['epoch']}, more than {last}'s best, "
-            f"{self.at.best:.4f}, which is the result: fine_tuning.epochs=0 keeps the former"
+            f"{worse} after epoch {best['epoch']} of {best['stage']}; the {last} checkpoint is the result; "
+            f"to keep the {best['stage']} model, train with fine_tuning.epochs=0"
         )
 
     def _run_stage(self, stage: Stage) -> None:
@@ -203,7 +204,7 @@ class Trainer:
             if self.stopped and stage.sampler.position:  # within the epoch
                 return
             self.at.epoch += 1
-            self._mean.follow(stage.average, self.at.epoch)
+            self._mean.follow(stage.ema_decay, self.at.epoch)
             if self._finish_epoch(stage, step.objective()):
                 break
             if self.decisions.any(self.stopped):
@@ -219,7 +220,7 @@ class Trainer:
             self._optimiser.close()
 
     def _run_epoch(self, stage: Stage, optimiser: TrainingOptimiser, step: PlainStep) -> None:
-        """The rest of an epoch; values stay on the device until its end."""
+        """Run the rest of an epoch; losses stay on the device until its end."""
         self.model.train()
         stage.loss.train()
         for group in optimiser.param_groups:
@@ -240,13 +241,13 @@ class Trainer:
             raise self._diverged(stage, begun + (first_bad or 0))
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
         if self.decisions.any(bool(weights) and not bool(torch.stack(weights).all())):
-            raise self._diverged(stage, self.at.step - 1, "weights are")
+            raise self._diverged(stage, self.at.step - 1, f"weights with {type(stage.loss).__name__} are")
 
     def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
-        last = f"the last good checkpoint is after step {kept[-1]:,}" if kept else "there is no checkpoint before it"
-        what = f"with {type(stage.loss).__name__} {what}" if what else f"{type(stage.loss).__name__} is"
-        return DivergedError(f"step {step + 1:,}, in {stage.name}: {what} not finite; {last}: lower the learning rate")
+        last = f"the last checkpoint is at step {kept[-1]:,}" if kept else "there is no earlier checkpoint"
+        what, where = what or f"{type(stage.loss).__name__} is", f"step {step + 1:,} in {stage.name}"
+        return DivergedError(f"{where}: {what} NaN or infinite; {last}; lower the learning rate")
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
         line: dict[str, Any] = {
@@ -265,20 +266,20 @@ class Trainer:
         return bool(due) and self._keep_best(value)
 
     def validate(self, metric: str) -> float:
-        """A figure on validation of the weights, or of their EMA where the stage has one."""
+        """Evaluate the weights, or their EMA if the stage has one, on the validation split."""
         with self._mean.in_place():
             found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
         return self.decisions.first(found.values[metric])
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
-        """Evaluate the model; NaN or infinite scores mean that training has diverged."""
+        """Evaluate the model on a split; NaN or infinite scores raise :class:`DivergedError`."""
         self.model.eval()
         try:
             with self._surroundings():
                 return self.adapter.evaluate(self.model, split, **{**self.policies, **options})
         except NotFiniteError:
             stage = self.stages[min(self.at.stage, len(self.stages) - 1)]
-            raise self._diverged(stage, self.at.step - 1, "scores are") from None
+            raise self._diverged(stage, self.at.step - 1, f"scores with {type(stage.loss).__name__} are") from None
 
     def _keep_best(self, value: float) -> bool:
         if value > self.at.best:
@@ -295,7 +296,7 @@ class Trainer:
             self._saved = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the run depends on."""
+        """The complete state of the run."""
         return {
             "at": vars(self.at),
             "model": self.model.state_dict(),
@@ -309,10 +310,10 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the state of a trainer with the same arguments."""
+        """Load the state of a trainer that has the same arguments."""
         saved, own = len(state["losses"]), len(self.stages)
         if saved != own:
-            raise UserError(f"the checkpoint has {saved} stages; expected {own} as given here")
+            raise UserError(f"the checkpoint has {saved} stages; expected {own}")
         self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]

@@ -1,4 +1,4 @@
-"""The precision of a step's matrix products."""
+"""Precision of the matrix products in a step."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,13 +9,13 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 def mixed(precision: str, device: str) -> AbstractContextManager[None]:
-    """Within it, products are computed in bfloat16 if that is the precision."""
+    """Compute products in bfloat16 inside the block, if that is the precision."""
     return torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=False)
 
 
 @contextmanager
 def products(precision: str) -> Iterator[None]:
-    """For ``tf32``, a GPU may round the inputs of float32 products to 10 bits; any other precision changes nothing."""
+    """With ``"tf32"``, a GPU may round inputs of float32 products to 10 bits; other precisions change nothing."""
     if precision != "tf32":
         yield
         return

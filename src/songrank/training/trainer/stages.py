@@ -17,23 +17,23 @@ class Stage:
     """One stage of training.
 
     Args:
-        name: in reports.
-        loss: any loss; its memory is part of the run's state.
-        sampler: slates, every query once per epoch.
-        epochs: passes over the queries.
-        learning_rate: at the start.
-        decay: factors of the learning rate from an epoch on: ``{60: 0.25}`` is the paper's for recommendation.
-        weight_decay: of weights; biases and norms are not decayed.
+        name: name in reports.
+        loss: any loss; its memory is part of the checkpoint.
+        sampler: sampler of slates, with every query once per epoch.
+        epochs: number of passes over the queries.
+        learning_rate: initial learning rate.
+        decay: learning rate factors by epoch; ``{60: 0.25}`` is the paper's for recommendation.
+        weight_decay: weight decay; biases and norms are excluded.
         item_decay_power: p of :class:`songrank.training.optim.frequency_decay.FrequencyScaledDecay`; 0 for none.
         optimiser: ``"adam"``; ``"lazy-adam"`` (:mod:`songrank.training.optim.row_adam`); or ``"sgd"`` for the paper's
             momentum m = β₁m + (1 − β₁)G. ``FasterSONG`` and ``FasterKSONG`` use ``training.optim.storm.Storm``: its
             Adam form for ``"adam"``, its plain form for ``"sgd"``, with the loss's schedule if it has one.
         momentum: β₁ of ``"sgd"``; 1 − γ of ``Storm``.
         correction: κ of ``Storm``, for losses of two points; None for 1.
-        average: share s of :class:`songrank.training.optim.ema.WeightEMA`; None for no EMA.
-        reset_head: initialise the last layer again before the stage, as the paper does before fine-tuning.
-        clip: largest norm of the gradient; None for no limit.
-        at_once: rows of a batch that are scored at a time, to save memory; None for all.
+        ema_decay: decay s of :class:`songrank.training.optim.ema.WeightEMA`; None for no EMA.
+        reset_head: re-initialise the last layer before the stage, as the paper does before fine-tuning.
+        clip: maximum gradient norm; None for no limit.
+        at_once: rows of a batch to score at a time, to save memory; None for all.
 
     >>> from songrank import Relevance
     >>> from songrank.losses import SoftmaxCE
@@ -54,7 +54,7 @@ class Stage:
     optimiser: str = "adam"
     momentum: float = 0.9
     correction: float | None = None
-    average: float | None = None
+    ema_decay: float | None = None
     reset_head: bool = False
     clip: float | None = None
     at_once: int | None = None
@@ -66,8 +66,8 @@ class Stage:
         check_number("item_decay_power", self.item_decay_power, 0)
         check_choice("optimiser", self.optimiser, tuple(OPTIMISERS))
         check_number("momentum", self.momentum, 0, 1, high_open=True)
-        if self.average is not None:
-            check_number("average", self.average, 0, 1, low_open=True, high_open=True)
+        if self.ema_decay is not None:
+            check_number("ema_decay", self.ema_decay, 0, 1, low_open=True, high_open=True)
         for epoch, factor in self.decay.items():
             check_int("decay", epoch)
             check_number(f"decay[{epoch}]", factor, 0, low_open=True)
@@ -81,12 +81,12 @@ class Stage:
             fail(*conflict)
 
     def rate(self, epoch: int) -> float:
-        """The learning rate in an epoch, counted from 0."""
+        """The learning rate in an epoch, from 0."""
         rate = self.learning_rate
         for start, factor in sorted(self.decay.items()):
             rate *= factor if epoch >= start else 1.0
         return rate
 
     def make_optimiser(self, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
-        """A new optimiser for this stage, without weight decay for biases and norms."""
+        """Create the optimiser of the stage; biases and norms have no weight decay."""
         return make_optimiser(self, model, speed)

@@ -1,4 +1,4 @@
-"""One step of training: draw, scores, loss, gradient, update; for a whole batch or in parts."""
+"""A training step: draw, scores, loss, gradient, update; for a whole batch or in parts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from songrank.training.trainer.stages import Stage
 
 
 class Values:
-    """The losses of an epoch's steps, kept on the device until they are read."""
+    """The losses of the steps of an epoch, kept on the device until they are read."""
 
     def __init__(self, device: torch.device, steps: int) -> None:
         self.kept = torch.zeros(steps, device=device)
         self.count = torch.zeros(1, dtype=torch.int64, device=device)
 
     def begin(self, kept: Tensor | None = None) -> None:
-        """Start an epoch, or resume one whose first losses are given."""
+        """Start an epoch, or resume one with its first losses."""
         self.kept.zero_()
         self.count.zero_()
         if kept is not None:
@@ -30,7 +30,7 @@ class Values:
             self.count.fill_(kept.shape[0])
 
     def add(self, value: Tensor) -> None:
-        """Keep the loss of one step."""
+        """Record the loss of a step."""
         self.kept.index_copy_(0, self.count, value.view(1).to(self.kept.dtype))
         self.count.add_(1)
 
@@ -39,7 +39,7 @@ class Values:
         return float(self.kept.sum(dtype=torch.float64))
 
     def first_bad(self) -> int | None:
-        """The first step of the epoch whose loss is not finite; None if all are."""
+        """The first step of the epoch whose loss is NaN or infinite, or None."""
         bad = (~self.kept.isfinite()).nonzero()
         return int(bad[0]) if bad.numel() else None
 
@@ -60,13 +60,13 @@ class PlainStep:
         self.last: tuple[Tensor, Slate] | None = None
 
     def epoch(self) -> Iterator[None]:
-        """Do the remaining steps of the sampler's epoch, one at a time."""
+        """Run the remaining steps of the sampler's epoch, one at a time."""
         for slate in self.stage.sampler:
             self(slate)
             yield
 
     def __call__(self, slate: Slate) -> None:
-        """Do one step."""
+        """Run one step."""
         self.optimiser.zero_grad(set_to_none=True)
         self.last = self.compute(slate), slate
 
@@ -83,7 +83,7 @@ class PlainStep:
         return scores.detach()
 
     def finish(self, value: Tensor) -> None:
-        """The one place where gradients are complete: clip them, keep the loss, and update the weights."""
+        """Clip the complete gradients, record the loss, and update the weights."""
         if self.stage.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
         self.values.add(value)
@@ -97,13 +97,13 @@ class PlainStep:
 
 
 class StepInParts(PlainStep):
-    """The same step, ``stage.at_once`` rows at a time: their memory, but the gradient of the whole batch."""
+    """A step over ``stage.at_once`` rows at a time, which limits memory, with the gradient of the whole batch."""
 
     shown: Tensor
     """The objective of the epoch's last batch."""
 
     def epoch(self) -> Iterator[None]:
-        """Do the remaining steps of the sampler's epoch, one at a time."""
+        """Run the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
         order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
         for left in range(sampler.batches_left, 0, -1):
