@@ -1,6 +1,6 @@
-"""Where the ``songrank`` command begins: outside the package, which takes a second to import, torch and all.
+"""Entry point of the ``songrank`` command, outside the package, whose import takes seconds (torch).
 
-Whoever presses Ctrl-C in that second gets the same answer as later on, and no traceback.
+Ctrl-C during that import ends with one line, as later, and without a traceback.
 """
 
 import os

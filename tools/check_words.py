@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CHECKED = ("docs",)
-"""What is read without arguments; to be extended by README.md, CHANGELOG.md, CONTRIBUTING.md, src, benchmarks, …"""
+CHECKED = ("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "src", "benchmarks", "examples")
+"""What is read without arguments."""
+_NOT_READ = ("songrank.egg-info",)
+_NOT_SHOWN = "# not shown"
+"""Ends a line of Python whose literals nobody sees."""
 
 _COUNTED = (
     r"(?:items?|pairs?|movies?|labels?|texts?|documents?|queries|words?|interactions?|rows?|floats?|numbers?|lines?"
@@ -113,7 +116,9 @@ def texts_of(file: Path) -> Iterator[tuple[int, str]]:
     """The texts of a file that people see, each with the line that it begins on."""
     content = file.read_text(encoding="utf-8")
     if file.suffix == ".py":
-        yield from _python_texts(ast.parse(content))
+        lines = content.splitlines()
+        texts = _python_texts(ast.parse(content))
+        yield from ((line, text) for line, text in texts if not lines[line - 1].endswith(_NOT_SHOWN))
     elif file.suffix == ".ipynb":
         for cell in json.loads(content)["cells"]:
             yield 1, "".join(cell["source"])
@@ -147,7 +152,8 @@ def files_in(path: Path) -> list[Path]:
     """The files of a folder that are read, or the file itself."""
     if path.is_file():
         return [path]
-    return sorted(file for file in path.rglob("*") if file.suffix in (*_TEXTS, ".py", ".ipynb") and file.is_file())
+    found = (file for file in path.rglob("*") if file.suffix in (*_TEXTS, ".py", ".ipynb") and file.is_file())
+    return sorted(file for file in found if not set(_NOT_READ) & set(file.parts))
 
 
 def main() -> None:

@@ -27,14 +27,15 @@ class Texts(NamedTuple):
 
 def draw_labels(plan: Plan) -> Takers:
     """Texts with topics and labels: the planted truth of a multi-label classification task."""
-    rng = stream(plan.seed, "labels a text")
+    rng = stream(plan.seed, "labels a text")  # not shown
     counts = long_tailed_counts(plan.pairs, plan.queries, plan.fewest, plan.most, rng, _SPREAD)
     return Takers.draw(plan, "labels", plan.items, _STRENGTH, counts)
 
 
 def draw_texts(plan: Plan) -> Iterator[Texts]:
     """All texts in blocks."""
-    rng, fewest, most = stream(plan.seed, "words a text"), (plan.words + 3) // 4, plan.features // 2
+    rng = stream(plan.seed, "words a text")  # not shown
+    fewest, most = (plan.words + 3) // 4, plan.features // 2
     counts = long_tailed_counts(plan.words * plan.queries, plan.queries, fewest, most, rng, _SPREAD)
     labels, words = draw_labels(plan), Takers.draw(plan, "words", plan.features, _STRENGTH, counts)
     for block in range(labels.num_blocks):
