@@ -187,9 +187,7 @@ def test_what_the_user_has_in_the_folder_is_not_replaced(songrank, tiny, tmp_pat
     words = ["--quick", "--jobs", 1, "-o", "."]
     answer = songrank("paper", "table-stats", "--data", f"movielens-20m={ratings}", *words)
     assert answer.returncode == 2
-    assert answer.stderr.endswith(
-        "already exists and was not made by `songrank paper`; choose another directory with -o\n"
-    )
+    assert answer.stderr.endswith("already exists and was not made by `songrank paper`; choose another with -o\n")
     assert (tmp_path / "data" / "movielens-20m" / "dataset.json").read_bytes() == before
     (tmp_path / "cells").write_text("mine")
     answer = songrank("paper", "tiny", *words)

@@ -26,5 +26,5 @@ def test_peers_that_diverge_are_said_and_left_out(small):
             assert cell.timed == cell.name.endswith("timed, seed 0")
     findings = figure.show(settings, found)
     assert "movielens-1m: ListMLE diverged with 1 of 2 seeds." in findings.remarks
-    assert "ListMLE diverged within the epochs that were timed." in findings.remarks
+    assert "ListMLE diverged within the timed epochs." in findings.remarks
     assert "ListMLE" not in [row[0] for row in findings.tables["seconds"].rows]

@@ -27,14 +27,14 @@ def test_statistics_are_counts_of_the_files_with_the_papers_beside(tmp_path):
         for line in file.read_text().splitlines():
             lists[line.split()[1]] = lists.get(line.split()[1], 0) + 1
     assert (row["queries"], row["query-document pairs"]) == (18, sum(lists.values()))
-    assert (row["most a query"], row["fewest a query"]) == (max(lists.values()), min(lists.values()))
-    assert (row["query-document pairs, paper"], row["most a query, paper"]) == (3_771_125, 1_245)
+    assert (row["maximum per query"], row["minimum per query"]) == (max(lists.values()), min(lists.values()))
+    assert (row["query-document pairs, paper"], row["maximum per query, paper"]) == (3_771_125, 1_245)
     row = dict(zip(tables["labelling"].columns, tables["labelling"].rows[0], strict=True))
     dataset = open_dataset(plan.data["eurlex-4k"])
     assert (row["used"], row["labels"]) == ("synthetic", 300)
     assert row["training texts"] + row["test texts"] == dataset.num_queries
-    assert row["labels a text"] == pytest.approx(dataset.num_pairs / dataset.num_queries)
-    assert (row["labels a text, paper"], row["texts a label, paper"]) == (5.31, 25.73)
+    assert row["labels per text"] == pytest.approx(dataset.num_pairs / dataset.num_queries)
+    assert (row["labels per text, paper"], row["texts per label, paper"]) == (5.31, 25.73)
 
 
 def test_sets_of_the_paper_that_are_not_used_keep_their_place(tmp_path):
