@@ -27,8 +27,7 @@ def draw(text: str) -> str:
     """An SVG: one line per data set, one mark per method, at its NDCG relative to the best method of the data set."""
     sets, found = read_table(text)
     best = [max(value for value in column if value is not None) for column in zip(*found.values(), strict=True)]
-    settings = {"svg.hashsalt": "songrank", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context({"svg.hashsalt": "songrank", "svg.fonttype": "none", "font.size": 9}):
         figure, axes = pyplot.subplots(figsize=(7.6, 3.0), layout="constrained")
         others = iter(_OTHERS)
         for method, values in found.items():

@@ -26,7 +26,13 @@ LOSSES = {
 }
 LEARNING_RATES = (0.03, 0.1, 0.3)
 _METRICS = ("ndcg@5", "ndcg@10")
-_SPLIT = {"split": "random", "validation": 0.2, "test": 0.4, "standardise": True, "ignore": ["product", "title"]}
+_SPLIT: dict[str, Any] = {
+    "split": "random",
+    "validation": 0.2,
+    "test": 0.4,
+    "standardise": True,
+    "ignore": ["product", "title"],
+}
 
 
 def demo(

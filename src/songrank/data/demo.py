@@ -22,7 +22,8 @@ def write_shop(folder: Path, queries: int = 400, new: int = 3, seed: int = 0) ->
     reviewed, and there a high price is a good sign: a linear model cannot have both.
     """
     rng = np.random.default_rng(seed)
-    rows, values = [], []
+    rows: list[list[object]] = []
+    values = []
     for wanted in rng.permutation(len(COLOURS) * len(MATERIALS) * len(KINDS))[: queries + new]:
         asked = (wanted % 8, wanted // 8 % 8, wanted // 64)
         query = " ".join(words[at] for words, at in zip((COLOURS, MATERIALS, KINDS), asked, strict=True))
