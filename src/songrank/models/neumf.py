@@ -122,7 +122,7 @@ class NeuMF(RankingModel):
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel can compute these scores; its summation order is not deterministic."""
-        simple = factors.is_cuda and len(self.widths) == 1 and factors.dtype == torch.float32
+        simple = len(self.widths) == 1 and factors.dtype == torch.float32
         ordered = torch.are_deterministic_algorithms_enabled() and torch.is_grad_enabled()
         return simple and not ordered and not torch.is_autocast_enabled("cuda") and kernels.usable(factors)
 
