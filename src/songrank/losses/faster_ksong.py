@@ -1,7 +1,5 @@
 """Faster K-SONG: u, s and z variance-reduced, and the gradient at two points (the paper's last algorithm)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -191,7 +189,7 @@ class FasterKSONG(VarianceReduced, KSONG):
             then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor))
         return now, then, {**self._after(after, size, slate, rows), "used": visit.threshold}, [lifted]
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FasterKSONG:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "FasterKSONG":
         kept = self.last_threshold
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if not (kept.is_meta or self.last_threshold.is_meta):

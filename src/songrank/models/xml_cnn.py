@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from songrank.core.options import Annotated, Count, Sizes, Whole, checked
 from songrank.models._inputs import check_words
 from songrank.models._layers import Dropout, Dropped, word_table
-from songrank.models.base import LabelModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, LabelModel
 
 _draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # the scale of pretrained word vectors
 
