@@ -89,19 +89,9 @@ class FasterKSONG(VarianceReduced, KSONG):
     ) -> None:
         form = FasterForm.read(form, self.switches)
         own = (num_pairs, num_queries, k, fixed_gamma(gamma, form.memory), mode, rank_offset)
-        super().__init__(
-            *own,
-            surrogate=surrogate,
-            margin=margin,
-            selector=selector,
-            selector_scale=selector_scale,
-            threshold=threshold,
-            form=form,
-            pair_range=pair_range,
-            query_range=query_range,
-            dtype=dtype,
-            validate=validate,
-        )
+        ndcg: dict[str, Any] = {"surrogate": surrogate, "margin": margin, "threshold": threshold, "form": form}
+        ndcg |= {"selector": selector, "selector_scale": selector_scale, "validate": validate}
+        super().__init__(*own, pair_range=pair_range, query_range=query_range, dtype=dtype, **ndcg)
         active = num_queries if active_queries is None else active_queries
         self._set_up(active, queries_per_batch, gamma, points, guards=2)
         self.register_buffer("last_query", torch.full((queries_per_batch,), -1))

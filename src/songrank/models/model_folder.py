@@ -52,18 +52,11 @@ _AGAIN = "copy the directory again, or train again"
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The validated contents of a model folder: the model in evaluation mode and its tables.
+    """The validated contents of a model folder: ``model.json``, the model in evaluation mode, and its tables.
 
-    Args:
-        path: the folder.
-        info: contents of ``model.json``.
-        model: the model with its weights, on the requested device.
-        item_ids: original ids of items or labels; None for search.
-        query_ids: recommendation: original ids of users.
-        seen: recommendation: the seen items of each user, ascending.
-        item_counts: recommendation: the number of training users of each item [N].
-        words: texts: the token of each word.
-        histories: models of histories: the last items of each user, oldest first.
+    ``item_ids`` and ``query_ids`` are original ids of items (or labels) and users. Of recommendation: ``seen`` holds
+    the seen items of each user, ascending; ``item_counts`` [N] the number of training users of each item;
+    ``histories`` the last items of each user, oldest first. Of texts: ``words`` holds the token of each word.
     """
 
     path: Path
@@ -168,22 +161,16 @@ def read_model(
     task: str | None = None,
     readable: Callable[[ModelFolder], bool] = lambda folder: True,
 ) -> ModelFolder:
-    """Read and validate a model folder.
+    """Read and validate a model folder, or the run directory of a finished run, for this task if given.
 
-    Files contain no pickles and no paths, and memory is allocated only for existing weights.
-
-    Args:
-        path: a model folder, or the run directory of a finished run.
-        device: the device of the weights; ``"auto"`` selects a GPU if available.
-        task: raise unless the model is for this task.
-        readable: callback that checks whether the described input is supported.
+    Files contain no pickles and no paths, and memory is allocated only for existing weights. ``readable`` checks
+    whether the described input is supported.
     """
     path = Path(path)
     try:
         info = _description(path)
         for name, digest in info["files"].items():
-            damaged = "checksum mismatch with model.json"
-            check_sha256(path / name, digest, damaged, _AGAIN)
+            check_sha256(path / name, digest, "checksum mismatch with model.json", _AGAIN)
         arrays = {name: read_arrays(path / name, _AGAIN) for name in info["files"] if name != WORDS}
         tables = _tables(path, info, arrays)
         place = choose_device(device) if isinstance(device, str) else device

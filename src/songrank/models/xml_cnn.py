@@ -20,10 +20,6 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
 
     Segment j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but n is the length of
     the row, not the padded width; −∞ if n is 0.
-
-    >>> values = torch.tensor([[[3.0, 1.0, 2.0, 5.0, 9.0]], [[4.0, 2.0, 9.0, 9.0, 9.0]]])
-    >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2).tolist()
-    [[[3.0, 5.0]], [[4.0, 2.0]]]
     """
     # One flat axis, no negative division: a graph with dynamic T cannot merge axes, and ONNX rounds towards 0.
     columns = values.shape[2]
