@@ -11,9 +11,8 @@ from songrank.analysis.search_space import default_search
 from songrank.core.options import checked
 from songrank.data import prepare
 from songrank.losses import ListLoss
-from songrank.losses.base import Positive
+from songrank.losses.base import Positive, Traits
 from songrank.losses.registry import LOSSES, register
-from songrank.losses.traits import Traits
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
 

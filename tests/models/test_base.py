@@ -5,6 +5,7 @@ import torch
 
 from songrank.models import MatrixFactorisation, SequenceModel
 from songrank.models.base import capabilities_of
+from songrank.models.registry import MODELS
 
 
 def test_a_module_of_another_origin_reads_ids():
@@ -21,3 +22,11 @@ def test_the_history_length_is_that_of_the_model():
 def test_tables_of_items_are_read_in_part_where_there_are_more_items_than_pairs(pairs, kinds):
     tables = MatrixFactorisation(4, 9, dim=2).row_tables(pairs)
     assert {kind for kind, embeddings in tables.items() if embeddings} == kinds
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_model_declares_what_describes_a_query(name):
+    declared = MODELS[name].capabilities
+    assert declared.inputs in {"ids", "histories", "documents", "features", "words"}
+    assert bool(declared.query_tables) <= (declared.query == "ids")
+    assert declared.pointwise <= (declared.query == "documents")

@@ -7,7 +7,7 @@ import torch
 
 from songrank import Relevance
 from songrank.metrics import evaluate_catalogue
-from songrank.models import CatalogueModel, _items
+from songrank.models import CatalogueModel, _inputs
 from tests.models.small import CATALOGUE, ITEMS, catalogue, dense, ids
 
 every_model = pytest.mark.parametrize("name", CATALOGUE)
@@ -32,7 +32,7 @@ def test_all_items_score_the_same_however_they_are_asked_for(name):
 @pytest.mark.parametrize("whole_table", [0, 10**6])
 @pytest.mark.parametrize("columns", [1, 3, 40])
 def test_some_items_score_as_they_do_among_all(name, columns, whole_table, monkeypatch):
-    monkeypatch.setattr(_items, "WHOLE_TABLE", whole_table)
+    monkeypatch.setattr(_inputs, "WHOLE_TABLE", whole_table)
     model, query = catalogue(name, dtype=torch.float64)
     scores, item = model.score_all(query), some_items(4, columns)
     assert torch.allclose(model(query, item), scores.gather(1, item), atol=1e-10, rtol=0)
@@ -90,7 +90,7 @@ def test_gradients_are_finite_and_reach_every_parameter(name):
 @every_model
 @pytest.mark.parametrize("whole_table", [0, 10**6])
 def test_gradients_are_those_of_score_all(name, whole_table, monkeypatch):
-    monkeypatch.setattr(_items, "WHOLE_TABLE", whole_table)
+    monkeypatch.setattr(_inputs, "WHOLE_TABLE", whole_table)
     model, query = catalogue(name, dtype=torch.float64)
     item, weight = some_items(4), torch.randn(4, 6, dtype=torch.float64)
     parameters = list(model.parameters())

@@ -1,9 +1,17 @@
-"""Checks of what models read."""
+"""Checks of what models read, and scores of items by rows of a table."""
 
 import pytest
 import torch
 
-from songrank.models._inputs import check_history, check_ids, check_item, last_items, read_lists
+from songrank.models._inputs import (
+    check_history,
+    check_ids,
+    check_item,
+    column_scores,
+    item_scores,
+    last_items,
+    read_lists,
+)
 
 
 def test_wrong_ids_are_rejected():
@@ -59,3 +67,26 @@ def test_padding_is_cleared_and_a_shared_mask_is_expanded():
 def test_wrong_lists_are_rejected(features, mask, error, message):
     with pytest.raises(error, match=message):
         read_lists(features, mask, 3, torch.float32)
+
+
+QUERY, TABLE, BIAS = (
+    torch.randn(*shape, generator=torch.Generator().manual_seed(1)) for shape in ((3, 4), (7, 4), (7,))
+)
+
+
+@pytest.mark.parametrize("item", [[[0, 6, 3]], [[0, 6, 3], [1, 1, 2], [5, 4, 0]]], ids=["shared", "own"])
+@pytest.mark.parametrize("bias", [None, BIAS], ids=["no-bias", "bias"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scores_and_gradients_are_those_of_plain_products(item, bias, sparse):
+    item = torch.tensor(item)
+    embedding = torch.nn.Embedding.from_pretrained(TABLE.clone(), freeze=False, sparse=sparse)
+    found = item_scores(QUERY, embedding, item, bias)
+    table = TABLE.clone().requires_grad_()
+    every = QUERY @ table.T + (0 if bias is None else bias)
+    wanted = every.gather(1, item.expand(3, -1))
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(column_scores(every, item), wanted)
+    found.square().sum().backward()
+    wanted.square().sum().backward()
+    gradient = embedding.weight.grad
+    torch.testing.assert_close(gradient.to_dense() if sparse else gradient, table.grad)

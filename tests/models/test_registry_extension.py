@@ -8,8 +8,7 @@ from torch import nn
 from songrank.core.options import Annotated, Whole, checked
 from songrank.data import prepare
 from songrank.models import registry
-from songrank.models.base import DotProductModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, DotProductModel
 from songrank.serving.open import open_model
 from songrank.serving.recommendations import recommend
 from songrank.training.config.recipe import Recipe

@@ -36,40 +36,9 @@ from songrank.functional.strata import list_weights, rival_weights
 from songrank.functional.surrogates import Surrogate, logistic, sigmoid, smooth_hinge, squared_hinge
 from songrank.functional.threshold import ThresholdProblem, exact_threshold, smooth_threshold, weighted_threshold
 
-__all__ = [
-    "Gain",
-    "Surrogate",
-    "ThresholdProblem",
-    "approx_ndcg_loss",
-    "bce_loss",
-    "dcg",
-    "default_rank_offset",
-    "discounts",
-    "exact_threshold",
-    "gains",
-    "gumbel_approx_ndcg_loss",
-    "ideal_dcg",
-    "lambdarank_loss",
-    "list_weights",
-    "listmle_loss",
-    "listnet_loss",
-    "logistic",
-    "ndcg_term",
-    "ndcg_term_slope",
-    "neural_ndcg_loss",
-    "neural_sort",
-    "pirank_loss",
-    "ranknet_loss",
-    "ranks",
-    "rival_weights",
-    "select",
-    "sigmoid",
-    "sigmoid_selector",
-    "smooth_hinge",
-    "smooth_ranks",
-    "smooth_step",
-    "smooth_threshold",
-    "softmax_loss",
-    "squared_hinge",
-    "weighted_threshold",
-]
+__all__ = ["Gain", "Surrogate", "ThresholdProblem", "approx_ndcg_loss", "bce_loss", "dcg", "default_rank_offset"]
+__all__ += ["discounts", "exact_threshold", "gains", "gumbel_approx_ndcg_loss", "ideal_dcg", "lambdarank_loss"]
+__all__ += ["list_weights", "listmle_loss", "listnet_loss", "logistic", "ndcg_term", "ndcg_term_slope"]
+__all__ += ["neural_ndcg_loss", "neural_sort", "pirank_loss", "ranknet_loss", "ranks", "rival_weights", "select"]
+__all__ += ["sigmoid", "sigmoid_selector", "smooth_hinge", "smooth_ranks", "smooth_step", "smooth_threshold"]
+__all__ += ["softmax_loss", "squared_hinge", "weighted_threshold"]

@@ -1,7 +1,5 @@
 """Smooth ranks ĝ of a slate's relevant items and their gradient in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +39,7 @@ class RankTerms:
     @classmethod
     def of(
         cls, scores: Tensor, slate: Slate, surrogate: Surrogate, estimator: str, change: Tensor | None = None
-    ) -> RankTerms:
+    ) -> "RankTerms":
         """Compare each relevant item with every column."""
         weight, own = _weights(slate, scores.dtype, estimator)
         even = weight.shape[1] != scores.shape[1]

@@ -1,7 +1,5 @@
 """Triton kernels for CUDA GPUs; they equal their torch twins up to rounding. :func:`plain` disables them."""
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from collections.abc import Iterator

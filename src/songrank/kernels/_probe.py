@@ -1,7 +1,5 @@
 """A minimal kernel to test whether Triton works."""
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

@@ -1,7 +1,5 @@
 """A batch of slates of a catalogue, drawn by one kernel: the numbers of :class:`songrank.SlateSampler`, bit for bit."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

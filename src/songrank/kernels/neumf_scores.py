@@ -4,8 +4,6 @@ Plain torch stores [B, L, H] hidden units, their mask and their gradient, about 
 pairs is scored in registers and recomputed in the backward pass.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

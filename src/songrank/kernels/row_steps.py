@@ -1,7 +1,5 @@
 """Adam on selected rows of several tables, applying all missed steps in registers, and on whole tensors."""
 
-from __future__ import annotations
-
 import math
 
 import triton

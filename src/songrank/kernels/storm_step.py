@@ -1,7 +1,5 @@
 """A STORM step in one pass over weights, moments and both gradients; plain torch takes about 15 passes."""
 
-from __future__ import annotations
-
 import math
 
 import triton

@@ -1,10 +1,9 @@
-"""Base classes of all losses: argument checks, memory, and the weighted mean over queries."""
-
-from __future__ import annotations
+"""Base classes and traits of all losses: argument checks, memory, and the weighted mean over queries."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,6 @@ from songrank.core.slate import Slate
 from songrank.functional.surrogates import SURROGATES
 from songrank.losses.memory import MemoryTable
 from songrank.losses.paper_form import PaperForm
-from songrank.losses.traits import Traits
 
 Gamma = Annotated[float, Number(0.0, 1.0, low_open=True)]
 """Weight of the newest estimate in a moving average."""
@@ -25,6 +23,41 @@ Count = Annotated[int, Whole()]
 SurrogateName = Annotated[str, Choice(SURROGATES)]
 Rows = dict[str, Tensor]
 """Memory rows of one slate: a tensor [B, P] per pair table, [B] per query table."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The declared properties of a loss class.
+
+    Args:
+        memory: it is a ``MemoryLoss`` with one float per pair or query between steps.
+        gains: it depends on gains, so document weights can multiply them.
+        cost: cost per list of L items, P of them relevant.
+        objective: description of ``objective()``, the caption of a curve.
+        unit: unit of that value: ``"NDCG"``, ``"nats"``, or ``""`` for none.
+        compiles: ``torch.compile`` supports it.
+        previous_point: ``forward`` takes the scores at the previous weights, ``before=`` (``loss.points`` is 2), or
+            their change, ``change=`` (1); the optimiser is variance-reduced (``Storm``).
+        whole_batch: a step needs all rows of a batch at once.
+        plain: name of the loss whose recipe settings are the defaults of this one.
+        search: options to tune and their range: ``"weight"`` up to 1, ``"scale"`` by factors around the current value,
+            ``"offset"`` or ``"cutoff"`` a list of choices.
+
+    >>> from songrank import KSONG
+    >>> KSONG.traits.cost
+    'O(P·L)'
+    """
+
+    memory: bool = False
+    gains: bool = False
+    cost: Literal["O(L)", "O(P·L)", "O(L²)"] = "O(L)"
+    objective: str = "the loss itself"
+    unit: str = ""
+    compiles: bool = True
+    previous_point: bool = False
+    whole_batch: bool = False
+    plain: str | None = None
+    search: Mapping[str, Literal["weight", "scale", "offset", "cutoff"]] = field(default_factory=dict)
 
 
 class RankingLoss(nn.Module, WithOptions, ABC):

@@ -1,7 +1,5 @@
 """Faster K-SONG: u, s and z variance-reduced, and the gradient at two points (the paper's last algorithm)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -91,19 +89,9 @@ class FasterKSONG(VarianceReduced, KSONG):
     ) -> None:
         form = FasterForm.read(form, self.switches)
         own = (num_pairs, num_queries, k, fixed_gamma(gamma, form.memory), mode, rank_offset)
-        super().__init__(
-            *own,
-            surrogate=surrogate,
-            margin=margin,
-            selector=selector,
-            selector_scale=selector_scale,
-            threshold=threshold,
-            form=form,
-            pair_range=pair_range,
-            query_range=query_range,
-            dtype=dtype,
-            validate=validate,
-        )
+        ndcg: dict[str, Any] = {"surrogate": surrogate, "margin": margin, "threshold": threshold, "form": form}
+        ndcg |= {"selector": selector, "selector_scale": selector_scale, "validate": validate}
+        super().__init__(*own, pair_range=pair_range, query_range=query_range, dtype=dtype, **ndcg)
         active = num_queries if active_queries is None else active_queries
         self._set_up(active, queries_per_batch, gamma, points, guards=2)
         self.register_buffer("last_query", torch.full((queries_per_batch,), -1))
@@ -191,7 +179,7 @@ class FasterKSONG(VarianceReduced, KSONG):
             then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor))
         return now, then, {**self._after(after, size, slate, rows), "used": visit.threshold}, [lifted]
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FasterKSONG:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "FasterKSONG":
         kept = self.last_threshold
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if not (kept.is_meta or self.last_threshold.is_meta):

@@ -1,7 +1,5 @@
 """Faster SONG: SONG with variance-reduced memory and the gradient at two points (the paper's last section)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """K-SONG: stochastic optimisation of top-K NDCG (Algorithm 2 of the paper)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -10,9 +10,8 @@ from songrank.core.hashing import derive_key, random_bits, random_uniform
 from songrank.core.options import Annotated, Whole, checked
 from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel
-from songrank.losses.base import Count, ListLoss, NotNegative, Positive
+from songrank.losses.base import Count, ListLoss, NotNegative, Positive, Traits
 from songrank.losses.registry import register
-from songrank.losses.traits import Traits
 
 
 @register("softmax")

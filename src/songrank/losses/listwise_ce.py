@@ -1,7 +1,5 @@
 """SOLC: stochastic optimisation of the listwise cross-entropy, the paper's warm-up (Algorithm 3)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch
@@ -10,11 +8,10 @@ from torch import Tensor
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.strata import rival_weights, slate_lists
-from songrank.losses.base import Gamma, MemoryLoss, Rows, attach_gradient, present_scores, row_shares
+from songrank.losses.base import Gamma, MemoryLoss, Rows, Traits, attach_gradient, present_scores, row_shares
 from songrank.losses.memory import MemoryTable, log_moving_average
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
-from songrank.losses.traits import Traits
 
 
 @register("listwise-ce")

@@ -4,8 +4,6 @@ A first visit always sets u, s and λ to the slate's own estimates: at the print
 Constants that the paper leaves open, for example γ and η₀, are separate arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
@@ -67,7 +65,7 @@ class PaperForm:
     _printed: ClassVar[dict[str, Any]] = {"lagged": True, "implicit": "memory_before"}
 
     @classmethod
-    def read(cls, form: Literal["paper"] | PaperForm, switches: Collection[str]) -> Self:
+    def read(cls, form: "Literal['paper'] | PaperForm", switches: Collection[str]) -> Self:
         """The form or, for ``"paper"``, the printed one; raises for a deviation that is not in ``switches``."""
         if form == "paper":
             return replace(cls(), **{name: getattr(cls.printed(), name) for name in switches})

@@ -1,7 +1,5 @@
 """SONG: stochastic optimisation of NDCG (Algorithm 1 of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,6 +19,7 @@ from songrank.losses.base import (
     NotNegative,
     Rows,
     SurrogateName,
+    Traits,
     attach_gradient,
     present_scores,
     row_shares,
@@ -28,7 +27,6 @@ from songrank.losses.base import (
 from songrank.losses.memory import MemoryTable, moving_average, seen
 from songrank.losses.paper_form import SHIPPED, PaperForm
 from songrank.losses.registry import register
-from songrank.losses.traits import Traits
 
 
 @dataclass(frozen=True)

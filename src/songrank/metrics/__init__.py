@@ -18,16 +18,5 @@ from songrank.metrics.evaluation import Evaluation
 from songrank.metrics.lists import dcg, evaluate_lists, hit_rate, mean_average_precision, mrr, ndcg, precision, recall
 from songrank.metrics.sampled import evaluate_sampled
 
-__all__ = [
-    "Evaluation",
-    "dcg",
-    "evaluate_catalogue",
-    "evaluate_lists",
-    "evaluate_sampled",
-    "hit_rate",
-    "mean_average_precision",
-    "mrr",
-    "ndcg",
-    "precision",
-    "recall",
-]
+__all__ = ["Evaluation", "dcg", "evaluate_catalogue", "evaluate_lists", "evaluate_sampled", "hit_rate"]
+__all__ += ["mean_average_precision", "mrr", "ndcg", "precision", "recall"]

@@ -101,15 +101,7 @@ def paired_difference(first: Tensor, second: Tensor, *, same_seeds: bool = False
 
 
 def compare_folds(first: Sequence[Fold], second: Sequence[Fold], *, level: float = 0.95) -> Difference:
-    """Average the differences on several data sets with independent errors, paired by seed if the seeds are equal.
-
-    >>> import torch
-    >>> one, other = Fold(torch.tensor([[0.5, 0.7]]), (0,)), Fold(torch.tensor([[0.5, 0.6, 0.7]]), (0,))
-    >>> half, most = Fold(one.values / 2, (0,)), Fold(other.values - 0.1, (0,))
-    >>> found = compare_folds([one, other], [half, most])
-    >>> f"{found.mean:.2f}", found.wins                         # mean of 0.3 on two queries and 0.1 on three
-    ('0.20', 5)
-    """
+    """Average the differences on several data sets with independent errors, paired by seed if the seeds are equal."""
     parts = [_compare(one, other, level) for one, other in zip(first, second, strict=True)]
     variances = [part.standard_error**2 for part in parts]
     spread = sum(v * v / part.degrees_of_freedom for v, part in zip(variances, parts, strict=True))
@@ -132,11 +124,6 @@ def summarise_folds(folds: Sequence[Fold]) -> Summary:
 
     With the same seeds on all data sets it is the standard deviation of the seeds' means over all data sets; otherwise
     the data sets are treated as independent.
-
-    >>> import torch
-    >>> found = summarise_folds([Fold(torch.tensor([[0.5, 0.75], [0.25, 0.5]]), (0, 1))])
-    >>> f"{found.mean:.4f} ± {found.sd:.4f}"
-    '0.5000 ± 0.1768'
     """
     means = [dict(zip(fold.seeds, fold.values.double().nanmean(1).tolist(), strict=True)) for fold in folds]
     mean = _mean([_mean(list(by_seed.values())) for by_seed in means])
@@ -146,11 +133,7 @@ def summarise_folds(folds: Sequence[Fold]) -> Summary:
 
 
 def student_quantile(level: float, freedom: float) -> float:
-    """Half-width of the central interval with probability ``level`` of Student's distribution; ``freedom`` is ≥ 1.
-
-    >>> round(student_quantile(0.95, 10), 6), round(student_quantile(0.95, math.inf), 6)
-    (2.228139, 1.959964)
-    """
+    """Half-width of the central interval with probability ``level`` of Student's distribution; ``freedom`` is ≥ 1."""
     if math.isnan(freedom):
         return math.nan
     if freedom > _NEARLY_NORMAL:

@@ -1,7 +1,5 @@
 """Metric values per query, collected block by block, and the resulting evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,7 +92,7 @@ class Evaluation:
     @classmethod
     def from_tally(
         cls, tally: Tally, *, shape: Sequence[int], ties: str, empty: str, candidates: int | None = None
-    ) -> Evaluation:
+    ) -> "Evaluation":
         """Apply the policy for empty queries and take the means."""
         per_query = {name: value.reshape(tuple(shape)) for name, value in tally.per_query(empty).items()}
         values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}

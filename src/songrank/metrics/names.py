@@ -30,11 +30,7 @@ AVERAGEABLE = ("dcg", "ndcg", "precision", "recall")
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric and its cutoff; ``k=None`` for the whole list.
-
-    >>> str(Metric("ndcg", 10)), str(Metric("mrr"))
-    ('ndcg@10', 'mrr')
-    """
+    """A metric and its cutoff; ``k=None`` for the whole list."""
 
     name: str
     k: int | None = None
@@ -49,11 +45,7 @@ class Metric:
 
 
 def parse_metrics(metrics: str | Sequence[str]) -> tuple[Metric, ...]:
-    """Parse one or several names; duplicates are dropped.
-
-    >>> parse_metrics(["ndcg@10", "mrr"])
-    (Metric(name='ndcg', k=10), Metric(name='mrr', k=None))
-    """
+    """Parse one or several names; duplicates are dropped."""
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     if not names:
         fail("metrics", metrics, f"at least one of {', '.join(FORMULAS)}, optionally with a cutoff, e.g. '@10'")

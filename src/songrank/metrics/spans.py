@@ -1,12 +1,6 @@
 r"""The core of all metrics: positions of the relevant items, and the seven formulas, which depend on these only.
 
 List evaluation, which ranks all items, and catalogue evaluation, which ranks only held-out items, share this type.
-
->>> import torch
->>> rank, mask = torch.tensor([[1, 3]]), torch.tensor([[True, True]])
->>> spans = Spans(first=rank, last=rank, label=mask.double(), mask=mask, list_size=torch.tensor([4]))
->>> average_precisions(spans)                                       # (1/1 + 2/3) / 2
-tensor([0.8333], dtype=torch.float64)
 """
 
 from dataclasses import dataclass

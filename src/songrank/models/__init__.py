@@ -22,19 +22,5 @@ from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
-__all__ = [
-    "XMLCNN",
-    "CatalogueModel",
-    "ContextAwareRanker",
-    "Ensemble",
-    "HistoryModel",
-    "LabelMLP",
-    "ListModel",
-    "MLPScorer",
-    "MatrixFactorisation",
-    "NeuMF",
-    "SequenceModel",
-    "TextTransformer",
-    "TwoTower",
-    "create",
-]
+__all__ = ["XMLCNN", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP", "ListModel"]
+__all__ += ["MLPScorer", "MatrixFactorisation", "NeuMF", "SequenceModel", "TextTransformer", "TwoTower", "create"]

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 from songrank.core.options import Count, checked
 from songrank.models._inputs import read_lists
 from songrank.models._layers import AttentionBlock, Dropped
-from songrank.models.base import RankingModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, RankingModel
 
 
 class ContextAwareRanker(RankingModel):

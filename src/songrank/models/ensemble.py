@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from songrank.models.base import RankingModel, capabilities_of
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, RankingModel, capabilities_of
 
 
 class Ensemble(RankingModel):

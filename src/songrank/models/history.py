@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from songrank.core.options import Count, checked
 from songrank.models._inputs import last_items
 from songrank.models._layers import Dropout, Dropped
-from songrank.models.base import DotProductModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, DotProductModel
 
 _STD = 0.05
 

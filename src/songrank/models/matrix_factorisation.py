@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from songrank.core.options import Count, checked
 from songrank.models._inputs import check_ids
-from songrank.models.base import DotProductModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, DotProductModel
 
 _STD = 0.1
 

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from songrank.core.options import Annotated, Count, Sizes, checked
-from songrank.models._inputs import read_lists
-from songrank.models._items import column_scores
+from songrank.models._inputs import column_scores, read_lists
 from songrank.models._layers import Activation, Dropped, FeatureLinear, Features, bend, hidden_layers
-from songrank.models.base import LabelModel, RankingModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, LabelModel, RankingModel
 
 
 class MLPScorer(RankingModel):

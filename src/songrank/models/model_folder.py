@@ -31,7 +31,6 @@ from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json
 from songrank.models.base import RankingModel
 from songrank.models.ensemble import Ensemble
-from songrank.models.model_folder_checks import tables_fit
 from songrank.models.registry import INPUTS, MODELS
 
 FORMAT = "songrank-model"
@@ -53,18 +52,11 @@ _AGAIN = "copy the directory again, or train again"
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The validated contents of a model folder: the model in evaluation mode and its tables.
+    """The validated contents of a model folder: ``model.json``, the model in evaluation mode, and its tables.
 
-    Args:
-        path: the folder.
-        info: contents of ``model.json``.
-        model: the model with its weights, on the requested device.
-        item_ids: original ids of items or labels; None for search.
-        query_ids: recommendation: original ids of users.
-        seen: recommendation: the seen items of each user, ascending.
-        item_counts: recommendation: the number of training users of each item [N].
-        words: texts: the token of each word.
-        histories: models of histories: the last items of each user, oldest first.
+    ``item_ids`` and ``query_ids`` are original ids of items (or labels) and users. Of recommendation: ``seen`` holds
+    the seen items of each user, ascending; ``item_counts`` [N] the number of training users of each item;
+    ``histories`` the last items of each user, oldest first. Of texts: ``words`` holds the token of each word.
     """
 
     path: Path
@@ -169,29 +161,23 @@ def read_model(
     task: str | None = None,
     readable: Callable[[ModelFolder], bool] = lambda folder: True,
 ) -> ModelFolder:
-    """Read and validate a model folder.
+    """Read and validate a model folder, or the run directory of a finished run, for this task if given.
 
-    Files contain no pickles and no paths, and memory is allocated only for existing weights.
-
-    Args:
-        path: a model folder, or the run directory of a finished run.
-        device: the device of the weights; ``"auto"`` selects a GPU if available.
-        task: raise unless the model is for this task.
-        readable: callback that checks whether the described input is supported.
+    Files contain no pickles and no paths, and memory is allocated only for existing weights. ``readable`` checks
+    whether the described input is supported.
     """
     path = Path(path)
     try:
         info = _description(path)
         for name, digest in info["files"].items():
-            damaged = "checksum mismatch with model.json"
-            check_sha256(path / name, digest, damaged, _AGAIN)
+            check_sha256(path / name, digest, "checksum mismatch with model.json", _AGAIN)
         arrays = {name: read_arrays(path / name, _AGAIN) for name in info["files"] if name != WORDS}
         tables = _tables(path, info, arrays)
         place = choose_device(device) if isinstance(device, str) else device
         folder = ModelFolder(path, info, _load(path, info, arrays[WEIGHTS]).to(place).eval(), **tables)
         if task is not None:
             folder.need(task)
-        sound = tables_fit(folder) and readable(folder)
+        sound = _tables_fit(folder) and readable(folder)
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError):
@@ -217,6 +203,42 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
     if WORDS in info["files"]:
         tables["words"] = read_words(path / WORDS)
     return tables
+
+
+def _tables_fit(folder: ModelFolder) -> bool:
+    """Whether ids, seen items, histories and vocabulary match the sizes of the model."""
+    sizes, info, item_ids, query_ids = folder.info["sizes"], folder.info, folder.item_ids, folder.query_ids
+    items = sizes.get("num_items", sizes.get("num_labels"))
+    users = sizes.get("num_queries", None if query_ids is None else len(query_ids))
+    sound = (item_ids is None) == (folder.inputs == "documents")
+    sound = sound and (query_ids is None) == (folder.inputs not in ("ids", "histories"))
+    sound = sound and (item_ids is None or len(item_ids) == items)
+    sound = sound and (query_ids is None or len(query_ids) == users)
+    sound = sound and all(_fits(lists, users, items) for lists in (folder.seen, folder.histories) if lists is not None)
+    if folder.seen is not None:
+        count = folder.item_counts
+        sound = sound and count is not None and count.dtype == torch.int64 and count.shape == (items,)
+    if folder.histories is not None:
+        sound = sound and isinstance(info.get("min_rating") or 0.0, int | float)
+    if folder.words is not None:
+        told = info["vocabulary"]
+        sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
+        sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
+        sound = sound and isinstance(told["lowercase"], bool)
+    if folder.inputs in ("documents", "features"):
+        sound = sound and info["features"]["count"] == sizes["num_features"]
+        sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
+    return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
+
+
+def _fits(lists: CSR, users: int, items: int) -> bool:
+    """Whether each user has one list of valid items."""
+    offsets, item = lists.offsets, lists["item"]
+    sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
+    sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
+    sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
+    sound = sound and bool((offsets.diff() >= 0).all())
+    return sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))
 
 
 def _description(path: Path) -> dict[str, Any]:

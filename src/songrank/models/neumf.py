@@ -9,11 +9,9 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.core.options import Annotated, Count, Sizes, checked
-from songrank.models._inputs import check_ids, check_item
-from songrank.models._items import item_rows, item_scores, table_rows
+from songrank.models._inputs import check_ids, check_item, item_rows, item_scores, table_rows
 from songrank.models._layers import Dropped, bend, hidden_layers
-from songrank.models.base import RankingModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, RankingModel
 
 CPU_TILE, GPU_TILE = 2**20, 2**28
 """Bytes of hidden activations per tile of ``score_all``: tiles in cache are three times as fast on a CPU core; a GPU

@@ -5,11 +5,9 @@ from torch import Tensor, nn
 
 from songrank.core.checks import fail
 from songrank.core.options import Count, checked
-from songrank.models._inputs import check_history, last_items
-from songrank.models._items import item_scores
+from songrank.models._inputs import check_history, item_scores, last_items
 from songrank.models._layers import AttentionBlock, Dropout, Dropped
-from songrank.models.base import DotProductModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, DotProductModel
 
 _STD = 0.02
 

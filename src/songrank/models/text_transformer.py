@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from songrank.core.options import Annotated, Count, Whole, checked
 from songrank.models._inputs import check_words
 from songrank.models._layers import AttentionBlock, Dropout, Dropped, word_table
-from songrank.models.base import LabelModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, LabelModel
 
 _draw = partial(nn.init.normal_, std=0.02)
 

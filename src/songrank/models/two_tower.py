@@ -10,10 +10,8 @@ from torch import Tensor, nn
 
 from songrank.core.checks import fail
 from songrank.core.options import Annotated, Choice, Count, Number, checked
-from songrank.models._inputs import check_ids, check_item
-from songrank.models._items import item_rows, row_scores, table_rows, table_scores
-from songrank.models.base import RankingModel
-from songrank.models.capabilities import Capabilities
+from songrank.models._inputs import check_ids, check_item, item_rows, row_scores, table_rows, table_scores
+from songrank.models.base import Capabilities, RankingModel
 
 _STD = 0.1
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from songrank.core.options import Annotated, Count, Sizes, Whole, checked
 from songrank.models._inputs import check_words
 from songrank.models._layers import Dropout, Dropped, word_table
-from songrank.models.base import LabelModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, LabelModel
 
 _draw = partial(nn.init.uniform_, a=-0.25, b=0.25)  # the scale of pretrained word vectors
 
@@ -21,10 +20,6 @@ def dynamic_max_pool(values: Tensor, length: Tensor, pools: int) -> Tensor:
 
     Segment j goes from ⌊j n / pools⌋ to ⌈(j + 1) n / pools⌉, as in ``F.adaptive_max_pool1d``, but n is the length of
     the row, not the padded width; −∞ if n is 0.
-
-    >>> values = torch.tensor([[[3.0, 1.0, 2.0, 5.0, 9.0]], [[4.0, 2.0, 9.0, 9.0, 9.0]]])
-    >>> dynamic_max_pool(values, torch.tensor([4, 2]), pools=2).tolist()
-    [[[3.0, 5.0]], [[4.0, 2.0]]]
     """
     # One flat axis, no negative division: a graph with dynamic T cannot merge axes, and ONNX rounds towards 0.
     columns = values.shape[2]

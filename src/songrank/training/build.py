@@ -10,8 +10,7 @@ from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
 from songrank.data import Dataset
 from songrank.losses.registry import LOSSES
-from songrank.models.base import RankingModel
-from songrank.models.capabilities import Capabilities
+from songrank.models.base import Capabilities, RankingModel
 from songrank.models.registry import INPUTS, MODELS
 from songrank.training.config.components import typed_component
 from songrank.training.config.recipe import Recipe

@@ -10,8 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from songrank.core.errors import DataError
+from songrank.losses.base import Traits
 from songrank.losses.registry import LOSSES
-from songrank.losses.traits import Traits
 from songrank.training.trainer.loop import validation_name
 
 WARM_UP = "warm-up"

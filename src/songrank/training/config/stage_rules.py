@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from songrank.losses.traits import Traits
+from songrank.losses.base import Traits
 from songrank.training.optim.registry import OPTIMISERS
 
 

@@ -17,7 +17,7 @@ from songrank.core.pairs import latest_pairs
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
-from songrank.losses.traits import Traits
+from songrank.losses.base import Traits
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.document_lists import score_lists

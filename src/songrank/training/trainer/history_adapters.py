@@ -14,10 +14,9 @@ from songrank.core.slate import Slate
 from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
 from songrank.data.histories import dataset_histories
-from songrank.losses.traits import Traits
+from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
-from songrank.models.base import RankingModel, capabilities_of
-from songrank.models.capabilities import Query
+from songrank.models.base import Query, RankingModel, capabilities_of
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 

@@ -1,8 +1,7 @@
-"""The memory of a loss: one float per pair or query, in a precision independent of the model's."""
-
-from __future__ import annotations
+"""Memory of the losses, one row per pair or query, and its update rules."""
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import check_int, fail
+
+__all__ = ["UNSEEN", "MemoryTable", "log_moving_average", "merge_states", "moving_average", "msvr", "msvr_beta", "seen"]
 
 UNSEEN = -(2.0**120)
 """Value of a row before its first visit: finite, exact in float32 and float64, far below any other value."""
@@ -114,7 +115,7 @@ class MemoryTable(nn.Module):
         """The range held and its type."""
         return f"rows {self.first}:{self.last}, {self.values.dtype}"
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MemoryTable:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "MemoryTable":
         probe = fn(self.values[:0])
         if probe.is_meta or self.values.is_meta:
             self.values = fn(self.values).to(self.values.dtype)
@@ -191,3 +192,60 @@ def _ends(argument: str, rows: tuple[int, int]) -> tuple[int, int]:
     if len(rows) != 2:
         fail(argument, rows, "two whole numbers, first and last + 1")
     return check_int(f"{argument}[0]", rows[0], 0), check_int(f"{argument}[1]", rows[1], 0)
+
+
+def moving_average(rows: Tensor, estimate: Tensor, gamma: float) -> Tensor:
+    """(1 − γ)·row + γ·estimate; the estimate itself on a row's first visit (design decision 1).
+
+    >>> from songrank.losses.memory import UNSEEN
+    >>> moving_average(torch.tensor([1.0, UNSEEN]), torch.tensor([2.0, 2.0]), gamma=0.1)
+    tensor([1.1000, 2.0000])
+    """
+    return torch.where(seen(rows), (1.0 - gamma) * rows + gamma * estimate, estimate)
+
+
+def log_moving_average(log_rows: Tensor, log_estimate: Tensor, gamma: float) -> Tensor:
+    """:func:`moving_average` of rows that hold log u, without leaving log space.
+
+    >>> log_moving_average(torch.tensor([0.0]), torch.tensor([0.0]), gamma=0.1)
+    tensor([-7.4506e-09])
+    """
+    if gamma == 1.0:
+        return log_estimate
+    kept = torch.logaddexp(log_rows + math.log1p(-gamma), log_estimate + math.log(gamma))
+    return torch.where(seen(log_rows), kept, log_estimate)
+
+
+def msvr(rows: Tensor, estimate: Tensor, change: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tensor:
+    """(1 − γ)·row + γ·estimate + β·change; the estimate itself on a row's first visit (the paper's last section).
+
+    γ and β are scalars or one per row. One update covers four estimators:
+
+    ==============  ==================================  ========================================================
+    estimator       β                                   change
+    ==============  ==================================  ========================================================
+    moving average  0                                   not used
+    STORM           1 − γ                               ĝ(w_t) − ĝ(w_{t−1}), both on this step's slate
+    MSVR            1 − γ + (1 − π) / (π (1 − γ))       the same
+    MSVR-SP         the same                            ∇ĝ(w_t) · (w_t − w_{t−1}), its first order
+    ==============  ==================================  ========================================================
+
+    π is the probability that a step draws the row. A row drawn every 1/π steps misses the model's changes in between;
+    MSVR's β, about 1/π for small π, scales up the last change to compensate. The result is not a convex combination
+    and can leave the range of the estimates: the caller clamps it.
+
+    >>> from songrank.losses.memory import UNSEEN
+    >>> rows, estimate = torch.tensor([1.0, UNSEEN]), torch.tensor([2.0, 2.0])
+    >>> msvr(rows, estimate, change=torch.tensor([0.5, 0.5]), gamma=0.1, beta=0.9)
+    tensor([1.5500, 2.0000])
+    """
+    return torch.where(seen(rows), (1.0 - gamma) * rows + gamma * estimate + beta * change, estimate)
+
+
+def msvr_beta(gamma: Tensor | float, share: Tensor | float) -> Tensor | float:
+    """β = 1 − γ + (1 − π) / (π (1 − γ)), for rows drawn with probability ``share`` = π per step.
+
+    >>> msvr_beta(0.5, 1.0), msvr_beta(0.5, 0.01)
+    (0.5, 198.5)
+    """
+    return 1.0 - gamma + (1.0 - share) / (share * (1.0 - gamma))
