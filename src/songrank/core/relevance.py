@@ -1,7 +1,5 @@
 """The table of relevant pairs shared by samplers, losses and evaluation."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -70,7 +68,7 @@ class Relevance:
         num_queries: int | None = None,
         num_items: int | None = None,
         exclude: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> Relevance:
+    ) -> "Relevance":
         """Catalogue task: every query ranks all ``num_items`` items except those excluded for it.
 
         Args:
@@ -100,7 +98,7 @@ class Relevance:
     @classmethod
     def from_keys(
         cls, keys: Tensor, labels: Tensor, num_queries: int, num_items: int, exclude: Tensor | None = None
-    ) -> Relevance:
+    ) -> "Relevance":
         """:meth:`from_pairs` from distinct ascending keys query · ``num_items`` + item.
 
         >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
@@ -121,7 +119,7 @@ class Relevance:
         return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
     @classmethod
-    def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> Relevance:
+    def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> "Relevance":
         """List task: query q ranks its own ``lengths[q]`` documents, whose labels are consecutive in ``labels``.
 
         >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
@@ -140,7 +138,7 @@ class Relevance:
     @classmethod
     def _build(
         cls, num_items: int, pairs: _Table, label: Tensor, list_start: Tensor | None, list_span: Tensor, taken: _Table
-    ) -> Relevance:
+    ) -> "Relevance":
         (indptr, item), (taken_indptr, taken_item) = pairs, taken
         num_queries, num_pairs = indptr.shape[0] - 1, item.shape[0]
         return cls(
@@ -228,7 +226,7 @@ class Relevance:
         found = (place < stop) & (self.item[place.clamp(max=self.item.shape[0] - 1)] == items)
         return torch.where(found, place + self.pair_range[0], -1)
 
-    def to(self, device: torch.device | str) -> Relevance:
+    def to(self, device: torch.device | str) -> "Relevance":
         """The same table on another device."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
@@ -237,7 +235,7 @@ class Relevance:
         parts: dict[str, Any] = {name: moved[id(value)] for name, value in tensors.items()}
         return replace(self, **parts, _ideal={key: value.to(device) for key, value in self._ideal.items()})
 
-    def shard(self, first: int, last: int) -> Relevance:
+    def shard(self, first: int, last: int) -> "Relevance":
         """The shard of queries ``first`` to ``last`` − 1, for one process; ids and rows keep their global values.
 
         >>> part = Relevance.from_pairs([0, 1, 1, 2], [0, 0, 1, 2]).shard(1, 3)

@@ -36,11 +36,7 @@ def read_json(path: Path, fix: str = "regenerate the file", missing: str | None 
 
 
 def plain(content: Any) -> Any:
-    """Replace NaN and infinity by None.
-
-    >>> plain({"ndcg": float("nan"), "step": 3})
-    {'ndcg': None, 'step': 3}
-    """
+    """Replace NaN and infinity by None."""
     if isinstance(content, dict):
         return {key: plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

@@ -1,8 +1,4 @@
-"""Files, compressed files and members of zip archives, prefetched in blocks of whole lines.
-
-:meth:`Source.blocks` handles line endings, byte order marks, encodings, damaged archives, permissions, progress and
-checksums.
-"""
+"""Files, compressed files and members of zip archives, prefetched in blocks of whole lines."""
 
 import bz2
 import gzip
@@ -135,7 +131,10 @@ class Source:
         return data
 
     def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
-        """Blocks of whole lines, prefetched; with ``quotes``, newlines in double quotes do not end a line."""
+        """Blocks of whole lines, prefetched; with ``quotes``, newlines in double quotes do not end a line.
+
+        Handles line endings, byte order marks, encodings, damaged archives, permissions, progress and checksums.
+        """
         raw = self._raw_blocks(job, block_bytes, quotes)
         ahead = ThreadPoolExecutor(1)
         try:

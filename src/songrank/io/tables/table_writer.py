@@ -90,15 +90,7 @@ class TableWriter:
 
 @contextmanager
 def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file in blocks of rows; the file appears on success only.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "best.csv"
-    >>> with table_writer(file) as writer:
-    ...     writer.write(pl.DataFrame({"user": [1, 2], "item": ["a", "b"]}))
-    >>> file.read_text().split()
-    ['user,item', '1,a', '2,b']
-    """
+    """Write a CSV or Parquet file in blocks of rows; the file appears on success only."""
     check_output(path, overwrite=overwrite)
     target = Path(os.path.realpath(path))
     folder = target.parent / f"{NEW}{target.name}"
