@@ -128,8 +128,7 @@ class Relevance:
         values = read_labels("labels", labels)
         sizes = read_ids("lengths", lengths).to(values.device)
         if int(sizes.sum()) != values.shape[0]:
-            expected = f"a total equal to the number of labels, {values.shape[0]}"
-            fail("lengths", f"a total of {int(sizes.sum())}", expected)
+            fail("lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {len(values)}")
         start = offsets(sizes)
         relevant = (values > 0).nonzero().squeeze(-1)
         pairs = torch.searchsorted(relevant, start), relevant.to(torch.int32)
@@ -217,8 +216,7 @@ class Relevance:
         items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
         if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
-            expected = f"ids from {self.query_range[0]} to {self.query_range[1] - 1}"
-            fail("query", "out of range", expected)
+            fail("query", "out of range", f"ids from {self.query_range[0]} to {self.query_range[1] - 1}")
         start, stop = self.indptr[queries], self.indptr[queries + 1]
         if self.item.numel() == 0:
             return torch.full_like(items, -1)

@@ -186,8 +186,7 @@ class Source:
             what, at = f"is not valid {self.encoding}", line + data.count(b"\n", 0, error.start)
             raise DataError(what, "pass the correct encoding", file=self.name, line=at) from None
         except (LookupError, ValueError):  # unknown encoding, or not a text encoding
-            what = f"encoding is {self.encoding!r}"
-            raise DataError(what, "expected a Python encoding such as latin-1") from None
+            raise DataError(f"encoding is {self.encoding!r}", "expected a Python encoding such as latin-1") from None
 
 
 def check_utf8(block: Block) -> None:

@@ -177,12 +177,7 @@ def column_names(user: str, item: str) -> tuple[str, str]:
 
 
 def check_count(name: str, value: Any) -> int:
-    """Validate a whole number of at least 1.
-
-    >>> check_count("k", 0)
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: k is 0; expected a whole number of at least 1
-    """
+    """Validate a whole number of at least 1."""
     try:
         return check_int(name, value)
     except (TypeError, ValueError) as error:

@@ -18,12 +18,7 @@ _PART_ROWS = 2**18
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Raise unless the file can be created: known suffix, and no existing file unless ``overwrite``.
-
-    >>> check_output(Path("best.xlsx"), overwrite=False)
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: best.xlsx: unknown suffix '.xlsx'; expected .csv or .parquet
-    """
+    """Raise unless the file can be created: known suffix, and no existing file unless ``overwrite``."""
     if path.suffix not in suffixes:
         raise DataError(f"unknown suffix {path.suffix!r}", f"expected {' or '.join(suffixes)}", file=str(path))
     with writing(path):
