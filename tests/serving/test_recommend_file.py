@@ -57,11 +57,11 @@ def test_parquet_of_users_of_any_type(songrank, model, tmp_path, kind):
 def test_strangers_in_words_make_the_column_one_of_texts(songrank, model, tmp_path):
     (tmp_path / "u.csv").write_text("user\n103\nnobody\n0103\n")
     done = songrank("recommend", model, tmp_path / "u.csv", "-o", tmp_path / "best.parquet", "-k", 2)
-    assert "3 users; 2 never seen in training got the most popular items; wrote 6 rows" in done.stdout
+    assert "3 users; 2 new users received the most popular items; wrote 6 rows" in done.stdout
     assert pl.read_parquet(tmp_path / "best.parquet").rows() == by_library(model, ["103", "nobody", "0103"], 2)
     words = ["-o", tmp_path / "none.parquet", "-k", 2, "--fallback", "none"]
     done = songrank("recommend", model, tmp_path / "u.csv", *words)
-    assert "2 never seen in training got nothing; wrote 2 rows" in done.stdout
+    assert "2 new users received no items; wrote 2 rows" in done.stdout
     (tmp_path / "strangers.csv").write_text("user\nnobody\n")
     words[1] = tmp_path / "empty.parquet"
     assert "wrote 0 rows" in songrank("recommend", model, tmp_path / "strangers.csv", *words).stdout

@@ -1,7 +1,5 @@
 """The CSR type, rows of variable length in flat arrays, and batched binary search over sorted rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
@@ -37,7 +35,7 @@ class CSR:
     columns: Mapping[str, Tensor]
 
     @classmethod
-    def from_lengths(cls, lengths: Any, **columns: Any) -> CSR:
+    def from_lengths(cls, lengths: Any, **columns: Any) -> "CSR":
         """A table from row lengths and the concatenated entries of all rows."""
         made = {name: torch.as_tensor(entries) for name, entries in columns.items()}
         table = cls(offsets(torch.as_tensor(lengths, dtype=torch.int64)), made)
@@ -47,7 +45,7 @@ class CSR:
         return table
 
     @classmethod
-    def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> CSR:
+    def from_rows(cls, row: Any, num_rows: int, **columns: Any) -> "CSR":
         """A table from ascending row numbers, one per entry."""
         return cls.from_lengths(torch.bincount(torch.as_tensor(row), minlength=num_rows), **columns)
 
@@ -77,20 +75,20 @@ class CSR:
         begin = self.offsets[rows]
         return segment_rows(self.offsets[rows + 1] - begin, begin)
 
-    def take(self, rows: Any) -> CSR:
+    def take(self, rows: Any) -> "CSR":
         """These rows, in this order."""
         rows = torch.as_tensor(rows, device=self.offsets.device)
         at = self.entries(rows)[1]
         count = self.offsets[rows + 1] - self.offsets[rows]
         return CSR(offsets(count), {name: column[at] for name, column in self.columns.items()})
 
-    def slice(self, first: int, last: int) -> CSR:
+    def slice(self, first: int, last: int) -> "CSR":
         """The rows ``first`` to ``last`` − 1, as views of the columns."""
         bounds = self.offsets[first : last + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))
         return CSR(bounds - bounds[0], {name: column[entries] for name, column in self.columns.items()})
 
-    def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator[CSR]:
+    def pieces(self, rows: Any, entries: int = 1 << 20, most_rows: int = 1 << 20) -> Iterator["CSR"]:
         """These rows in chunks of about ``entries`` entries and 1 to ``most_rows`` rows."""
         rows = torch.as_tensor(rows)
         ends = offsets(self.offsets[rows + 1] - self.offsets[rows])
@@ -109,7 +107,7 @@ class CSR:
         matrix[owner, self.columns[index][at].long()] = self.columns[value][at].float()
         return matrix
 
-    def tail(self, length: int) -> CSR:
+    def tail(self, length: int) -> "CSR":
         """The last ``length`` entries of each row."""
         count = self.lengths
         begin = self.offsets[1:] - count.clamp(max=length)
@@ -137,7 +135,7 @@ class CSR:
         at = torch.where(there, begin.unsqueeze(1) + place, 0)
         return torch.where(there, self.columns[column][at].long(), -1)
 
-    def to(self, device: torch.device | str) -> CSR:
+    def to(self, device: torch.device | str) -> "CSR":
         """The same table on another device."""
         return CSR(self.offsets.to(device), {name: column.to(device) for name, column in self.columns.items()})
 

@@ -1,8 +1,4 @@
-"""Counter-based random numbers: a value depends only on its key and counter, so it is the same on every device.
-
-``random_bits(key, counter)`` is the SplitMix64 output function at key + (counter + 1)·φ, in wrapping 64-bit integer
-arithmetic, which is bit-exact on CPU and GPU.
-"""
+"""Counter-based random numbers: a value depends only on its key and counter, so it is the same on every device."""
 
 import torch
 from torch import Tensor
@@ -27,7 +23,7 @@ def derive_key(*words: int) -> int:
 
 
 def random_bits(key: Tensor | int, counter: Tensor) -> Tensor:
-    """64 random bits, as int64, for each ``counter`` and ``key`` (broadcast); both int64."""
+    """64 random bits as int64: SplitMix64 at key + (counter + 1)·φ, modulo 2⁶⁴; int64 arguments are broadcast."""
     base = key + _signed(_GOLDEN) if isinstance(key, Tensor) else _signed(key + _GOLDEN)
     value = counter * _signed(_GOLDEN) + base
     value.bitwise_xor_((value >> 30).bitwise_and_((1 << 34) - 1)).mul_(_signed(_FIRST))

@@ -13,12 +13,7 @@ from songrank.core.csr import numpy_offsets
 
 
 class Ids:
-    """Bidirectional mapping between indices and original ids: distinct integers or strings, sorted.
-
-    >>> ids = Ids.of(["b7", "a1", "a1"])
-    >>> list(ids), ids[1], ids.find(["b7", "zz"]).tolist()
-    (['a1', 'b7'], 'b7', [1, -1])
-    """
+    """Bidirectional mapping between indices and original ids: distinct integers or strings, sorted."""
 
     def __init__(self, values: Tensor, offsets: Tensor | None = None) -> None:
         self._values, self._offsets = values, offsets

@@ -1,17 +1,6 @@
-"""Constraints on constructor arguments, declared as annotations.
+"""Constraints of constructor arguments, declared as annotations such as ``gamma: Annotated[float, Number(0, 1)]``.
 
-A class with options (a model, a loss) annotates its arguments, and ``checked`` enforces the annotations on
-construction. Recipes are validated against the same annotations without constructing anything.
-
->>> class Example:
-...     @checked
-...     def __init__(self, dim: Annotated[int, Whole()], gamma: Annotated[float, Number(0, 1, low_open=True)] = 0.1):
-...         self.dim, self.gamma = dim, gamma
->>> Example(dim=4).gamma
-0.1
->>> Example(dim=4, gamma=2)
-Traceback (most recent call last):
-ValueError: gamma is 2.0; expected a number in (0, 1]
+``checked`` enforces them on construction; recipes are validated against them without constructing anything.
 """
 
 import functools

@@ -1,7 +1,5 @@
 """Query-item pairs as integer keys query · num_items + item, and operations on sorted keys."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of relevant pairs shared by samplers, losses and evaluation."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -70,7 +68,7 @@ class Relevance:
         num_queries: int | None = None,
         num_items: int | None = None,
         exclude: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> Relevance:
+    ) -> "Relevance":
         """Catalogue task: every query ranks all ``num_items`` items except those excluded for it.
 
         Args:
@@ -100,7 +98,7 @@ class Relevance:
     @classmethod
     def from_keys(
         cls, keys: Tensor, labels: Tensor, num_queries: int, num_items: int, exclude: Tensor | None = None
-    ) -> Relevance:
+    ) -> "Relevance":
         """:meth:`from_pairs` from distinct ascending keys query · ``num_items`` + item.
 
         >>> Relevance.from_keys(torch.tensor([3, 7]), torch.ones(2), num_queries=2, num_items=5)
@@ -121,7 +119,7 @@ class Relevance:
         return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
     @classmethod
-    def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> Relevance:
+    def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> "Relevance":
         """List task: query q ranks its own ``lengths[q]`` documents, whose labels are consecutive in ``labels``.
 
         >>> Relevance.from_lists(labels=[0, 2, 0, 1, 0], lengths=[3, 2])
@@ -130,8 +128,7 @@ class Relevance:
         values = read_labels("labels", labels)
         sizes = read_ids("lengths", lengths).to(values.device)
         if int(sizes.sum()) != values.shape[0]:
-            expected = f"a total equal to the number of labels, {values.shape[0]}"
-            fail("lengths", f"a total of {int(sizes.sum())}", expected)
+            fail("lengths", f"a total of {int(sizes.sum())}", f"a total equal to the number of labels, {len(values)}")
         start = offsets(sizes)
         relevant = (values > 0).nonzero().squeeze(-1)
         pairs = torch.searchsorted(relevant, start), relevant.to(torch.int32)
@@ -140,7 +137,7 @@ class Relevance:
     @classmethod
     def _build(
         cls, num_items: int, pairs: _Table, label: Tensor, list_start: Tensor | None, list_span: Tensor, taken: _Table
-    ) -> Relevance:
+    ) -> "Relevance":
         (indptr, item), (taken_indptr, taken_item) = pairs, taken
         num_queries, num_pairs = indptr.shape[0] - 1, item.shape[0]
         return cls(
@@ -219,8 +216,7 @@ class Relevance:
         items = read_ids("item", item).to(self.device)
         held = self.indptr.shape[0] - 1
         if queries.numel() and (int(queries.min()) < 0 or int(queries.max()) >= held):
-            expected = f"ids from {self.query_range[0]} to {self.query_range[1] - 1}"
-            fail("query", "out of range", expected)
+            fail("query", "out of range", f"ids from {self.query_range[0]} to {self.query_range[1] - 1}")
         start, stop = self.indptr[queries], self.indptr[queries + 1]
         if self.item.numel() == 0:
             return torch.full_like(items, -1)
@@ -228,7 +224,7 @@ class Relevance:
         found = (place < stop) & (self.item[place.clamp(max=self.item.shape[0] - 1)] == items)
         return torch.where(found, place + self.pair_range[0], -1)
 
-    def to(self, device: torch.device | str) -> Relevance:
+    def to(self, device: torch.device | str) -> "Relevance":
         """The same table on another device."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
@@ -237,7 +233,7 @@ class Relevance:
         parts: dict[str, Any] = {name: moved[id(value)] for name, value in tensors.items()}
         return replace(self, **parts, _ideal={key: value.to(device) for key, value in self._ideal.items()})
 
-    def shard(self, first: int, last: int) -> Relevance:
+    def shard(self, first: int, last: int) -> "Relevance":
         """The shard of queries ``first`` to ``last`` − 1, for one process; ids and rows keep their global values.
 
         >>> part = Relevance.from_pairs([0, 1, 1, 2], [0, 0, 1, 2]).shard(1, 3)

@@ -1,7 +1,5 @@
 """A mini-batch: sampled sub-lists of several queries, with statistics of their full lists."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -126,7 +124,7 @@ class Slate:
         gain: Gain = "exp2",
         row_weight: Tensor | None = None,
         validate: bool = True,
-    ) -> Slate:
+    ) -> "Slate":
         """Create a slate of full lists, for custom training loops; counts and ideal DCG are computed from labels.
 
         Args:
@@ -184,7 +182,7 @@ class Slate:
         """[B, P]: the columns of all relevant items, −1 for entries without one; None if unknown."""
         return torch.where(self.active, self.column, -1) if self.complete else None
 
-    def to(self, device: torch.device | str) -> Slate:
+    def to(self, device: torch.device | str) -> "Slate":
         """The same slate on another device."""
         return replace(self, **{name: value.to(device) for name, value in self._tensors().items()})
 

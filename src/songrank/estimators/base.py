@@ -260,8 +260,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         except UserError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OSError):
-            what = "is damaged or was edited"
-            raise DataError(what, "save it again", file=str(path)) from None
+            raise DataError("is damaged or was edited", "save it again", file=str(path)) from None
         return made
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:

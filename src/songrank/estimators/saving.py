@@ -58,11 +58,7 @@ def read_estimator(path: Path, name: str) -> tuple[dict[str, Any], dict[str, byt
 
 
 def plain_number(value: Any) -> Any:
-    """Convert a numpy number to a Python number, for JSON.
-
-    >>> plain_number(np.int64(3))
-    3
-    """
+    """Convert a numpy number to a Python number, for JSON."""
     if isinstance(value, np.generic | np.ndarray | torch.Tensor) and value.ndim == 0:
         return value.item()
     raise TypeError(f"{type(value).__name__} {value!r:.40}")

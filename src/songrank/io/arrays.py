@@ -1,7 +1,4 @@
-"""Arrays in `safetensors <https://huggingface.co/docs/safetensors>`_ files, written in chunks and memory-mapped.
-
-The safetensors library writes only arrays that fit in memory.
-"""
+"""Arrays in `safetensors <https://huggingface.co/docs/safetensors>`_ files, written in chunks and memory-mapped."""
 
 import hashlib
 import itertools
@@ -35,15 +32,7 @@ class Pieces:
 
 
 class ScratchArray:
-    """Rows appended to a file, then memory-mapped.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     scratch = ScratchArray(Path(folder) / "features", np.float32, (2,))
-    ...     scratch.append(np.ones((3, 2)))
-    ...     scratch.mapped().shape
-    (3, 2)
-    """
+    """Rows appended to a file, then memory-mapped."""
 
     def __init__(self, path: Path, dtype: Any, tail: tuple[int, ...] = ()) -> None:
         self.path, self.dtype, self.tail, self.rows = path, np.dtype(dtype), tail, 0

@@ -21,15 +21,20 @@ def write_whole(file: Path, content: str | bytes) -> None:
     try:
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-            with new.open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+            write_synced(new, data)
             new.replace(file)
     except BaseException:
         with suppress(OSError):
             new.unlink()
         raise
+
+
+def write_synced(file: Path, content: bytes) -> None:
+    """Write a file and flush it to disk."""
+    with file.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def make_folder(folder: Path) -> None:
@@ -68,11 +73,7 @@ def not_written(file: Path, error: Exception) -> DataError:
 
 
 def sha256(content: str | bytes) -> str:
-    """Hexadecimal SHA-256 of bytes, or of a string in UTF-8.
-
-    >>> sha256("song")[:12]
-    '63f75c890b05'
-    """
+    """Hexadecimal SHA-256 of bytes, or of a string in UTF-8."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 

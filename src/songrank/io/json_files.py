@@ -2,22 +2,19 @@
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import DataError, first_line
+from songrank.io.files import write_synced
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write an indented JSON object and flush it to disk."""
     # File names may contain any bytes; the output is identical on every system.
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        json.dump(content, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_synced(path, text.encode(errors="backslashreplace"))
 
 
 def read_json(path: Path, fix: str = "regenerate the file", missing: str | None = None) -> dict[str, Any]:
@@ -36,11 +33,7 @@ def read_json(path: Path, fix: str = "regenerate the file", missing: str | None 
 
 
 def plain(content: Any) -> Any:
-    """Replace NaN and infinity by None.
-
-    >>> plain({"ndcg": float("nan"), "step": 3})
-    {'ndcg': None, 'step': 3}
-    """
+    """Replace NaN and infinity by None."""
     if isinstance(content, dict):
         return {key: plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

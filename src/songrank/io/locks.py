@@ -15,7 +15,6 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _TAKEN = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 _FAR = 2**32 - 2  # Windows blocks reads of the locked byte, so it lies beyond the end of most files
 
-
 _fcntl: Any = None
 _msvcrt: Any = None
 with suppress(ImportError):

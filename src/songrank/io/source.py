@@ -1,8 +1,4 @@
-"""Files, compressed files and members of zip archives, prefetched in blocks of whole lines.
-
-:meth:`Source.blocks` handles line endings, byte order marks, encodings, damaged archives, permissions, progress and
-checksums.
-"""
+"""Files, compressed files and members of zip archives, prefetched in blocks of whole lines."""
 
 import bz2
 import gzip
@@ -135,7 +131,10 @@ class Source:
         return data
 
     def blocks(self, job: Job, *, block_bytes: int = BLOCK_BYTES, quotes: bool = False) -> Iterator[Block]:
-        """Blocks of whole lines, prefetched; with ``quotes``, newlines in double quotes do not end a line."""
+        """Blocks of whole lines, prefetched; with ``quotes``, newlines in double quotes do not end a line.
+
+        Handles line endings, byte order marks, encodings, damaged archives, permissions, progress and checksums.
+        """
         raw = self._raw_blocks(job, block_bytes, quotes)
         ahead = ThreadPoolExecutor(1)
         try:
@@ -187,8 +186,7 @@ class Source:
             what, at = f"is not valid {self.encoding}", line + data.count(b"\n", 0, error.start)
             raise DataError(what, "pass the correct encoding", file=self.name, line=at) from None
         except (LookupError, ValueError):  # unknown encoding, or not a text encoding
-            what = f"encoding is {self.encoding!r}"
-            raise DataError(what, "expected a Python encoding such as latin-1") from None
+            raise DataError(f"encoding is {self.encoding!r}", "expected a Python encoding such as latin-1") from None
 
 
 def check_utf8(block: Block) -> None:

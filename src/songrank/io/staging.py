@@ -23,13 +23,8 @@ def staged_directory(
     """Create a temporary directory, which is renamed to ``target`` on success and removed on failure.
 
     It has a hidden name beside ``target``. Leftovers of killed processes are removed by the next writer of ``target``
-    (not on Windows, where running processes cannot be detected).
-
-    Args:
-        target: the final path.
-        marker: the file that marks a directory as written by songrank.
-        own: other files that the directory may hold, besides arrays; a directory with further files is not replaced.
-        overwrite: replace an existing directory that holds ``marker``.
+    (not on Windows, where running processes cannot be detected). With ``overwrite``, an existing directory is replaced
+    if it holds the file ``marker`` and no other files than arrays and ``own``.
     """
     target = Path(os.path.realpath(target))
     staging = _unfinished(target)

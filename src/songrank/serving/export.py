@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import logging
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from songrank import __version__
 from songrank.core.errors import UserError, first_line
-from songrank.io.files import NEW, not_written
+from songrank.io.files import NEW, not_written, write_synced
 from songrank.models.base import capabilities_of
 from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
@@ -231,10 +230,7 @@ def _content(
 
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    write_synced(file, content)
 
 
 def _check_scores(file: Path, format: str, examples: Sequence[Example], name: str) -> None:

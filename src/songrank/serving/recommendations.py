@@ -177,12 +177,7 @@ def column_names(user: str, item: str) -> tuple[str, str]:
 
 
 def check_count(name: str, value: Any) -> int:
-    """Validate a whole number of at least 1.
-
-    >>> check_count("k", 0)
-    Traceback (most recent call last):
-    songrank.core.errors.UserError: k is 0; expected a whole number of at least 1
-    """
+    """Validate a whole number of at least 1."""
     try:
         return check_int(name, value)
     except (TypeError, ValueError) as error:
@@ -241,11 +236,7 @@ def _batches(
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest scores of each row and their positions; ties are broken by position, −∞ is excluded.
-
-    >>> top(torch.tensor([[1.0, 3.0, 3.0, 1.0]]), 3)[1].tolist()
-    [[1, 2, 0]]
-    """
+    """The k largest scores of each row and their positions; ties are broken by position, −∞ is excluded."""
     value, item = scores.topk(min(k + 1, scores.shape[1]))
     tied = (value[:, k - 1 : k] == value[:, k:]).any(1) & (value[:, k - 1] > -torch.inf)
     value, item = value[:, :k], item[:, :k]

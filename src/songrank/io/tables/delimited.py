@@ -26,8 +26,9 @@ class DelimitedFile:
         first = next(self._blocks)
         check_utf8(first)
         head, _, rest = first.data.partition(b"\n")
-        self._separator = separator or _find_separator(head.decode())
         self._head = head.decode()
+        best = max(_SEPARATORS, key=self._head.count)
+        self._separator = separator or (best if best in self._head else ",")
         self.columns = _names(self._head, self._separator, self.name)
         self._first = Block(rest, first.line + 1, first.file)
 
@@ -93,11 +94,6 @@ class DelimitedFile:
 
     def _line(self, block: Block, row: int) -> int:
         return next(islice(self._rows(block), row, None))[0]
-
-
-def _find_separator(head: str) -> str:
-    best = max(_SEPARATORS, key=head.count)
-    return best if best in head else ","
 
 
 def _names(head: str, separator: str, file: str) -> list[str]:

@@ -16,13 +16,6 @@ class IdColumn:
     """Collects ids of any type; integers, also in text files, are kept as integers.
 
     Indices follow the sorted order of ids, not their appearance or frequency.
-
-    >>> column = IdColumn()
-    >>> column.add(pl.Series(["10", "9"]))
-    >>> column.add(pl.Series(["9", "7"]))
-    >>> codes, ids = column.finish()
-    >>> codes.tolist(), list(ids)
-    ([2, 1, 1, 0], [7, 9, 10])
     """
 
     def __init__(self) -> None:
@@ -63,11 +56,7 @@ class IdColumn:
 
 
 def number_integers(column: Array) -> tuple[Array, Ids]:
-    """Ranks of integers among their distinct values.
-
-    >>> number_integers(np.array([30, 10, 30]))[0].tolist()
-    [1, 0, 1]
-    """
+    """Ranks of integers among their distinct values."""
     if not column.shape[0]:
         return column.astype(np.int32), Ids.of(np.zeros(0, np.int64))
     low, high = int(column.min()), int(column.max())

@@ -126,11 +126,7 @@ def are_whole(ids: pl.Series) -> bool:
 
 
 def id_column(ids: Ids) -> pl.Series:
-    """All ids by index: int64 or strings.
-
-    >>> id_column(Ids.of(["b", "a"])).gather([1, 1, 0]).to_list()
-    ['b', 'b', 'a']
-    """
+    """All ids by index: int64 or strings."""
     if ids.kind == "integer":
         return pl.Series(ids.arrays("id")["id"], dtype=pl.Int64)
     return pl.Series(list(ids), dtype=pl.String)

@@ -15,11 +15,7 @@ _SLICE_BYTES = 64 << 20
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """Convert a table in memory to a polars frame, without a copy if possible.
-
-    >>> to_polars({"user": ["a", "b"], "item": [1, 2]}).columns
-    ['user', 'item']
-    """
+    """Convert a table in memory to a polars frame, without a copy if possible."""
     try:
         if isinstance(table, pl.LazyFrame):
             return table.collect()
@@ -107,11 +103,7 @@ def _parquet(source: Source | str) -> Iterator[None]:
 
 
 def find_column(given: str | None, usual: Sequence[str], columns: Sequence[str], what: str, file: str) -> str | None:
-    """The given column; for ``"auto"`` the first with a usual name, or None.
-
-    >>> find_column("auto", ("user", "user_id"), ["userId", "rating"], "user", "ratings.csv")
-    'userId'
-    """
+    """The given column; for ``"auto"`` the first with a usual name, or None."""
     if given is None or given in columns:
         return given
     if given != "auto":

@@ -18,12 +18,7 @@ _PART_ROWS = 2**18
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Raise unless the file can be created: known suffix, and no existing file unless ``overwrite``.
-
-    >>> check_output(Path("best.xlsx"), overwrite=False)
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: best.xlsx: unknown suffix '.xlsx'; expected .csv or .parquet
-    """
+    """Raise unless the file can be created: known suffix, and no existing file unless ``overwrite``."""
     if path.suffix not in suffixes:
         raise DataError(f"unknown suffix {path.suffix!r}", f"expected {' or '.join(suffixes)}", file=str(path))
     with writing(path):
@@ -90,15 +85,7 @@ class TableWriter:
 
 @contextmanager
 def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file in blocks of rows; the file appears on success only.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "best.csv"
-    >>> with table_writer(file) as writer:
-    ...     writer.write(pl.DataFrame({"user": [1, 2], "item": ["a", "b"]}))
-    >>> file.read_text().split()
-    ['user,item', '1,a', '2,b']
-    """
+    """Write a CSV or Parquet file in blocks of rows; the file appears on success only."""
     check_output(path, overwrite=overwrite)
     target = Path(os.path.realpath(path))
     folder = target.parent / f"{NEW}{target.name}"

@@ -59,13 +59,7 @@ def _first_wrong(read: Callable[[pl.Series], object], column: pl.Series) -> int:
 
 
 def read_features(column: pl.Series) -> Array | None:
-    """Numbers in float32 range as float64, NaN where missing; None if a value is invalid or infinite.
-
-    >>> read_features(pl.Series(["1.5", "NA", None]))
-    array([1.5, nan, nan])
-    >>> read_features(pl.Series(["1.5", "high"])) is None
-    True
-    """
+    """Numbers in float32 range as float64, NaN where missing; None if a value is invalid or infinite."""
     if column.dtype == pl.String:
         column = column.str.strip_chars()
         missing = column.is_null() | column.str.to_lowercase().is_in(_MISSING_WORDS)
@@ -110,13 +104,7 @@ def read_labels(column: pl.Series) -> Array | None:
 
 
 def read_times(column: pl.Series) -> tuple[str, Array] | None:
-    """The kind and the values of times; None if a value is invalid. Times of different kinds cannot be compared.
-
-    >>> read_times(pl.Series(["7", "5"]))
-    ('numbers', array([7, 5]))
-    >>> read_times(pl.Series(["1970-01-01", "1970-01-02"]))
-    ('dates like %Y-%m-%d', array([          0, 86400000000]))
-    """
+    """The kind and the values of times; None if a value is invalid. Times of different kinds cannot be compared."""
     if column.null_count():
         return None
     if column.dtype == pl.String:
