@@ -113,7 +113,7 @@ class Trainer:
     warn: Callable[[str], None] = lambda message: None
 
     def __post_init__(self) -> None:
-        check_int("evaluate_every", self.evaluate_every, 0)
+        self.evaluate_every = check_int("evaluate_every", self.evaluate_every, 0)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("speed", self.speed, ("auto", "plain"))
         self.at, self.device = Position(), self.adapter.relevance.device
