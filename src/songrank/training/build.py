@@ -28,7 +28,6 @@ def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
 
 
 def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[RankingModel], dict[str, Any]]:
-    """The class and the options of the recipe's model, which can read this data set."""
     wanted = model_inputs(dataset)
     names = [name for inputs in wanted for name in INPUTS[inputs]]
     if section["name"] not in names:
@@ -40,38 +39,19 @@ def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[Ranking
 
 
 def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
-    """Build the trainer of a recipe; everything is validated before the model is built.
-
-    Args:
-        recipe: the recipe of the run.
-        dataset: the training data.
-        options: arguments of :class:`Trainer` that are not in recipes: ``checkpoints``, ``save_every``, ``speed``,
-            ``observe``, ``tick`` and ``warn``.
-
-    >>> import tempfile
-    >>> from songrank.data import prepare
-    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
-    >>> stage = {"epochs": 1, "learning_rate": 0.01}
-    >>> recipe = Recipe.read({"data": "demo", "model": {"name": "neumf", "dim": 8}, "batch": {"irrelevant": 20},
-    ...                       "warm_up": stage, "fine_tuning": stage, "device": "cpu"})
-    >>> make_trainer(recipe, dataset).run().step
-    2
-    """
+    """Build the trainer of a recipe, with further ``options``; everything is validated before the model is built."""
     check_fit(recipe, dataset)
     device, watch, batch = choose_device(recipe.device), recipe.validation, recipe.batch
     with _within_bounds():
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
-        adapter = adapter_for(
-            dataset,
-            device,
+        reads = {"following": batch.following or 1, "windows": batch.windows or "last", "gain": recipe.gain}
+        query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),
-            following=batch.following or 1,
-            gain=recipe.gain,
-            windows=batch.windows or "last",
-            evaluated=("validation",) if watch.every else (),
+            ["validation"] if watch.every else [],
         )
+        adapter = adapter_for(dataset, device, query, length, **reads, evaluated=evaluated)
         sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
         at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
         sizes, loss_sizes = model_sizes(dataset), {**adapter.loss_sizes(batch), "seed": recipe.seed}
@@ -81,31 +61,14 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         model = kind.build(of_model, sizes).to(device)
         typed = [(LOSSES[loss["name"]], typed_component("loss", loss)[1]) for _, loss in sections]
         losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]
-        stages = [
-            Stage(
-                section.title,
-                loss,
-                sampler,
-                **section.model_dump(exclude={"loss", "reset_head"}),
-                reset_head=section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1,
-                at_once=at_once,
-            )
-            for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True)
-        ]
-        return Trainer(
-            model,
-            adapter,
-            stages,
-            metric=watch.metric,
-            evaluate_every=watch.every,
-            candidates=watch.candidates,
-            policies=policies(recipe),
-            patience=watch.patience,
-            seed=recipe.seed,
-            precision=recipe.precision,
-            deterministic=recipe.deterministic,
-            **options,
-        )
+        stages = []
+        for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True):
+            values = {**section.model_dump(exclude={"loss", "reset_head"}), "at_once": at_once}
+            resets = section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1
+            stages.append(Stage(section.title, loss, sampler, reset_head=resets, **values))
+        options |= recipe.model_dump(include={"seed", "precision", "deterministic"})
+        options |= watch.model_dump(include={"metric", "candidates", "patience"})
+        return Trainer(model, adapter, stages, evaluate_every=watch.every, policies=policies(recipe), **options)
 
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:

@@ -28,20 +28,10 @@ _TENSOR, _PAIRS, _TUPLE = "__tensor__", "__pairs__", "__tuple__"
 
 @dataclass(eq=False)
 class Checkpoints:
-    """The last checkpoints of a run, by step; each includes the best weights so far.
+    """The last ``keep`` checkpoints of a run, by step; each includes the best weights so far.
 
-    Args:
-        folder: directory, created with the first checkpoint.
-        keep: number of checkpoints to keep; with two, one is left if the last is damaged.
-        owner: checksum of recipe and data, for example; checkpoints of another owner are rejected.
-        warn: called with one line for each damaged checkpoint.
-
-    >>> import tempfile, torch
-    >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "checkpoints")
-    >>> kept.save(10, {"epoch": 1, "weight": torch.ones(2)})
-    >>> kept.save(20, {"epoch": 2, "weight": torch.zeros(2)})
-    >>> kept.latest()
-    (20, {'epoch': 2, 'weight': tensor([0., 0.])})
+    Checkpoints of another ``owner``, for example a checksum of recipe and data, are rejected. ``warn`` is called with
+    one line for each damaged checkpoint.
     """
 
     folder: Path
@@ -111,8 +101,6 @@ def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
 
 def flatten(state: Any) -> tuple[Any, dict[str, Tensor]]:
     """Replace each tensor of a tree by a reference; return the tree and the tensors by number.
-
-    A tree consists of dictionaries, lists, tuples, numbers, strings, None and tensors.
 
     >>> tree, tensors = flatten({"step": 3, "weights": [torch.ones(2)], 7: (1.5, None)})
     >>> sorted(tensors), unflatten(tree, tensors)

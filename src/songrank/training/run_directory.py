@@ -62,16 +62,12 @@ class RunDirectory:
             write_whole(self.config, text)
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
-        """Raise if the directory must not be replaced; return True if it contains a run that may be.
-
-        With ``resumable`` the message suggests resuming that run.
-        """
+        """Raise if the directory must not be replaced; return True if it contains a run that may be."""
         if not self._occupied():
             return False
         if not self.config.is_file():
-            raise DataError(
-                "exists and is not a run directory", "choose another directory with -o", file=str(self.path)
-            )
+            fix = "choose another directory with -o"
+            raise DataError("exists and is not a run directory", fix, file=str(self.path))
         if not overwrite:
             fix = "pass --overwrite to replace it, or choose another directory with -o"
             fix = f"resume it with `songrank train --resume`, {fix}" if resumable else fix

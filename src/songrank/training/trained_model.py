@@ -17,14 +17,7 @@ from songrank.models.model_folder import READS, ModelFolder, read_words, save_mo
 
 
 def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a trained model with everything needed for serving.
-
-    Args:
-        folder: the model folder.
-        model: the model, trained on ``dataset``.
-        section: name and options of the model, as in a recipe.
-        dataset: source of ids, seen items and input transforms.
-    """
+    """Write a model trained on ``dataset`` with everything needed for serving; ``section`` is that of its recipe."""
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)
     inputs, words, histories = model.capabilities.inputs, None, None
@@ -34,13 +27,8 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         words = read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
     options = inspect.signature(type(model)).parameters
-    info = {
-        "task": dataset.task,
-        "inputs": inputs,
-        "model": dict(section),
-        "sizes": {name: size for name, size in model_sizes(dataset).items() if name in options},
-        **reads,
-    }
+    sizes = {name: size for name, size in model_sizes(dataset).items() if name in options}
+    info = {"task": dataset.task, "inputs": inputs, "model": dict(section), "sizes": sizes, **reads}
     item_ids = dataset.item_ids if inputs != "documents" else None
     query_ids = dataset.query_ids if has_users else None
     if (length := model.history_length) is not None:

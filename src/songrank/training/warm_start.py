@@ -21,14 +21,8 @@ from songrank.training.trainer.loop import Trainer
 class WarmStart:
     """The result of a training by original ids, since indices change when ids are added.
 
-    Args:
-        query_ids: ids of the users.
-        item_ids: ids of the items.
-        weights: weights of the model; its capabilities name those with a row per user or per item.
-        pairs: user · items + item of each memory row: the training pairs, ascending, or the entries of histories
-            in order.
-        loss: name of the loss class.
-        memory: memory tables of the loss, one number per pair, user or history entry; NaN for none.
+    ``pairs`` has user · items + item of each memory row: the training pairs, ascending, or the entries of histories in
+    order. ``memory`` has the tables of the loss, one number per pair, user or history entry; NaN for none.
     """
 
     query_ids: Ids
@@ -56,9 +50,8 @@ class WarmStart:
         able, state = capabilities_of(trainer.model), trainer.model.state_dict()
         rows = {**dict.fromkeys(able.query_tables, users), **dict.fromkeys(able.item_tables, items)}
         if _shapes(state, rows) != _shapes(self.weights, rows):
-            raise UserError(
-                "the model has different layers or sizes from the fitted one; call fit to train a new model"
-            )
+            what = "the model has different layers or sizes from the fitted one"
+            raise UserError(f"{what}; call fit to train a new model")
         with torch.no_grad():
             for name, old in self.weights.items():
                 if name in rows:
@@ -67,9 +60,8 @@ class WarmStart:
                 else:
                     state[name].copy_(old)
         loss, adapter = trainer.stages[-1].loss, _catalogue(trainer)
-        if not isinstance(loss, MemoryLoss) or type(loss).__name__ != self.loss or not self.memory:
-            return
-        if not adapter.one_row_per_key:
+        same = type(loss).__name__ == self.loss and adapter.one_row_per_key
+        if not isinstance(loss, MemoryLoss) or not same or not self.memory:
             return
         query, item = unpack(self.pairs, len(self.item_ids))
         user, item = users[query], items[item]

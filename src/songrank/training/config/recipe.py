@@ -7,18 +7,7 @@ file, ``losses`` has changes for each loss, so one recipe serves all losses.
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from songrank.core.errors import UserError, expected, shown
 from songrank.core.options import check_options
@@ -31,8 +20,7 @@ from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.config.components import UnknownOptionError, check_component, typed_component
 from songrank.training.config.former_keys import read_former_keys
-from songrank.training.config.stage_rules import stage_conflicts
-from songrank.training.optim.registry import OPTIMISERS
+from songrank.training.optim.registry import OPTIMISERS, stage_conflicts
 from songrank.training.trainer.precision import PRECISIONS
 
 
@@ -58,6 +46,8 @@ def _optimiser(value: Any) -> Any:
 
 
 Count = Annotated[int | str, BeforeValidator(_count)]
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class _Section(BaseModel):
@@ -86,16 +76,14 @@ class Batch(_Section):
 
 
 class _Stage(_Section):
-    title: ClassVar[str]
-    """Name of the stage in reports."""
-    number: ClassVar[int]
-    """Number of the stage, from 0; part of its random seed."""
+    title: ClassVar[str]  # of the stage in reports
+    number: ClassVar[int]  # of the stage, from 0; part of its random seed
     epochs: NonNegativeInt = Field(..., description="Number of passes over the queries; 0 skips the stage.")
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="Initial learning rate.")
     decay: dict[PositiveInt, PositiveFloat] = Field(
         {}, description="Learning rate factors by epoch, such as {60: 0.25}."
     )
-    weight_decay: NonNegativeFloat = Field(0.0, description="Weight decay; biases and norms are excluded.")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="Weight decay; biases and norms are excluded.")
     item_decay_power: Annotated[float, Field(ge=0, le=10)] = Field(
         0.0, description="Exponent p of frequency-scaled weight decay, proportional to (relevant pairs of the item)^p."
     )
@@ -114,7 +102,6 @@ class _Stage(_Section):
 
 
 def _component(section: str, default: str | None = None) -> Any:
-
     def check(values: Any) -> dict[str, Any]:
         unnamed = default is not None and isinstance(values, dict) and "name" not in values
         return check_component(section, {"name": default, **values} if unnamed else values)
@@ -170,9 +157,7 @@ class Evaluation(_Section):
         ["ndcg@10", "ndcg@20", "ndcg@50"], description="Metrics to compute."
     )
     ties: Literal[*TIES] = Field("pessimistic", description="Order of items with equal scores.")  # type: ignore[valid-type]
-    empty: Literal[*EMPTY] = Field(  # type: ignore[valid-type]
-        "skip", description="Value of queries without relevant items: skip, 0 or 1."
-    )
+    empty: Literal[*EMPTY] = Field("skip", description="Value of queries without relevant items: skip, 0 or 1.")  # type: ignore[valid-type]
 
 
 class Recipe(_Section):
@@ -189,9 +174,7 @@ class Recipe(_Section):
     title: str = Field("", description="Title, one line.")
     data: str = Field(..., description="Directory of a prepared data set.")
     prepare: str = Field("", description="Command that prepares the data set.")
-    model: _component("model") = Field(  # type: ignore[valid-type]
-        ..., description="Model, a name or a mapping of name and options."
-    )
+    model: _component("model") = Field(..., description="Model, a name or a mapping of name and options.")  # type: ignore[valid-type]
     batch: Batch = Field(Batch(), description="Composition of a training batch.")
     warm_up: WarmUp = Field(default_factory=WarmUp, description="First training stage.")
     loss: _component("loss", "song") = Field(  # type: ignore[valid-type]
@@ -200,9 +183,7 @@ class Recipe(_Section):
     fine_tuning: FineTuning = Field(..., description="Second training stage.")
     validation: Validation = Field(Validation(), description="Evaluations during training.")
     evaluation: Evaluation = Field(Evaluation(), description="Final evaluation.")
-    gain: Literal[*GAINS] = Field(  # type: ignore[valid-type]
-        "exp2", description="Gain of a label y in DCG: exp2 is 2^y − 1, linear is y."
-    )
+    gain: Literal[*GAINS] = Field("exp2", description="Gain of a label y in DCG: exp2 is 2^y − 1, linear is y.")  # type: ignore[valid-type]
     precision: Literal[*PRECISIONS] = Field(  # type: ignore[valid-type]
         "float32", description="Precision of the model's matrix products; tf32 and bfloat16 are faster on a GPU."
     )

@@ -17,11 +17,7 @@ _OF_HISTORIES = ("following", "windows")  # batch keys that only history models 
 
 
 def shipped_recipes() -> dict[str, str]:
-    """The text of each shipped recipe, by name.
-
-    >>> "movielens-1m" in shipped_recipes()
-    True
-    """
+    """The text of each shipped recipe, by name."""
     folder = files("songrank.training.config.recipes")
     found = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
     return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in sorted(found, key=str)}

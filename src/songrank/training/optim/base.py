@@ -1,7 +1,5 @@
 """The optimiser interface of the training loop, and torch's optimisers with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frequency-scaled weight decay of item embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,22 +19,6 @@ class FrequencyScaledDecay:
     so λ is the mean decay over items, and p = 0 is ordinary weight decay, which affects rare items most since their
     gradients are small. Matrix factorisation benefits from p > 0 (Rendle et al., *Revisiting the Performance of iALS on
     Item Recommendation Benchmarks*, RecSys 2022, where p is ν); docs/experiments/movielens-1m.md shows its effect.
-
-    Args:
-        tables: embeddings with one row per item.
-        relevance: the training pairs.
-        decay: λ.
-        power: exponent p.
-
-    >>> relevance = Relevance.from_pairs([0, 1, 2], [0, 0, 0], num_items=2)
-    >>> table = nn.Embedding(2, 1)
-    >>> _ = nn.init.ones_(table.weight)
-    >>> optimiser = torch.optim.SGD(table.parameters(), lr=1.0)
-    >>> _ = optimiser.register_step_pre_hook(FrequencyScaledDecay([table], relevance, decay=0.1, power=1.0))
-    >>> (0 * table.weight).sum().backward()
-    >>> optimiser.step()
-    >>> table.weight.detach().squeeze(1)                                       # 1 − 0.1 · 3/2, 1 − 0.1 · 1/2
-    tensor([0.8500, 0.9500])
     """
 
     def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:

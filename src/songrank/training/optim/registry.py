@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank import kernels
+from songrank.losses.base import Traits
 from songrank.models.base import RankingModel
 from songrank.training.optim.base import SGD, Adam, TrainingOptimiser
 from songrank.training.optim.frequency_decay import FrequencyScaledDecay
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from songrank.training.trainer.stages import Stage
 
 Groups = list[dict[str, Any]]
-_LARGE = 2**22
-"""Minimum numbers in a table to defer updates of its rows on a GPU; dense updates of smaller tables are cheaper."""
+_LARGE = 2**22  # numbers in a table to defer updates of its rows on a GPU; dense updates of smaller ones are cheaper
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,27 @@ OPTIMISERS = {
     "lazy-adam": OptimiserKind(_lazy_adam, whole_gradient=False),
     "sgd": OptimiserKind(_sgd),
 }
+
+
+def stage_conflicts(
+    optimiser: str, loss: str, traits: Traits, points: int, **limits: Any
+) -> Iterator[tuple[str, Any, str]]:
+    """The conflicts of optimiser, loss and ``limits`` in a stage: key, value, and the expected value."""
+    clip, power, correction = limits.get("clip"), limits.get("item_decay_power"), limits.get("correction")
+    at_once, whole, two = limits.get("at_once"), OPTIMISERS[optimiser].whole_gradient, traits.previous_point
+    able = " or ".join(name for name, kind in OPTIMISERS.items() if kind.whole_gradient)
+    partial = f"with {optimiser}, which does not compute the full gradient"
+    rules = (
+        (not whole and clip is not None, "clip", clip, f"none {partial}"),
+        (not whole and power, "item_decay_power", power, f"0 {partial}"),
+        (not whole and at_once is not None, "at_once", at_once, f"none {partial}"),
+        (correction is not None and points != 2, "correction", correction, "none unless the loss uses two points"),
+        (two and not whole, "optimiser", optimiser, f"{able} with {loss}"),
+        (two and power, "item_decay_power", power, f"0 with {loss}"),
+        (two and at_once and traits.whole_batch, "at_once", at_once, f"none with {loss}, which needs the whole batch"),
+        (two and clip is not None and points == 2, "clip", clip, "none with a loss that uses two points"),
+    )
+    return ((key, value, expected) for broken, key, value, expected in rules if broken)
 
 
 def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:

@@ -7,8 +7,6 @@ Dense Adam updates every row at every step: without a gradient, m ← β₁m, v 
 * ``"lazy"``: missed steps are skipped, as in torch's ``SparseAdam``; a different, cheaper algorithm.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,16 +59,6 @@ class RowAdam(Adam):
         tables: embeddings by kind of row, such as ``{"query": [...]}``; the model must read them by calling them.
         missed: ``"exact"`` or ``"lazy"``, see the module.
         options: options of ``torch.optim.Adam``, except ``amsgrad`` and ``maximize``.
-
-    >>> table = nn.Embedding(1000, 4)
-    >>> optimiser = RowAdam([{"params": [table.weight]}], 0.1, {"query": [table]})
-    >>> for row in (3, 7, 3):
-    ...     rows = torch.tensor([row])
-    ...     optimiser.catch_up(query=rows)
-    ...     table(rows).sum().backward()
-    ...     optimiser.step()
-    ...     optimiser.zero_grad()
-    >>> optimiser.flush()
     """
 
     def __init__(

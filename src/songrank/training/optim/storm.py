@@ -1,7 +1,5 @@
 """STORM: momentum from gradients at two points (Cutkosky & Orabona, NeurIPS 2019; last part of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

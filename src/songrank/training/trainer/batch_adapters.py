@@ -34,8 +34,7 @@ _DENSE_BYTES = 2**30  # of features kept dense on a GPU, which is faster and all
 class BatchAdapter(Protocol):
     """The data interface of the training loop; implement it to train on other data than a prepared data set."""
 
-    relevance: Relevance
-    """The training pairs, on the device."""
+    relevance: Relevance  # the training pairs, on the device
 
     @abstractmethod
     def scores(self, model: Any, slate: Slate) -> Tensor:
@@ -81,10 +80,8 @@ class DatasetAdapter(BatchAdapter):
 class CatalogueAdapter(DatasetAdapter):
     """Recommendation and labelling: a query is an id, features or words; the items are the catalogue."""
 
-    entry_queries = False
-    """Whether the queries of a loss are entries of histories."""
-    one_row_per_key = True
-    """Whether each of ``memory_keys`` is a row of the loss memory."""
+    entry_queries = False  # whether the queries of a loss are entries of histories
+    one_row_per_key = True  # whether each of ``memory_keys`` is a row of the loss memory
 
     def __init__(self, dataset: Dataset, device: torch.device | str, evaluated: Sequence[str] = ()) -> None:
         super().__init__(dataset, device)
@@ -187,8 +184,7 @@ class DocumentAdapter(DatasetAdapter):
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank all documents of each query."""
         if candidates != "all":
-            told = "search queries have their own lists"
-            raise UserError(f"candidates is {candidates}; expected 'all': {told}")
+            raise UserError(f"candidates is {candidates}; expected 'all': search queries have their own lists")
         part = self._split(split)
         scores = score_lists(model, part.features, part.lengths, self.device)
         return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)

@@ -100,9 +100,8 @@ class CapturedStep(PlainStep):
             generator.graphsafe_set_state(numbers)  # the current state waits for the end of the capture
             self.possible = False
             reason = str(error).splitlines()[0]
-            self.warn(
-                f"the {self.stage.name} step cannot be captured as a CUDA graph ({reason}); using the eager fallback"
-            )
+            what = f"the {self.stage.name} step cannot be captured as a CUDA graph ({reason})"
+            self.warn(f"{what}; using the eager fallback")
             return
         self.graph = graph
 

@@ -23,12 +23,6 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     """Make torch and songrank's kernels deterministic inside the block; other operations raise a one-line error.
 
     Without ``wanted`` nothing changes. Threads share these settings: use it for one trainer at a time.
-
-    >>> with deterministic_algorithms():
-    ...     torch.are_deterministic_algorithms_enabled()
-    True
-    >>> torch.are_deterministic_algorithms_enabled()
-    False
     """
     if not wanted:
         yield

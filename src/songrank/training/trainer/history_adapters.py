@@ -30,18 +30,7 @@ _SLATE_BYTES = 2**28  # of scores at a time; a loss needs several times as much
 def make_adapter(
     dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
-    """Create the adapter for a data set and the queries of a model; ``options`` are those of :func:`adapter_for`.
-
-    >>> import tempfile
-    >>> from songrank import SlateSampler, models
-    >>> from songrank.data import prepare
-    >>> dataset = prepare("synthetic", None, tempfile.mkdtemp() + "/demo", queries=30, items=40, pairs=300)
-    >>> adapter = make_adapter(dataset)
-    >>> model = models.create("neumf", num_queries=30, num_items=40, dim=8)
-    >>> slate = next(iter(SlateSampler(adapter.relevance, queries_per_batch=5, relevant=2, irrelevant=4)))
-    >>> adapter.scores(model, slate).shape
-    torch.Size([5, 6])
-    """
+    """Create the adapter for a data set and the queries of a model; ``options`` are those of :func:`adapter_for`."""
     length = model.history_length if isinstance(model, RankingModel) else None
     return adapter_for(dataset, device, capabilities_of(model).query, length, **options)
 
@@ -118,13 +107,7 @@ class SequenceAdapter(HistoryAdapter):
     entry_queries = True
 
     def __init__(
-        self,
-        dataset: Dataset,
-        device: torch.device | str,
-        length: int,
-        following: int = 1,
-        gain: str = "exp2",
-        windows: str = "last",
+        self, dataset: Dataset, device: torch.device | str, length: int, following: int, gain: str, windows: str
     ) -> None:
         super().__init__(dataset, device, length)
         self.users, self.following, self.windows = self.relevance, following, windows

@@ -1,9 +1,9 @@
 """The training loop: stages in order, evaluation between epochs, and checkpoints from which it resumes bit-exactly."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import torch
@@ -27,11 +27,7 @@ VALIDATION = "validation "  # prefix of validation metrics
 
 
 def validation_name(metric: str, candidates: int | str) -> str:
-    """The name of a validation metric in the history; it mentions sampled candidates.
-
-    >>> validation_name("ndcg@10", "all"), validation_name("ndcg@10", 1000)
-    ('validation ndcg@10', 'validation ndcg@10 among 1000 sampled')
-    """
+    """The name of a validation metric in the history; it mentions sampled candidates."""
     return f"{VALIDATION}{metric}" + ("" if candidates == "all" else f" among {candidates} sampled")
 
 
@@ -58,11 +54,7 @@ class Position:
 
 
 class Decisions:
-    """Decisions shared by all processes of a training; this class is for a single process.
-
-    >>> Decisions().any(True), Decisions().first(0.5)
-    (True, 0.5)
-    """
+    """Decisions shared by all processes of a training; this class is for a single process."""
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set on any process: a stop, a loss that is NaN or infinite."""
@@ -73,6 +65,7 @@ class Decisions:
         return value
 
 
+@dataclass(eq=False, repr=False)
 class Trainer:
     """Train a model in stages; a run that is stopped at any step and resumed ends with the same weights.
 
@@ -93,48 +86,42 @@ class Trainer:
         speed: ``"auto"`` is the fastest: on a GPU a captured CUDA graph, kernels, deferred row updates, and in long
             stages a compiled loss; ``"plain"`` uses none of these.
         deterministic: bit-exact results from the same seed on a GPU; a CPU always has them.
-        decisions: decisions shared by all processes; None for one process.
+        decisions: decisions shared by all processes.
         observe: called with each line of the history: one per epoch.
         tick: called after each step; updates of rows of large tables may still be deferred.
         warn: called with one line for each fallback.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        adapter: BatchAdapter,
-        stages: Sequence[Stage],
-        *,
-        metric: str = "ndcg@10",
-        evaluate_every: int = 1,
-        candidates: int | str = "all",
-        policies: Mapping[str, Any] | None = None,
-        patience: int | None = None,
-        checkpoints: Checkpoints | None = None,
-        save_every: float = 60.0,
-        seed: int = 0,
-        precision: str = "float32",
-        speed: str = "auto",
-        deterministic: bool = False,
-        decisions: Decisions | None = None,
-        observe: Callable[[dict[str, Any]], None] = lambda line: None,
-        tick: Callable[[], None] = lambda: None,
-        warn: Callable[[str], None] = lambda message: None,
-    ) -> None:
-        self.model, self.adapter, self.stages = model, adapter, list(stages)
-        self.metric, self.candidates, self.policies = metric, candidates, dict(policies or {})
-        self.evaluate_every, self.patience = check_int("evaluate_every", evaluate_every, 0), patience
-        self.checkpoints, self.save_every, self.seed = checkpoints, save_every, seed
-        self.precision = check_choice("precision", precision, PRECISIONS)
-        self.speed = check_choice("speed", speed, ("auto", "plain"))
-        self.deterministic, self.decisions = deterministic, decisions or Decisions()
-        self.observe, self.tick, self.warn = observe, tick, warn
-        self.at, self.device = Position(), adapter.relevance.device
+    model: nn.Module
+    adapter: BatchAdapter
+    stages: list[Stage]
+    _: KW_ONLY
+    metric: str = "ndcg@10"
+    evaluate_every: int = 1
+    candidates: int | str = "all"
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    patience: int | None = None
+    checkpoints: Checkpoints | None = None
+    save_every: float = 60.0
+    seed: int = 0
+    precision: str = "float32"
+    speed: str = "auto"
+    deterministic: bool = False
+    decisions: Decisions = field(default_factory=Decisions)
+    observe: Callable[[dict[str, Any]], None] = lambda line: None
+    tick: Callable[[], None] = lambda: None
+    warn: Callable[[str], None] = lambda message: None
+
+    def __post_init__(self) -> None:
+        self.evaluate_every = check_int("evaluate_every", self.evaluate_every, 0)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("speed", self.speed, ("auto", "plain"))
+        self.at, self.device = Position(), self.adapter.relevance.device
         self.stopped = self._restored = False
         self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
-        self._mean = WeightEMA(model)
+        self._mean = WeightEMA(self.model)
         self._saved = time.monotonic()
 
     def stop(self) -> None:

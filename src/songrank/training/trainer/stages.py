@@ -7,9 +7,8 @@ from torch import nn
 from songrank.core.checks import check_choice, check_int, check_number, fail
 from songrank.losses.base import RankingLoss
 from songrank.sampling import SlateSampler
-from songrank.training.config.stage_rules import stage_conflicts
 from songrank.training.optim.base import TrainingOptimiser
-from songrank.training.optim.registry import OPTIMISERS, make_optimiser
+from songrank.training.optim.registry import OPTIMISERS, make_optimiser, stage_conflicts
 
 
 @dataclass(frozen=True)
