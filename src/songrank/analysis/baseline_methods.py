@@ -20,10 +20,9 @@ def baseline_methods(
     data: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Method]:
-    """Fit and evaluate these baseline models on every data set of the methods.
+    """Fit and evaluate these baseline models on every data set of the methods, whose current path is ``data``.
 
-    Options are chosen by the validation metric of the first run on a data set, or by the first of ``metrics`` if its
-    recipe has none. ``data`` is the current path of the data set, if it was moved.
+    Options are chosen by the validation metric of the first run on a data set, or by the first of ``metrics``.
     """
     first: dict[str, FinishedRun] = {}
     for run in (run for method in methods for run in method.runs):

@@ -37,10 +37,7 @@ class RankedQuery:
 
 
 def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[list[int], list[int]]:
-    """Indices of the queries with the highest and the lowest values; ties are ordered by index.
-
-    Queries without a relevant item or with a NaN value are skipped, and no query is in both lists.
-    """
+    """Indices of the queries with the best and worst values, ties by index; without relevant items they are skipped."""
     numbers = ((relevant > 0) & ~values.isnan()).nonzero().squeeze(1)
     found = values[numbers]
     best = numbers[found.argsort(descending=True, stable=True)][: min(count, -(-len(numbers) // 2))]
@@ -49,10 +46,7 @@ def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[li
 
 
 class QueryRanker:
-    """Ranks complete lists of a split, one query at a time; the model is in evaluation mode on the adapter's device.
-
-    ``ties`` is the policy for tied scores.
-    """
+    """Ranks complete lists of a split, one query at a time; the model is in evaluation mode on the adapter's device."""
 
     def __init__(self, model: Any, adapter: BatchAdapter, dataset: Dataset, split: str, ties: str) -> None:
         self.model, self.adapter, self.dataset, self.split, self.ties = model, adapter, dataset, split, ties
