@@ -55,17 +55,10 @@ def _measure(
     if among != "all" and not isinstance(among, int):
         fix = "baseline models rank all items or a number of sampled items"
         raise DataError(f"was evaluated with candidates {among}", fix, file=str(run.path))
+    select = select if isinstance(select, str) else metrics[0]
+    policies = {"ties": run.policies["ties"], "empty": run.policies["empty_policy"], "gain": run.policies["gain"]}
     return measure(
-        name,
-        dataset,
-        split,
-        select=select if isinstance(select, str) else metrics[0],
-        metrics=metrics,
-        candidates=among,
-        progress=progress,
-        ties=run.policies["ties"],
-        empty=run.policies["empty_policy"],
-        gain=run.policies["gain"],
+        name, dataset, split, select=select, metrics=metrics, candidates=among, progress=progress, **policies
     )
 
 

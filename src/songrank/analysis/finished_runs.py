@@ -111,16 +111,11 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
     queries = _expect(file, info, "queries", int)
     for metric in metrics:
         _check_values(file.with_suffix(".safetensors"), metric, values.get(metric), queries)
-    return FinishedRun(
-        path=path,
-        config=config,
-        metrics=metrics,
-        per_query={metric: values[metric].double() for metric in metrics},
-        queries=queries,
-        empty=_expect(file, info, "empty", int),
-        policies={key: _expect(file, info, key, (str, int)) for key in POLICIES},
-        lists_sha256=_expect(file, info, "lists_sha256", str),
-    )
+    per_query = {metric: values[metric].double() for metric in metrics}
+    empty = _expect(file, info, "empty", int)
+    policies = {key: _expect(file, info, key, (str, int)) for key in POLICIES}
+    lists_sha256 = _expect(file, info, "lists_sha256", str)
+    return FinishedRun(path, config, metrics, per_query, queries, empty, policies, lists_sha256)
 
 
 def check_lists(run: FinishedRun, dataset: Dataset, split: str) -> None:

@@ -67,14 +67,9 @@ class QueryRanker:
             name = f"document {at + 1}" if self.dataset.form == "list" else str(self.dataset.item_ids[int(numbers[at])])
             return RankedItem(name, float(label[at]), float(place[at]), float(scores[at]))
 
-        return RankedQuery(
-            query=str(self.dataset.split_query_ids(self.split)[query]),
-            value=value,
-            list_size=int(mask.sum()),
-            num_relevant=len(relevant),
-            top=tuple(map(describe, order[:5].tolist())),
-            relevant=tuple(map(describe, relevant[:_MOST_RELEVANT])),
-        )
+        name = str(self.dataset.split_query_ids(self.split)[query])
+        top, first = (tuple(map(describe, places)) for places in (order[:5].tolist(), relevant[:_MOST_RELEVANT]))
+        return RankedQuery(name, value, int(mask.sum()), len(relevant), top, first)
 
     def _scores(self, query: int, item: Tensor) -> Tensor:
         part = self.dataset[self.split]
