@@ -20,10 +20,9 @@ def baseline_methods(
     data: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Method]:
-    """Fit and evaluate these baseline models on every data set of the methods.
+    """Fit and evaluate these baseline models on every data set of the methods, whose current path is ``data``.
 
-    Options are chosen by the validation metric of the first run on a data set, or by the first of ``metrics`` if its
-    recipe has none. ``data`` is the current path of the data set, if it was moved.
+    Options are chosen by the validation metric of the first run on a data set, or by the first of ``metrics``.
     """
     first: dict[str, FinishedRun] = {}
     for run in (run for method in methods for run in method.runs):
@@ -56,17 +55,10 @@ def _measure(
     if among != "all" and not isinstance(among, int):
         fix = "baseline models rank all items or a number of sampled items"
         raise DataError(f"was evaluated with candidates {among}", fix, file=str(run.path))
+    select = select if isinstance(select, str) else metrics[0]
+    policies = {"ties": run.policies["ties"], "empty": run.policies["empty_policy"], "gain": run.policies["gain"]}
     return measure(
-        name,
-        dataset,
-        split,
-        select=select if isinstance(select, str) else metrics[0],
-        metrics=metrics,
-        candidates=among,
-        progress=progress,
-        ties=run.policies["ties"],
-        empty=run.policies["empty_policy"],
-        gain=run.policies["gain"],
+        name, dataset, split, select=select, metrics=metrics, candidates=among, progress=progress, **policies
     )
 
 

@@ -1,7 +1,6 @@
-"""Finished runs, read for comparison: configuration, and metrics per query.
+"""Finished runs, read for comparison from ``config.yaml``, ``evaluation/SPLIT.json`` and ``.safetensors``.
 
-Other tools can write such directories too, since configurations need not be valid recipes. Three files are read:
-``config.yaml``, ``evaluation/SPLIT.json`` and ``evaluation/SPLIT.safetensors``.
+Other tools can write such directories too: configurations need not be valid recipes.
 """
 
 import json
@@ -31,10 +30,7 @@ _DAMAGED = "leave this run out, or train it again"
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run and its evaluation on one split.
-
-    ``per_query`` has one float64 value per query for each metric, NaN for queries that the mean skips.
-    """
+    """A run and its evaluation on one split; ``per_query`` has float64 values, NaN where the mean skips a query."""
 
     path: Path
     config: dict[str, Any]
@@ -53,10 +49,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """Runs that differ only in seed and data set, with a label that identifies them.
-
-    A baseline model is ``measured`` on the data set of each of ``runs``; it has no run directories.
-    """
+    """Runs that differ only in seed and data set; a baseline model is ``measured`` on the data set of each."""
 
     label: str
     runs: tuple[FinishedRun, ...]
@@ -118,16 +111,11 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
     queries = _expect(file, info, "queries", int)
     for metric in metrics:
         _check_values(file.with_suffix(".safetensors"), metric, values.get(metric), queries)
-    return FinishedRun(
-        path=path,
-        config=config,
-        metrics=metrics,
-        per_query={metric: values[metric].double() for metric in metrics},
-        queries=queries,
-        empty=_expect(file, info, "empty", int),
-        policies={key: _expect(file, info, key, (str, int)) for key in POLICIES},
-        lists_sha256=_expect(file, info, "lists_sha256", str),
-    )
+    per_query = {metric: values[metric].double() for metric in metrics}
+    empty = _expect(file, info, "empty", int)
+    policies = {key: _expect(file, info, key, (str, int)) for key in POLICIES}
+    lists_sha256 = _expect(file, info, "lists_sha256", str)
+    return FinishedRun(path, config, metrics, per_query, queries, empty, policies, lists_sha256)
 
 
 def check_lists(run: FinishedRun, dataset: Dataset, split: str) -> None:

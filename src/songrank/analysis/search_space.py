@@ -12,14 +12,7 @@ from songrank.losses.registry import LOSSES
 from songrank.training.config.former_keys import FORMER_KEYS
 from songrank.training.config.recipe import Recipe
 
-_SEARCHED = (
-    "model",
-    "batch",
-    "warm_up",
-    "loss",
-    "fine_tuning",
-    "precision",
-)  # others define the comparison
+_SEARCHED = ("model", "batch", "warm_up", "loss", "fine_tuning", "precision")  # others define the comparison
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Trials: recipes trained in their own run directories, used by every search.
-
-A trial can be resumed, it can fail without stopping the search, and it can reuse the warm-up of another trial.
-"""
+"""Trials of a search: recipes trained in run directories; they can be resumed, may fail, and can share a warm-up."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -37,17 +34,10 @@ def run_trial(
     opened: Callable[[Run], None] = lambda run: None,
     **options: Any,
 ) -> Outcome | None:
-    """Train a recipe in its run directory, or resume it; a finished run is only read.
+    """Train a recipe in its run directory, or resume it; a finished run is only read. None if the run was stopped.
 
-    Returns None if the run was stopped before its end.
-
-    Args:
-        recipe: the recipe to train.
-        path: run directory; a run of another recipe in it raises a ``DataError``.
-        splits: splits to evaluate at the end.
-        after: run directory of a trial of the warm-up alone, whose result this trial reuses.
-        opened: called with the run before training.
-        options: options of :class:`~songrank.training.run.Run`, for example ``observe`` and ``save_every``.
+    A run of another recipe in ``path`` raises a ``DataError``. ``after`` is the run directory of a trial of the warm-up
+    alone, whose result is reused; ``opened`` is called with the run before training; ``options`` are those of ``Run``.
     """
     directory = RunDirectory(path)
     begun = directory.config.exists()

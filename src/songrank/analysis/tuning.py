@@ -1,12 +1,5 @@
 """Tuning of recipes on the validation split: each trial is a run, and a study stores the trials.
 
-============================  =========================================================================================
-``study.json``                recipe, changes, search space, and the checksum of the data set
-``study.db``                  the trials in an SQLite file that Optuna's tools can read
-``trial-0007/``               run directory of a trial, without the test split; checkpoints until it is finished
-``best.yaml``                 the recipe of the best trial so far
-============================  =========================================================================================
-
 The parameters of a trial depend only on the seed of the recipe, the number of the trial and the results of earlier
 trials. A killed and resumed study therefore has the same trials wherever runs are bit-exact.
 """
@@ -50,10 +43,9 @@ class Trial:
 
 
 class Study:
-    """A study in the directory ``place``, which can be stopped and resumed at any time.
+    """A study in the directory ``place``: ``study.json`` (settings), ``study.db``, ``trial-0007/`` … and ``best.yaml``.
 
-    The recipe ``source``, its ``changes`` and the ``search`` space are given as on the command line. By default, the
-    search space is that of the loss. ``more`` are options of each :class:`~songrank.training.run.Run`.
+    Source, changes and search space are given as on the command line; ``more`` are options of each run.
     """
 
     def __init__(self, source: str, changes: Sequence[str], search: Sequence[str], place: Path, **more: Any) -> None:

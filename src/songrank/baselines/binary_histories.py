@@ -1,10 +1,16 @@
 """Interaction histories as binary rows, the input of baseline models."""
 
+from collections.abc import Callable
+
 import torch
+from torch import Tensor
 
 from songrank.core.csr import CSR
 from songrank.core.pairs import table_keys, unpack
 from songrank.data import CatalogueSplit
+
+Scores = Callable[[CSR, Tensor], Tensor]
+"""A function from the histories of all users and users [b] to scores [b, num_items]."""
 
 
 def histories(*splits: CatalogueSplit) -> CSR:

@@ -1,14 +1,13 @@
 """EASE: a linear item-to-item model in closed form."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from songrank.baselines.binary_histories import histories
+from songrank.baselines.binary_histories import Scores, histories
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
@@ -40,7 +39,7 @@ class Ease:
         _check_memory(train.num_items)
         self._gram = gram(histories(train), train.num_items)
 
-    def fit(self, regularisation: float) -> Callable[[CSR, Tensor], Tensor]:
+    def fit(self, regularisation: float) -> Scores:
         """A function from histories and users [b] to scores [b, num_items], for this λ."""
         weights = ease_weights(self._gram, regularisation)
 

@@ -7,18 +7,14 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from songrank.baselines.binary_histories import histories
+from songrank.baselines.binary_histories import Scores, histories
 from songrank.baselines.ease import Ease
 from songrank.baselines.ials import ImplicitALS, import_implicit
 from songrank.baselines.popularity import Popularity
-from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import CatalogueSplit, Dataset
 from songrank.io.source import Progress
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_sampled
-
-Scores = Callable[[CSR, Tensor], Tensor]
-"""A function from the histories of all users and users [b] to scores [b, num_items]."""
 
 
 class Baseline(Protocol):

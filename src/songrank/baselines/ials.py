@@ -1,14 +1,13 @@
 """iALS: matrix factorisation for implicit feedback by alternating least squares, with the package ``implicit``."""
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from songrank.baselines.binary_histories import histories
+from songrank.baselines.binary_histories import Scores, histories
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
@@ -34,9 +33,7 @@ class ImplicitALS:
         import_implicit()
         self._train, self._items = histories(train), train.num_items
 
-    def fit(
-        self, factors: int, regularisation: float, alpha: float, iterations: int = 15
-    ) -> Callable[[CSR, Tensor], Tensor]:
+    def fit(self, factors: int, regularisation: float, alpha: float, iterations: int = 15) -> Scores:
         """A function from histories and users [b] to scores [b, num_items]."""
         with _one_blas_thread():
             model = import_implicit().AlternatingLeastSquares(

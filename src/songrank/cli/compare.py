@@ -20,17 +20,15 @@ from songrank.core.text import counted
 from songrank.io.json_files import plain
 from songrank.metrics.comparison import HIGHEST_LEVEL
 
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")]
+Baseline = Annotated[str | None, typer.Option(help="Label or run of the method that others are compared to.")]
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")
-    ],
+    runs: Runs,
     metric: Annotated[list[str] | None, typer.Option(help="Metric to show, e.g. ndcg@10; repeatable.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Label or run of the method that others are compared to.")
-    ] = None,
+    baseline: Baseline = None,
     split: Annotated[str, typer.Option(help="Split to compare on.")] = "test",
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     baseline_model: Annotated[

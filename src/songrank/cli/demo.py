@@ -17,13 +17,8 @@ from songrank.cli.progress import progress_bar
 if TYPE_CHECKING:
     from songrank.analysis.finished_runs import FinishedRun
 
-LOSSES = {
-    "song": "SONG",
-    "k-song": "K-SONG",
-    "softmax": "cross-entropy",
-    "lambdarank": "LambdaRank",
-    "listnet": "ListNet",
-}
+LOSSES = {"song": "SONG", "k-song": "K-SONG", "softmax": "cross-entropy", "lambdarank": "LambdaRank"}
+LOSSES |= {"listnet": "ListNet"}
 LEARNING_RATES = (0.03, 0.1, 0.3)
 _METRICS = ("ndcg@5", "ndcg@10")
 _SPLIT: dict[str, Any] = {
@@ -68,9 +63,8 @@ def demo(
     console = Console(width=min(shutil.get_terminal_size().columns, 120), highlight=False)
     _print_comparison(console, best)
     _print_ranking(console, ranked, output / shop.NEW)
-    console.print(
-        f"Report: {page}{' (opened in the browser)' if opened else ''}; files and runs: {output}", soft_wrap=True
-    )
+    where = f"{page}{' (opened in the browser)' if opened else ''}"
+    console.print(f"Report: {where}; files and runs: {output}", soft_wrap=True)
     console.print("\nNext, with a table of your own (one row per document, a query column and a grade column):")
     for command in (
         "data prepare feature-table documents.csv -o data/mine --query-column query --label-column grade "
@@ -121,10 +115,9 @@ def _print_comparison(console: Console, best: dict[str, "FinishedRun"]) -> None:
         if run in others:
             change = paired_difference(run.per_query["ndcg@10"], song.per_query["ndcg@10"])
             cells.append(f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]")
+            verdict = "above" if change.mean < 0 else "below"
             level = change.low <= 0 <= change.high
-            verdicts.append(
-                f"{'not significantly different from' if level else 'above' if change.mean < 0 else 'below'} {name}"
-            )
+            verdicts.append(f"{'not significantly different from' if level else verdict} {name}")
         table.add_row(*cells)
     why = (
         "A linear model ranks products with grades 0 to 4. It cannot order all of them correctly, so the loss decides "
@@ -147,13 +140,10 @@ def _print_ranking(console: Console, ranked: Path, documents: Path) -> None:
     for row in listed.head(5).select(columns).iter_rows():
         table.add_row(*map(str, row[:-1]), f"{row[-1]:.2f}")
     console.print(f"\nTop 5 of {len(listed)} products for the new query “{query}”, by the model trained with SONG:\n")
-    console.print(table)
-    console.print()
+    console.print(table, "")
 
 
 def _has_browser() -> bool:
     """Whether a page would open in a window; text browsers would take the terminal."""
-    windowed = sys.platform in ("darwin", "win32") or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-    return windowed and sys.stdout.isatty()
+    windowed = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(windowed) and sys.stdout.isatty()

@@ -40,10 +40,6 @@ class Command(TyperCommand):
 
 
 def reflowed(text: str) -> str:
-    r"""The text with each paragraph as one line; indented paragraphs stay as they are.
-
-    >>> reflowed("Train a\nmodel.\n\n    songrank train a\n    songrank train b")
-    'Train a model.\n\n    songrank train a\n    songrank train b'
-    """
+    """The text with each paragraph as one line; indented paragraphs stay as they are."""
     parts = text.split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else part.replace("\n", " ") for part in parts)

@@ -1,8 +1,4 @@
-"""Commands of other packages: each entry point of the group ``songrank.commands`` is a function for typer.
-
-A plug-in is imported when its command is called or all commands are listed. A plug-in that cannot be imported does not
-affect the other commands.
-"""
+"""Commands of other packages: each entry point of the group ``songrank.commands`` is a function for typer."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any

@@ -5,13 +5,11 @@ from typing import Annotated
 
 import typer
 
-from songrank.cli.compare import runs_to_compare
+from songrank.cli.compare import Baseline, Runs, runs_to_compare
 
 
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")
-    ],
+    runs: Runs,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -19,9 +17,7 @@ def report(
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Current path of the data set, if it was moved.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Label or run of the method that others are compared to.")
-    ] = None,
+    baseline: Baseline = None,
     split: Annotated[str, typer.Option(help="Split to report on.")] = "test",
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option(help="Replace a file that was not written by this command.")] = False,

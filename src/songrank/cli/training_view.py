@@ -100,10 +100,8 @@ class TrainingView(View):
         stage, epoch, objective = line["stage"], line["epoch"], f"objective {line['objective']:.4f}"
         epochs = self._epochs.get(stage, epoch)
         if self._bar is not None:
-            figures = f"{objective}  {self._validation.removeprefix('validation ')}"
-            self._bar.update(
-                self._task, completed=line["step"], description=f"{stage} {epoch}/{epochs}", figures=figures
-            )
+            what, figures = f"{stage} {epoch}/{epochs}", f"{objective}  {self._validation.removeprefix('validation ')}"
+            self._bar.update(self._task, completed=line["step"], description=what, figures=figures)
         elif not self.quiet and (watched or not self._evaluates) and self._is_due(stage, epoch, epochs):
             typer.echo(", ".join([f"{stage} {epoch}/{epochs}: {objective}", *watched[-1:]]), err=True)
 

@@ -111,11 +111,9 @@ class _View(View):
         if self.as_json:
             typer.echo(json.dumps({**_as_dict(trial), "best": best[0].value if best else None}))
             return
-        figure = (
-            f"validation {self._study.metric} {trial.value:.4f}"
-            if trial.value is not None
-            else f"failed ({trial.error})"
-        )
+        figure = f"failed ({trial.error})"
+        if trial.value is not None:
+            figure = f"validation {self._study.metric} {trial.value:.4f}"
         record = f", best {best[0].value:.4f} (trial {best[0].number})" if best else ""
         words = " ".join(f"{key}={_word(value)}" for key, value in trial.parameters.items())
         line = f"trial {trial.number}: {figure}{record}: {words}"
@@ -164,8 +162,6 @@ def _print_summary(study: "Study") -> None:
     recipe = shlex.quote(str(study.place / "best.yaml"))
     number = counted(len(every), "trials")
     typer.echo(f"{number} with seed {study.seed}" + (f", {failed:,} failed" if failed else ""))
-    typer.echo(
-        f"the best validation value of {number} is optimistic: train the recipe with new seeds, and evaluate on "
-        "test once"
-    )
+    advice = "train the recipe with new seeds, and evaluate on test once"
+    typer.echo(f"the best validation value of {number} is optimistic: {advice}")
     typer.echo(f"next: songrank train {recipe} seed={study.seed + 1}")

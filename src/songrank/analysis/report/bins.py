@@ -11,10 +11,7 @@ from songrank.metrics.comparison import paired_difference
 
 @dataclass(frozen=True)
 class Bin:
-    """Queries with sizes from ``first`` to ``last``, and the mean of their values with its 95 % interval.
-
-    With one query, ``low`` and ``high`` are NaN.
-    """
+    """Queries with sizes from ``first`` to ``last``: mean value and 95 % interval, which is NaN for one query."""
 
     first: int
     last: int
@@ -35,10 +32,7 @@ def size_ranges(sizes: Tensor, count: int) -> list[tuple[int, int]]:
 
 
 def bin_values(values: Tensor, sizes: Tensor, count: int = 8) -> list[Bin]:
-    """Means of values [seeds, queries] by query sizes [queries]; NaN values are ignored.
-
-    The interval is that of :mod:`songrank.metrics.comparison` over queries and seeds, for the difference to 0.
-    """
+    """Means of values [seeds, queries] by query sizes [queries] with paired intervals to 0; NaN values are ignored."""
     counted = ~values[0].isnan()
     values, sizes = values[:, counted], sizes[counted]
     bins = []

@@ -44,10 +44,7 @@ def attempt(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | Mis
 
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
-    """A run directory, read as far as possible: ``notes`` are ``run.json``, ``history`` is ``metrics.jsonl``.
-
-    ``evaluations`` has the readable evaluations by split; ``unread`` is the reason why the reported split is missing.
-    """
+    """A run directory, read as far as possible; ``unread`` is the reason why the reported split is missing."""
 
     path: Path
     config: dict[str, Any]
@@ -211,8 +208,7 @@ def _group(label: str, runs: tuple[ReportedRun, ...], data: Dataset | Missing, s
     run = data if isinstance(data, Missing) else attempt(_rebuild, first, data, device)
     if isinstance(run, Missing):
         return Group(label, runs, data, memory=run, extremes=run)
-    memory, extremes = attempt(_memory, run, first.seed), attempt(_extremes, run, first, split)
-    return Group(label, runs, data, memory, extremes)
+    return Group(label, runs, data, attempt(_memory, run, first.seed), attempt(_extremes, run, first, split))
 
 
 def _memory(run: Run, seed: int) -> Memory:

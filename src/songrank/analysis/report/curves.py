@@ -68,10 +68,7 @@ def read_history(path: Path) -> History:
 
 
 def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
-    """The epoch, counted over both stages, of the checkpoint that a run kept: the first best of the last stage.
-
-    Without validation it is the last epoch.
-    """
+    """The epoch, counted over both stages, of the kept checkpoint: the first best of the last stage, or the last."""
     last = history[-1]["stage"]
     known = {at: line[watched] for at, line in enumerate(history, 1) if line["stage"] == last and _has(line, watched)}
     return max(known, key=lambda at: (known[at], -at), default=len(history))

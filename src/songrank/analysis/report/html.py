@@ -15,22 +15,14 @@ class Html(str):
 
 
 def escaped(content: object) -> Html:
-    r"""Escape a text for HTML; control characters are shown as escape sequences.
-
-    >>> escaped("</script><img onerror=…>left\u202eright\x00")
-    '&lt;/script&gt;&lt;img onerror=…&gt;left\\u202eright\\x00'
-    """
+    """Escape a text for HTML; control characters are shown as escape sequences."""
     if isinstance(content, Html):
         return content
     return Html(html.escape("".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(content))))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
-    """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``; None and False omit an attribute.
-
-    >>> tag("td", "a < b", tag("b", 1), class_="number", hidden=None)
-    '<td class="number">a &lt; b<b>1</b></td>'
-    """
+    """An element; ``class_`` and ``aria_label`` are ``class`` and ``aria-label``; None and False omit an attribute."""
     words = [name]
     for key, value in attributes.items():
         if value is not None and value is not False:
@@ -76,10 +68,7 @@ def with_data(
 
 
 def document(title: str, generator: str, body: Iterable[Html], *, style: str = "", data: str = "") -> str:
-    """A self-contained page; with ``data`` as JSON, it includes the script that shows it.
-
-    The content security policy allows no other script, whatever ids and titles contain.
-    """
+    """A self-contained page; with ``data`` as JSON, it includes the only script that its security policy allows."""
     folder = files("songrank.analysis.report")
     script, look = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
     scripts = allowed = ""

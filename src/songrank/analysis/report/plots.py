@@ -152,13 +152,8 @@ def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: i
     return _plot(title, *stages, *frame.axes(ticks, x_title), *parts)
 
 
-def interval_plot(
-    title: str, x_title: str, names: Sequence[str], series: Sequence[Series], *, zero: bool = False
-) -> Html:
-    """Means with intervals over categories, with series side by side; ``mark.x`` is the index of the category.
-
-    With ``zero`` there is a line at 0, and each series has its own category.
-    """
+def interval_plot(title: str, x_title: str, names: Sequence[str], series: Sequence[Series], zero: bool = False) -> Html:
+    """Means with intervals by category ``mark.x``, side by side; with ``zero``, a line at 0 and a category per series."""
     x = Scale(-0.5, len(names) - 0.5, LEFT, RIGHT)
     frame = _Frame(x, Scale.around([*_ends(series), *([0.0] if zero else [])], BOTTOM, TOP))
     parts = [frame.line("reference", x.low, 0, x.high, 0)] if zero else []

@@ -37,10 +37,7 @@ class RankedQuery:
 
 
 def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[list[int], list[int]]:
-    """Indices of the queries with the highest and the lowest values; ties are ordered by index.
-
-    Queries without a relevant item or with a NaN value are skipped, and no query is in both lists.
-    """
+    """Indices of the queries with the best and worst values, ties by index; without relevant items they are skipped."""
     numbers = ((relevant > 0) & ~values.isnan()).nonzero().squeeze(1)
     found = values[numbers]
     best = numbers[found.argsort(descending=True, stable=True)][: min(count, -(-len(numbers) // 2))]
@@ -49,10 +46,7 @@ def best_and_worst(values: Tensor, relevant: Tensor, count: int = 5) -> tuple[li
 
 
 class QueryRanker:
-    """Ranks complete lists of a split, one query at a time; the model is in evaluation mode on the adapter's device.
-
-    ``ties`` is the policy for tied scores.
-    """
+    """Ranks complete lists of a split, one query at a time; the model is in evaluation mode on the adapter's device."""
 
     def __init__(self, model: Any, adapter: BatchAdapter, dataset: Dataset, split: str, ties: str) -> None:
         self.model, self.adapter, self.dataset, self.split, self.ties = model, adapter, dataset, split, ties
@@ -73,14 +67,9 @@ class QueryRanker:
             name = f"document {at + 1}" if self.dataset.form == "list" else str(self.dataset.item_ids[int(numbers[at])])
             return RankedItem(name, float(label[at]), float(place[at]), float(scores[at]))
 
-        return RankedQuery(
-            query=str(self.dataset.split_query_ids(self.split)[query]),
-            value=value,
-            list_size=int(mask.sum()),
-            num_relevant=len(relevant),
-            top=tuple(map(describe, order[:5].tolist())),
-            relevant=tuple(map(describe, relevant[:_MOST_RELEVANT])),
-        )
+        name = str(self.dataset.split_query_ids(self.split)[query])
+        top, first = (tuple(map(describe, places)) for places in (order[:5].tolist(), relevant[:_MOST_RELEVANT]))
+        return RankedQuery(name, value, int(mask.sum()), len(relevant), top, first)
 
     def _scores(self, query: int, item: Tensor) -> Tensor:
         part = self.dataset[self.split]

@@ -38,10 +38,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Remembered:
-    """A table of the memory of a loss on a sample: its values, and the exact values.
-
-    ``unvisited`` is the number of rows of the sample that no slate has updated yet.
-    """
+    """A table of the memory of a loss on a sample, and the exact values; ``unvisited`` rows have no value yet."""
 
     table: str
     remembered: tuple[float, ...]
@@ -113,10 +110,9 @@ def _remembered(name: str, held: list[Tensor], exact: list[Tensor]) -> Remembere
 
 
 def read_memory(run: Run) -> tuple[str, int, list[Remembered]]:
-    """The loss of the last stage, the step of the last checkpoint, and the memory of the loss beside exact values.
+    """The loss of the last stage, the step of the last checkpoint, and the memory beside the exact values.
 
     Exact values are those of the weights of the last checkpoint, to which the memory belongs, not of the best weights.
-    The run directory is not changed. Raises a ``UserError`` if there is nothing to compare.
     """
     step, state = _last_state(run)
     # A checkpoint between two stages belongs to the earlier stage, with its loss and its head.
