@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ class Ids:
 
     def __init__(self, values: Tensor, offsets: Tensor | None = None) -> None:
         self._values, self._offsets = values, offsets
+        self.kind: Literal["integer", "text"] = "integer" if offsets is None else "text"
         self._numbers: dict[str, int] | None = None
 
     @classmethod
@@ -43,11 +44,6 @@ class Ids:
         encoded = [text.encode("utf-8") for text in texts]
         data = np.frombuffer(b"".join(encoded), np.uint8).copy()
         return cls(torch.from_numpy(data), torch.from_numpy(numpy_offsets([len(text) for text in encoded])))
-
-    @property
-    def kind(self) -> str:
-        """``"integer"`` or ``"text"``."""
-        return "integer" if self._offsets is None else "text"
 
     def arrays(self, name: str) -> dict[str, Array]:
         """The arrays to save; the inverse of :meth:`from_arrays`."""
