@@ -28,10 +28,9 @@ class Download:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of data set.
+    """A kind of data set; a reader is a function of source, options, job and scratch directory.
 
     ``reader`` and ``option_class`` are lazy imports, ``module:name``, where a leading dot is relative to this package.
-    A reader is a function of source, options, job and scratch directory.
     """
 
     name: str

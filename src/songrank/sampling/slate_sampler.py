@@ -1,7 +1,5 @@
 """From Relevance to slates, reproducibly, on the device of the relevance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

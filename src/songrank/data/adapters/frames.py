@@ -11,11 +11,7 @@ from songrank.io.tables.polars_frames import to_polars
 
 
 def kind_of(table: Any) -> str:
-    """The type of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, or ``"dict"`` for all others.
-
-    >>> kind_of(np.zeros((2, 3))), kind_of(pl.DataFrame({"user": [1]})), kind_of([1, 2])
-    ('numpy', 'polars', 'dict')
-    """
+    """The type of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, or ``"dict"`` for all others."""
     module = type(table).__module__.partition(".")[0]
     return module if module in ("pandas", "polars", "pyarrow", "numpy") else "dict"
 
@@ -39,11 +35,7 @@ def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
 
 
 def write_table(frame: pl.DataFrame, kind: str) -> Any:
-    """Convert a frame to a table of this type; a dict of arrays for ``"numpy"`` and ``"dict"``.
-
-    >>> write_table(pl.DataFrame({"item": [3, 1]}), "dict")
-    {'item': array([3, 1])}
-    """
+    """Convert a frame to a table of this type; a dict of arrays for ``"numpy"`` and ``"dict"``."""
     if kind in ("polars", "pyarrow"):
         return frame if kind == "polars" else frame.to_arrow()
     columns = {name: frame[name].to_numpy() for name in frame.columns}

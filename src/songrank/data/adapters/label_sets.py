@@ -20,17 +20,7 @@ _ALONE = "expected at least two columns, or one whole number or string per row"
 
 
 def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
-    """``item`` and ``label`` of each row, and the ids of the items.
-
-    >>> table, ids = read_label_sets([["tax", "law"], []], 2)
-    >>> list(ids), table["item"].tolist()
-    (['law', 'tax'], [1, 0])
-    >>> table, ids = read_label_sets(np.array([[0, 0.5, 0], [1, 0, 2]]), 2)
-    >>> list(ids), table["item"].tolist(), table["label"].tolist()
-    ([0, 1, 2], [1, 0, 2], [0.5, 1.0, 2.0])
-    >>> list(read_label_sets(np.array([[7], [3]]), 2)[1])
-    [3, 7]
-    """
+    """``item`` and ``label`` of each row, and the ids of the items."""
     found, ids = _read(Y, rows)
     if _is_matrix(Y) and len(ids) == 1:
         raise DataError("Y is a matrix with one label, so there is nothing to rank", _ALONE)
@@ -38,10 +28,7 @@ def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
 
 
 def read_known_labels(Y: Any, rows: int, known: Ids) -> CSR:
-    """Labels as numbers of known ids; others are dropped.
-
-    Unnamed columns of a matrix are these ids, in order.
-    """
+    """Labels as numbers of known ids, those of unnamed columns of a matrix in order; others are dropped."""
     labels, ids = _read(Y, rows)
     if hasattr(Y, "tocsr") or (isinstance(Y, np.ndarray) and _is_matrix(Y)):
         if len(ids) != len(known):

@@ -10,11 +10,7 @@ from songrank.data.adapters.frames import kind_of
 
 
 def as_texts(X: Any) -> list[str] | None:
-    """X as texts, or None if it has other values.
-
-    >>> as_texts(np.array(["a", "b"])), as_texts([[1.0]])
-    (['a', 'b'], None)
-    """
+    """X as texts, or None if it has other values."""
     if isinstance(X, str):
         raise DataError("X is a string", "expected a list of texts: [X]")
     if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):

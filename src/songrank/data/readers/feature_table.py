@@ -79,10 +79,7 @@ class FeatureTableColumns:
 
 
 def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
-    """Read a file, a directory or archive of files named by split or part, a table, or an iterator of tables.
-
-    Of an iterator, only one table is in memory at a time.
-    """
+    """Read files named by split or part, a table, or an iterator of tables, of which one is in memory at a time."""
     rows, first = ListRows(scratch), None
     for one, split in _sources(source, options):
         table = InputTable(one, job, options.separator)
