@@ -51,9 +51,8 @@ class Kind:
         """Validated options: values of the preset, overridden by given values."""
         preset = preset or self.default_preset
         if preset not in self.presets:
-            raise DataError(
-                f"unknown preset {preset!r} for {self.name}", f"expected {' or '.join(sorted(self.presets))}"
-            )
+            fix = f"expected {' or '.join(sorted(self.presets))}"
+            raise DataError(f"unknown preset {preset!r} for {self.name}", fix)
         checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
         return checked
 

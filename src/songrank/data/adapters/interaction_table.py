@@ -96,9 +96,8 @@ class InteractionTable:
         if is_table(values) or isinstance(values, Mapping):
             frame, name = read_table(values, (word,)), self.names[word]
             if name not in frame.columns and frame.width > 1:
-                raise DataError(
-                    f"the table of {word}s has no column {name!r}", f"expected it among {', '.join(frame.columns)}"
-                )
+                fix = f"expected it among {', '.join(frame.columns)}"
+                raise DataError(f"the table of {word}s has no column {name!r}", fix)
             return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s is {values!r}", f"expected a sequence: [{values!r}]")

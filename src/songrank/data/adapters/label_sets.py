@@ -118,7 +118,6 @@ def _dense(Y: Any) -> tuple[Array, list[Any]]:
     whole = all(isinstance(name, int | np.integer) for name in names)
     strange = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if strange or any(frame[name].null_count() for name in frame.columns):
-        raise DataError(
-            f"column {shown((strange or frame.columns)[0])} of Y is not numeric in all rows", LABEL_EXPECTED
-        )
+        odd = shown((strange or frame.columns)[0])
+        raise DataError(f"column {odd} of Y is not numeric in all rows", LABEL_EXPECTED)
     return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))

@@ -62,9 +62,8 @@ class FeatureTableColumns:
         left = [name for name in columns if name not in options.ignore]
         query = need_column(options.query_column, QUERY_NAMES, left, "query", file)
         label = need_column(options.label_column, _LABEL, [n for n in left if n != query], "label", file)
-        split = find_column(
-            options.split_column, ("split",), [n for n in left if n not in (query, label)], "split", file
-        )
+        others = [name for name in left if name not in (query, label)]
+        split = find_column(options.split_column, ("split",), others, "split", file)
         weight = find_column(options.weight_column, (), left, "weight", file)
         features = tuple(name for name in left if name not in (query, label, split, weight))
         if not features:
