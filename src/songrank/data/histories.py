@@ -20,10 +20,7 @@ KEPT = ("last", "first", "max", "keep", "error")
 
 
 def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
-    """The history of each user over these splits: columns ``item`` and ``label``.
-
-    Entries are ordered by time, then by position in the source.
-    """
+    """The history of each user over these splits, by time, then position in the source: ``item`` and ``label``."""
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
     order = torch.arange(owner.shape[0])

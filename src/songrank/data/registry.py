@@ -28,10 +28,9 @@ class Download:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of data set.
+    """A kind of data set; a reader is a function of source, options, job and scratch directory.
 
     ``reader`` and ``option_class`` are lazy imports, ``module:name``, where a leading dot is relative to this package.
-    A reader is a function of source, options, job and scratch directory.
     """
 
     name: str
@@ -52,9 +51,8 @@ class Kind:
         """Validated options: values of the preset, overridden by given values."""
         preset = preset or self.default_preset
         if preset not in self.presets:
-            raise DataError(
-                f"unknown preset {preset!r} for {self.name}", f"expected {' or '.join(sorted(self.presets))}"
-            )
+            fix = f"expected {' or '.join(sorted(self.presets))}"
+            raise DataError(f"unknown preset {preset!r} for {self.name}", fix)
         checked: Options = _load(self.option_class).read(self.name, {**self.presets[preset], **given})
         return checked
 

@@ -26,11 +26,6 @@ def split_of_path(path: PurePath | str, endings: Sequence[str] = ()) -> str | No
 
     The last word of the file name that names a split decides, else such a word of its directories, nearest first. Words
     consist of letters and digits; trailing digits, upper case and ``endings``, for example ".txt", are ignored.
-
-    >>> [split_of_path(path) for path in ("set1.vali.txt", "rank.train", "train-00000-of-00002.parquet", "latest.csv")]
-    ['validation', 'train', 'train', None]
-    >>> split_of_path("web/test/part-0.csv"), split_of_path("test/train2.csv")
-    ('test', 'train')
     """
     path = PurePath(path)
     name = path.name.lower()

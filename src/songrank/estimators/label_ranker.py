@@ -12,9 +12,8 @@ from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
-from songrank.data.adapters.frames import kind_of, write_table
+from songrank.data.adapters.frames import as_texts, kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
-from songrank.data.adapters.value_lists import as_texts
 from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
 from songrank.metrics import Evaluation, evaluate_catalogue

@@ -36,10 +36,9 @@ def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
 
 
 class Drawing:
-    """Draws the batches of an epoch in sequence into the same slate.
+    """Draws the batches of an epoch in sequence into the same slate; for supported samplers with ``partial="pad"``.
 
-    The position is read on the device, so that a captured :meth:`next` advances with each replay. The sampler must be
-    supported (:func:`serves`) and have ``partial="pad"``.
+    The position is read on the device, so that a captured :meth:`next` advances with each replay.
     """
 
     def __init__(self, sampler: SlateSampler) -> None:

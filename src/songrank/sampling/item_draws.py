@@ -3,8 +3,6 @@
 Whole numbers are stored as float64, exact below 2⁵³: divisions are several times faster than for int64, and in place.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -58,7 +56,7 @@ class Spread:
     around: Tensor
 
     @classmethod
-    def draw(cls, key: Tensor, first: Tensor, drawn: Tensor, available: Tensor, columns: int) -> Spread:
+    def draw(cls, key: Tensor, first: Tensor, drawn: Tensor, available: Tensor, columns: int) -> "Spread":
         """Draw for L = ``columns`` columns; ``key`` [B] seeds each row."""
         share = random_fractions(key, columns + 1)
         first, drawn, available = (part.unsqueeze(1).double() for part in (first, drawn, available))

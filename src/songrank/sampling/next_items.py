@@ -3,8 +3,6 @@
 A history table is a CSR with one row per user, oldest entry first, and the columns ``item`` and ``label``.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

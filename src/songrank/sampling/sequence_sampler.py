@@ -1,7 +1,5 @@
 """From histories to slates: each item of a history is the target of the preceding items."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -226,11 +224,7 @@ class SequenceSampler(SlateSampler):
 
 
 def _different(key: Tensor, count: int, items: int) -> Tensor:
-    """[count]: distinct items, uniform over all sets of that size; ``key`` [1] is the seed.
-
-    >>> _different(torch.tensor([5]), 4, 6).sort().values.diff().min() > 0
-    tensor(True)
-    """
+    """[count]: distinct items, uniform over all sets of that size; ``key`` [1] is the seed."""
     if 2 * count > items:
         return random_fractions(key, items)[0].argsort(stable=True)[:count]
     drawn = 2 * count

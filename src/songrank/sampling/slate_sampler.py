@@ -1,7 +1,5 @@
 """From Relevance to slates, reproducibly, on the device of the relevance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,11 +88,8 @@ class SlateSampler:
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
-            fail(
-                "queries_per_batch",
-                queries_per_batch,
-                f"at most {self.num_queries}, the number of queries, with partial='drop'",
-            )
+            most = f"at most {self.num_queries}, the number of queries, with partial='drop'"
+            fail("queries_per_batch", queries_per_batch, most)
         self._order: tuple[int, Tensor] | None = None
         self._iteration = 0
         if stream is not None:
@@ -124,9 +119,8 @@ class SlateSampler:
         drawn, ahead, together = None, 0, self._batches_at_once()
         while place < end:
             if iteration != self._iteration:
-                raise RuntimeError(
-                    "iterator is stale: another iteration was started, or a state was loaded; iterate again"
-                )
+                why = "another iteration was started, or a state was loaded"
+                raise RuntimeError(f"iterator is stale: {why}; iterate again")
             if drawn is None or together == 1 or ahead >= drawn.query.shape[0]:
                 query = order[place : min(end, place + together * size)]
                 drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0

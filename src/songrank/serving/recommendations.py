@@ -12,7 +12,7 @@ from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
 from songrank.core.relevance import Relevance
-from songrank.data.adapters.value_lists import id_at, ids_in_order
+from songrank.data.adapters.frames import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")

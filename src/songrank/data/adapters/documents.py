@@ -87,11 +87,7 @@ def read_documents(
     prefix: str = "",
     one_list: bool = False,
 ) -> Documents:
-    """Validate labels, lists and weights of documents.
-
-    ``gain`` is that of the recipe, ``prefix`` that of argument names in messages. ``one_list`` makes group and qid
-    optional.
-    """
+    """Validate labels, lists and weights; ``gain`` is the recipe's, ``prefix`` that of argument names in messages."""
     if group is None and qid is None and not one_list:
         what = f"neither {prefix}group nor {prefix}qid is given"
         raise DataError(what, f"pass the rows per query: {prefix}group=[…]")
@@ -121,11 +117,7 @@ def _read_labels(y: Any, rows: int) -> Array:
 
 
 def read_lists(rows: int, group: Any = None, qid: Any = None) -> Lists:
-    """Lists of ``rows`` rows from LightGBM's ``group`` or XGBoost's ``qid``; one list if both are None.
-
-    >>> read_lists(3, group=[2, 1]).number.tolist(), read_lists(3, qid=["b", "a", "b"]).number.tolist()
-    ([0, 0, 1], [0, 1, 0])
-    """
+    """Lists of ``rows`` rows from LightGBM's ``group`` or XGBoost's ``qid``; one list if both are None."""
     if group is not None and qid is not None:
         raise DataError("group and qid are both given", "expected one of them")
     if qid is not None:
@@ -168,12 +160,7 @@ def read_weights(name: str, weight: Any, count: int, each: str) -> Array:
     """Weights as float64 [count], finite and at least 0, at least one above 0.
 
     With w = 1 / propensity, multiplying gains by w (:func:`~songrank.core.gains.weighted_labels`) is inverse propensity
-    weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*,
-    SIGIR 2019).
-
-    >>> read_weights("group_weight", [1, -2], 2, "list")
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: group_weight is -2.0 at position 1 (from 0); expected a finite number of at least 0
+    weighting of DCG (Agarwal et al., *A General Framework for Counterfactual Learning-to-Rank*, SIGIR 2019).
     """
     try:
         found: Array = np.asarray(unmasked(weight), np.float64)

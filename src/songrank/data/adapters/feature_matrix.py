@@ -71,12 +71,7 @@ class Features:
 
 @dataclass(frozen=True)
 class FittedColumns:
-    """Fitted columns, and those among them that are ignored.
-
-    >>> columns = FittedColumns.of(read_matrix({"bm25": [1.5], "title": ["a"]}), ["title"])
-    >>> columns.used, columns.find(read_matrix({"bm25": [2.5]})).dense(0, 1).tolist()
-    (('bm25',), [[2.5]])
-    """
+    """Fitted columns, and those among them that are ignored."""
 
     names: tuple[str, ...]  # Column_0, … if unnamed
     ignored: tuple[str, ...]
@@ -118,15 +113,7 @@ class FittedColumns:
 
 
 def read_matrix(X: Any) -> Features:
-    """Read features of any supported type.
-
-    >>> found = read_matrix({"bm25": [1.5, None], "clicks": [3, 4]})
-    >>> found.names, found.dense(0, 2).tolist()
-    (('bm25', 'clicks'), [[1.5, 3.0], [nan, 4.0]])
-    >>> read_matrix([1.0, 2.0])
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: X has shape [2]; expected two dimensions, [rows, features]. Reshape your data
-    """
+    """Read features of any supported type."""
     if hasattr(X, "tocsr"):
         found = Features(X.tocsr())
     elif isinstance(X, Mapping | pl.LazyFrame) or (hasattr(X, "columns") and hasattr(X, "shape")):

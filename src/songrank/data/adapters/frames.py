@@ -1,21 +1,18 @@
-"""Tables of any type: pandas, polars, Arrow, numpy or a dict of columns; results have the input type."""
+"""Tables and columns of any type: pandas, polars, Arrow, numpy or Python; result tables have the input type."""
 
+from collections.abc import Mapping, Set
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, UserError, shown
 from songrank.io.tables.polars_frames import to_polars
 
 
 def kind_of(table: Any) -> str:
-    """The type of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, or ``"dict"`` for all others.
-
-    >>> kind_of(np.zeros((2, 3))), kind_of(pl.DataFrame({"user": [1]})), kind_of([1, 2])
-    ('numpy', 'polars', 'dict')
-    """
+    """The type of a table: ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"numpy"``, or ``"dict"`` for all others."""
     module = type(table).__module__.partition(".")[0]
     return module if module in ("pandas", "polars", "pyarrow", "numpy") else "dict"
 
@@ -39,11 +36,7 @@ def read_table(table: Any, names: tuple[str, ...]) -> pl.DataFrame:
 
 
 def write_table(frame: pl.DataFrame, kind: str) -> Any:
-    """Convert a frame to a table of this type; a dict of arrays for ``"numpy"`` and ``"dict"``.
-
-    >>> write_table(pl.DataFrame({"item": [3, 1]}), "dict")
-    {'item': array([3, 1])}
-    """
+    """Convert a frame to a table of this type; a dict of arrays for ``"numpy"`` and ``"dict"``."""
     if kind in ("polars", "pyarrow"):
         return frame if kind == "polars" else frame.to_arrow()
     columns = {name: frame[name].to_numpy() for name in frame.columns}
@@ -56,3 +49,35 @@ def write_table(frame: pl.DataFrame, kind: str) -> Any:
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:  # arrays have no zones
             found[name] = found[name].dt.tz_localize("UTC").dt.tz_convert(dtype.time_zone)
     return found
+
+
+def as_texts(X: Any) -> list[str] | None:
+    """X as texts, or None if it has other values."""
+    if isinstance(X, str):
+        raise DataError("X is a string", "expected a list of texts: [X]")
+    if hasattr(X, "tocsr") or isinstance(X, Mapping) or getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
+        return None
+    if kind_of(X) == "pyarrow":
+        X = X.to_pylist()
+    listed = X.tolist() if isinstance(X, np.ndarray) else list(X) if hasattr(X, "__iter__") else []
+    wrong = [row for row, text in enumerate(listed) if not isinstance(text, str)]
+    if wrong and len(wrong) < len(listed):
+        raise DataError(f"X is {shown(listed[wrong[0]])} in row {wrong[0]} (from 0)", "expected a string in each row")
+    return listed if listed and not wrong else None
+
+
+def ids_in_order(name: str, ids: Any) -> Any:
+    """Validate ids in order, as a list or a column; raises for sets and single ids."""
+    alone = isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") or getattr(ids, "ndim", 1) == 0
+    if alone or isinstance(ids, Set | Mapping):
+        found = shown(ids) if alone else f"a {type(ids).__name__}"
+        raise UserError(f"{name} is {found}; expected a list or a column of ids, in order")
+    if getattr(ids, "ndim", 1) != 1 or hasattr(ids, "columns"):
+        raise UserError(f"{name} has shape {list(ids.shape)}; expected one column of ids")
+    return ids if hasattr(ids, "shape") else list(ids)
+
+
+def id_at(ids: Any, position: int) -> Any:
+    """The id at a position, as a Python value."""
+    found = list(ids)[position]
+    return found.item() if hasattr(found, "item") else found

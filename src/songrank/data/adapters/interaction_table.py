@@ -96,9 +96,8 @@ class InteractionTable:
         if is_table(values) or isinstance(values, Mapping):
             frame, name = read_table(values, (word,)), self.names[word]
             if name not in frame.columns and frame.width > 1:
-                raise DataError(
-                    f"the table of {word}s has no column {name!r}", f"expected it among {', '.join(frame.columns)}"
-                )
+                fix = f"expected it among {', '.join(frame.columns)}"
+                raise DataError(f"the table of {word}s has no column {name!r}", fix)
             return self._typed(frame[name] if name in frame.columns else frame.to_series(0), word)
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise DataError(f"{word}s is {values!r}", f"expected a sequence: [{values!r}]")
@@ -108,12 +107,7 @@ class InteractionTable:
 
 
 def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> InteractionTable:
-    """Read user and item, and label and time if present.
-
-    >>> found = read_interactions({"visitor_id": [1], "asin": ["b7"]}, None, ColumnOptions())
-    >>> found.names, found.frame.columns
-    ({'user': 'visitor_id', 'item': 'asin'}, ['user', 'item'])
-    """
+    """Read user and item, and label and time if present."""
     frame = read_table(table, COLUMNS)
     if y is not None:
         frame = _with_labels(frame, y)
@@ -153,9 +147,6 @@ def id_keys(column: pl.Series) -> pl.Series:
     """Ids as whole numbers or strings, as in preparation; other types become strings, missing values stay missing.
 
     A key depends only on the value of the id, not on other values of the column or the unit of a date.
-
-    >>> id_keys(pl.Series([1.0, 2.0, float("nan")])).to_list(), id_keys(pl.Series([1.5, 2.0])).to_list()
-    ([1, 2, None], ['1.5', '2'])
     """
     column = column.fill_nan(None) if column.dtype.is_float() else column
     column = column.dt.total_nanoseconds() if column.dtype == pl.Duration else column

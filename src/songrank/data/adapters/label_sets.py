@@ -20,17 +20,7 @@ _ALONE = "expected at least two columns, or one whole number or string per row"
 
 
 def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
-    """``item`` and ``label`` of each row, and the ids of the items.
-
-    >>> table, ids = read_label_sets([["tax", "law"], []], 2)
-    >>> list(ids), table["item"].tolist()
-    (['law', 'tax'], [1, 0])
-    >>> table, ids = read_label_sets(np.array([[0, 0.5, 0], [1, 0, 2]]), 2)
-    >>> list(ids), table["item"].tolist(), table["label"].tolist()
-    ([0, 1, 2], [1, 0, 2], [0.5, 1.0, 2.0])
-    >>> list(read_label_sets(np.array([[7], [3]]), 2)[1])
-    [3, 7]
-    """
+    """``item`` and ``label`` of each row, and the ids of the items."""
     found, ids = _read(Y, rows)
     if _is_matrix(Y) and len(ids) == 1:
         raise DataError("Y is a matrix with one label, so there is nothing to rank", _ALONE)
@@ -38,10 +28,7 @@ def read_label_sets(Y: Any, rows: int) -> tuple[CSR, Ids]:
 
 
 def read_known_labels(Y: Any, rows: int, known: Ids) -> CSR:
-    """Labels as numbers of known ids; others are dropped.
-
-    Unnamed columns of a matrix are these ids, in order.
-    """
+    """Labels as numbers of known ids, those of unnamed columns of a matrix in order; others are dropped."""
     labels, ids = _read(Y, rows)
     if hasattr(Y, "tocsr") or (isinstance(Y, np.ndarray) and _is_matrix(Y)):
         if len(ids) != len(known):
@@ -131,7 +118,6 @@ def _dense(Y: Any) -> tuple[Array, list[Any]]:
     whole = all(isinstance(name, int | np.integer) for name in names)
     strange = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if strange or any(frame[name].null_count() for name in frame.columns):
-        raise DataError(
-            f"column {shown((strange or frame.columns)[0])} of Y is not numeric in all rows", LABEL_EXPECTED
-        )
+        odd = shown((strange or frame.columns)[0])
+        raise DataError(f"column {odd} of Y is not numeric in all rows", LABEL_EXPECTED)
     return frame.cast(pl.Float64).to_numpy(), [int(name) for name in names] if whole else list(map(str, names))

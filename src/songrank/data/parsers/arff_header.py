@@ -1,7 +1,4 @@
-"""The header of an ARFF file up to ``@data``, and its label attributes.
-
-Mulan lists labels in an XML file, MEKA gives their number in the relation name.
-"""
+"""The header of an ARFF file up to ``@data``, and its label attributes, as Mulan and MEKA define them."""
 
 import re
 from collections import Counter

@@ -1,7 +1,6 @@
 """Rows of the Extreme Classification format, ``label,label index:value index:value``, after a header of counts.
 
-Blocks are parsed by the vectorised svmlight parser; others by a line-by-line parser, which gives the same
-rows or an error. A row may have no label (its line starts with a space or a feature), no feature, or neither.
+A row may have no label (its line starts with a space or a feature), no feature, or neither.
 """
 
 from dataclasses import dataclass, field
@@ -60,12 +59,7 @@ def parse_header(line: bytes, file: str) -> Header:
 
 
 def parse_bags(block: Block, header: Header) -> Bags:
-    r"""Parse whole lines after the header; every line is a row.
-
-    >>> bags = parse_bags(Block(b"0,2 1:0.5 7:1\n 0:2\n", 2, "train.txt"), Header(2, 8, 3))
-    >>> bags.label_counts.tolist(), bags.item.tolist(), bags.feature_counts.tolist(), bags.index.tolist()
-    ([2, 0], [0, 2], [2, 1], [1, 7, 0])
-    """
+    """Parse whole lines after the header; every line is a row."""
     return parse_all_at_once(block, header) or parse_line_by_line(block, header)
 
 

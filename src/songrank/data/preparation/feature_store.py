@@ -19,14 +19,6 @@ class FeatureStore:
     """Appends rows to files of growing width, and returns any rows, padded with zeros to the maximum width.
 
     A row wider than all previous ones starts a new file, at least 1.5 times as wide, to limit the number of files.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = FeatureStore(Path(folder))
-    ...     store.add(np.array([[1.0]]))
-    ...     store.add_sparse(np.array([0, 1]), np.array([2]), np.array([5.0]))
-    ...     store.rows(np.array([1, 0])).tolist()
-    [[0.0, 0.0, 5.0], [1.0, 0.0, 0.0]]
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,7 +1,4 @@
-"""Transformation of features: logarithm, imputation and flags of missing values, standardisation.
-
-It is fitted to training rows only, and stored, so that it can be applied to new documents.
-"""
+"""Logarithm, imputation, flags of missing values and standardisation of features, fitted to training rows only."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,12 +21,6 @@ class Moments:
     Blocks are merged with the update of `Chan, Golub and LeVeque (1983)
     <https://doi.org/10.1080/00031305.1983.10483115>`_, which is accurate if the mean is large beside the deviation.
     Sums run along contiguous columns, so that results of a feature do not depend on the number of features.
-
-    >>> moments = Moments(1)
-    >>> moments.add(np.array([[1.0], [np.nan]]))
-    >>> moments.add(np.array([[3.0]]))
-    >>> moments.mean.tolist(), moments.deviation.tolist()
-    ([2.0], [1.0])
     """
 
     def __init__(self, num_features: int) -> None:
@@ -65,16 +56,6 @@ class FeatureTransform:
     """([fill(log(x)), flags(x)] − mean) / scale, column by column.
 
     A flag is 1 if a feature is missing, else 0. Flags are separate columns after the features.
-
-    >>> rows = np.array([[1.0, 5.0], [3.0, np.nan]], np.float32)
-    >>> transform = FeatureTransform.fit([rows], 2, standardise=True, missing="mean")
-    >>> transform.apply(rows).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
-    >>> again = FeatureTransform.from_json(transform.to_json())
-    >>> again.apply(np.array([[2.0, 7.0]], np.float32)).tolist()
-    [[0.0, 2.0]]
-    >>> FeatureTransform.fit([rows], 2, flags=2).apply(rows).tolist()
-    [[1.0, 5.0, 0.0], [3.0, 0.0, 1.0]]
     """
 
     log: Array  # whether a feature is replaced by log(1 + x), or −log(1 − x) for negative values

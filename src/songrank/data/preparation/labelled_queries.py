@@ -1,7 +1,4 @@
-"""Common steps of readers of labelling tasks: texts or instances are queries, labels are catalogue items.
-
-A reader appends the rows of all files to one table, training first. A split is a selection of rows.
-"""
+"""Common steps of readers of labelling tasks: texts or instances are queries, labels are catalogue items."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,10 +33,7 @@ def by_role(found: Sequence[Source], path: Path) -> dict[Role, list[Source]]:
 
 
 def choose_files(found: Sequence[Source], options: QuerySplitOptions, path: Path) -> dict[Role, Source]:
-    """The file of each role: train, optionally validation, and test, or one file with all rows.
-
-    A file given by the user has all rows, whatever its name.
-    """
+    """The file of each role, or one file with all rows; a file given by the user has all rows, whatever its name."""
     if names_one_file(path):
         files: dict[Role, Source] = {"all": found[0]}
     else:
@@ -93,12 +87,7 @@ class Split:
 
 
 def split_rows(rows: Mapping[Role, int], options: QuerySplitOptions) -> dict[str, Split]:
-    """Rows of the table for each split; ``rows`` has the number of rows per file, in table order.
-
-    >>> splits = split_rows({"train": 4, "test": 2}, QuerySplitOptions(validation=0.25))
-    >>> {name: (split.rows - split.first).tolist() for name, split in splits.items()}
-    {'train': [0, 1, 3], 'validation': [2], 'test': [0, 1]}
-    """
+    """Rows of the table for each split; ``rows`` has the number of rows per file, in table order."""
     if not is_given(options, rows):
         return _divide(sum(rows.values()), options.random_validation, options.test, options.seed)
     splits: dict[str, Split] = {}
@@ -174,12 +163,7 @@ def feature_content(
 
 
 def label_table(rows: CSR, job: Job) -> CSR:
-    """Distinct labels of each row in ascending order, with the largest relevance; dropped labels are counted.
-
-    >>> table = label_table(CSR.from_lengths([3], item=[5, 2, 5]), Job())
-    >>> table["item"].tolist(), table["label"].tolist()
-    ([2, 5], [1.0, 1.0])
-    """
+    """Distinct labels of each row in ascending order, with the largest relevance; dropped labels are counted."""
     row, item = rows.row_of_entries().numpy(), np.asarray(rows["item"], np.int32)
     relevance = np.asarray(rows.columns.get("label", np.ones(item.shape[0])), np.float32)
     order = np.lexsort((-relevance, item, row))

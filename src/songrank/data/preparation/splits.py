@@ -22,10 +22,7 @@ _PURPOSE = 0x53504C49
 
 
 def split_pairs(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
-    """The split of each pair as 0, 1 or 2; None if all are for training.
-
-    Pairs are ordered by query, then time; ``counts`` are pairs per query.
-    """
+    """The split of each pair, ordered by query, then time, as 0, 1 or 2; None if all are for training."""
     if options.split == "none":
         return None
     if options.split == "leave-last-out":

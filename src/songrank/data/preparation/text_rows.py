@@ -50,9 +50,8 @@ class TextRows:
             for line, example in zip(lines, examples, strict=True):
                 self._add_id(example.id, line)
             self.add_texts(example.text for example in examples)
-            self._add_labels(
-                [(line.line, e.labels, e.relevance) for line, e in zip(lines, examples, strict=True)], source
-            )
+            pairs = zip(lines, examples, strict=True)
+            self._add_labels([(line.line, example.labels, example.relevance) for line, example in pairs], source)
         return self.texts.rows - before
 
     def read_lines(self, texts: Source, labels: Source, job: Job) -> int:

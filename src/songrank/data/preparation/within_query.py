@@ -1,8 +1,4 @@
-"""Normalisation of features within each query: z-scores and ranks.
-
-Feature levels differ between queries, so relative values can be more informative. There are no fitted parameters, so
-no information leaks between splits.
-"""
+"""Normalisation of features within each query: z-scores and ranks, without fitted parameters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,9 +47,6 @@ def compare_within(features: Array, lengths: Array, how: WithinQuery) -> Array:
     """Features [documents, F] of concatenated lists, as z-scores, as ranks from −1 to 1, or both.
 
     Missing values (NaN) stay missing and are ignored; a feature that is constant within a list is 0 there.
-
-    >>> compare_within(np.array([[1.0], [5.0], [3.0]]), np.array([2, 1]), "z-rank").round(1).tolist()
-    [[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]]
     """
     if features.shape[0] == 0:
         return np.zeros((0, features.shape[1] * (2 if how == "z-rank" else 1)), np.float32)

@@ -62,9 +62,8 @@ class FeatureTableColumns:
         left = [name for name in columns if name not in options.ignore]
         query = need_column(options.query_column, QUERY_NAMES, left, "query", file)
         label = need_column(options.label_column, _LABEL, [n for n in left if n != query], "label", file)
-        split = find_column(
-            options.split_column, ("split",), [n for n in left if n not in (query, label)], "split", file
-        )
+        others = [name for name in left if name not in (query, label)]
+        split = find_column(options.split_column, ("split",), others, "split", file)
         weight = find_column(options.weight_column, (), left, "weight", file)
         features = tuple(name for name in left if name not in (query, label, split, weight))
         if not features:
@@ -79,10 +78,7 @@ class FeatureTableColumns:
 
 
 def feature_table(source: Any, options: FeatureTableOptions, job: Job, scratch: Path) -> Content:
-    """Read a file, a directory or archive of files named by split or part, a table, or an iterator of tables.
-
-    Of an iterator, only one table is in memory at a time.
-    """
+    """Read files named by split or part, a table, or an iterator of tables, of which one is in memory at a time."""
     rows, first = ListRows(scratch), None
     for one, split in _sources(source, options):
         table = InputTable(one, job, options.separator)

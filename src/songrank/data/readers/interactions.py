@@ -100,9 +100,8 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
         names = InteractionColumns.find(table.columns, options, table.name)
         collector = collector or Collector(names)
         if names != collector.names:
-            raise DataError(
-                "columns differ from the previous file", "expected files with equal columns", file=table.name
-            )
+            fix = "expected files with equal columns"
+            raise DataError("columns differ from the previous file", fix, file=table.name)
         for block in table.blocks(names.all, least=None):  # some writers create empty parts
             collector.add(block)
     assert collector is not None  # a source has at least one file

@@ -1,8 +1,4 @@
-"""LETOR text: ``label qid:ID 1:value 2:value … # comment``, one document per line.
-
-Reads MSLR-WEB10K and 30K, Yahoo!'s challenge, Istella, LETOR 3 and 4, and LightGBM files with group sizes; for names
-see :mod:`songrank.data.readers.letor_files`.
-"""
+"""LETOR text of MSLR, Yahoo!, Istella, LETOR 3 and 4 and LightGBM: ``label qid:ID 1:value … # comment`` per line."""
 
 import re
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""MovieLens in its three layouts: ``u.data``, ``ratings.dat`` and ``ratings.csv``.
-
-Blocks are parsed by polars, and line by line if polars fails; errors name the invalid line.
-"""
+"""MovieLens in its three layouts, parsed by polars, and line by line if polars fails, for errors with the line."""
 
 import re
 from dataclasses import dataclass

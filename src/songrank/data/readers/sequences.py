@@ -27,9 +27,8 @@ def sequences(source: Path, options: SequenceOptions, job: Job, scratch: Path) -
         users.add(pl.Series([row[0] for row in rows], dtype=pl.String))
         items.add(pl.Series([item for row in rows for item in row[1:]], dtype=pl.String))
     query, query_ids = users.finish()
-    return to_catalogue(
-        Interactions(np.repeat(query, np.concatenate(counts)), query_ids, *items.finish()), options, job
-    )
+    log = Interactions(np.repeat(query, np.concatenate(counts)), query_ids, *items.finish())
+    return to_catalogue(log, options, job)
 
 
 def _parse(block: Block, lines: dict[str, int]) -> list[list[str]]:

@@ -1,8 +1,4 @@
-"""Rows of svmlight and LETOR text: ``label [qid:ID] index:value ... [# comment]``.
-
-Text is split into pieces of whole lines for the vectorised parser. Irregular pieces are parsed line by line, with
-the same rows or an error message.
-"""
+"""Rows of svmlight and LETOR text: ``label [qid:ID] index:value ... [# comment]``."""
 
 import os
 import sys
@@ -32,22 +28,11 @@ def parse_rows(
     max_index: int = 10_000_000,
     piece_bytes: int = PIECE_BYTES,
 ) -> Rows:
-    """Parse whole lines, ``piece_bytes`` at a time.
-
-    Args:
-        data: the text; blank lines and comments are skipped.
-        file: name of the file, for messages.
-        line: number of the first line of ``data``.
-        first_index: minimum feature index, 0 or 1.
-        max_index: maximum feature index; larger ones are errors.
-        piece_bytes: size of a piece.
+    """Parse whole lines, ``piece_bytes`` at a time; ``file`` and ``line``, the number of the first, are for messages.
 
     >>> rows = parse_rows(b"2 qid:7 1:0.5 3:NULL # a comment", file="train.txt")
     >>> rows.label, rows.query, rows.index, rows.value
     (array([2.], dtype=float32), array([7]), array([1, 3], dtype=int32), array([0.5, nan], dtype=float32))
-    >>> parse_rows(b"2 qid:7 3:1 1:0.5", file="train.txt")
-    Traceback (most recent call last):
-    songrank.core.errors.DataError: train.txt, line 1: feature 1 follows feature 3; sort the features of a line by index
     """
     max_index = min(max_index, 2**31 - 1)
     pieces = list(_pieces(data, piece_bytes))

@@ -34,10 +34,9 @@ def whole_numbers(text: Words, length: Lengths) -> tuple[NDArray[np.int64], bool
 
 
 def decimals(words: Words, length: Lengths) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Numbers with optional sign and dot, and a mask of valid results.
+    """Numbers with optional sign and dot, and a mask of valid results; not for numbers of one character.
 
     ``words`` are the first 24 characters of each number, [N, 3], ``length`` its length.
-    One-character numbers are left to the caller.
     """
     value, sound = np.empty(length.size), np.zeros(length.size, dtype=np.bool_)
     short = (length > 1) & (length <= 8)

@@ -20,14 +20,10 @@ UNKNOWN = re.compile(rb"(?<=:)1\.79769313486[0-9]*[eE]\+?308(?![^\s#])")  # larg
 
 @dataclass(frozen=True)
 class Rows:
-    """Lines of an svmlight file: features ``index[offsets[i]:offsets[i + 1]]`` belong to row ``i``.
+    """Lines of an svmlight file: features ``index[offsets[i]:offsets[i + 1]]``, as in the file, belong to row ``i``.
 
-    Attributes:
-        label: float32 [R].
-        query: [R] ids, int64 if all are canonical integers, else str objects; None without ``qid:``.
-        offsets: int64 [R + 1].
-        index: int32, as written in the file.
-        value: float32, ``np.float32(float(text))``; NaN for ``NULL``, and for the largest float64 (Istella).
+    ``query`` is int64 if all ids are canonical integers, else str objects, None without ``qid:``; ``value`` is
+    ``np.float32(float(text))``, NaN for ``NULL`` and for the largest float64 (Istella).
     """
 
     label: NDArray[np.float32]
@@ -38,11 +34,7 @@ class Rows:
 
 
 def number(text: bytes) -> float | None:
-    """Parse a number, before rounding to float32; None if it is invalid or not finite.
-
-    >>> number(b"-1.5e3"), number(b"1e39"), number(b"nan"), number(b"1_0")
-    (-1500.0, None, None, None)
-    """
+    """Parse a number, before rounding to float32; None if it is invalid or not finite."""
     if not _NUMBER.fullmatch(text):
         return None
     value = float(text)
