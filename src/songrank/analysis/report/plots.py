@@ -153,7 +153,7 @@ def curve_plot(title: str, x_title: str, series: Sequence[Series], *, warm_up: i
 
 
 def interval_plot(title: str, x_title: str, names: Sequence[str], series: Sequence[Series], zero: bool = False) -> Html:
-    """Means with intervals by category ``mark.x``, side by side; with ``zero``, a line at 0 and a category per series."""
+    """Means with intervals by category ``mark.x``, side by side; ``zero``: a line at 0 and a category per series."""
     x = Scale(-0.5, len(names) - 0.5, LEFT, RIGHT)
     frame = _Frame(x, Scale.around([*_ends(series), *([0.0] if zero else [])], BOTTOM, TOP))
     parts = [frame.line("reference", x.low, 0, x.high, 0)] if zero else []

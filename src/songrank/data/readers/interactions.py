@@ -21,7 +21,8 @@ from songrank.io.tables.polars_frames import find_column, need_column
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
 _LABEL = ("rating", "label", "score", "relevance", "stars", "overall")
-_TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "created_at")
+_TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "when")
+_TIME_ENDINGS = ("_at", "_time", "_date", "_timestamp")
 _FILES = ["*.parquet", "*.csv", "*.tsv", "*.txt", "*.dat", "*.inter"]
 
 
@@ -43,7 +44,7 @@ class InteractionColumns:
             need_column(options.user_column, USER_NAMES, columns, "user", file, named_by[0]),
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
-            find_column(options.time_column, _TIME, columns, "time", file),
+            find_column(options.time_column, (*_TIME, *_only_time(columns)), columns, "time", file),
         )
         if len(set(names.all)) < len(names.all):
             raise DataError(f"columns {', '.join(names.all)} are not distinct", "name different columns", file=file)
@@ -53,6 +54,12 @@ class InteractionColumns:
     def all(self) -> list[str]:
         """Names of all columns to read."""
         return [name for name in (self.query, self.item, self.label, self.time) if name is not None]
+
+
+def _only_time(columns: list[str]) -> list[str]:
+    """The column that ends like a time, such as ``ordered_at``, if there is exactly one."""
+    found = [name for name in columns if name.lower().endswith(_TIME_ENDINGS)]
+    return found if len(found) == 1 else []
 
 
 class Collector:
