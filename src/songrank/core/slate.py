@@ -127,6 +127,8 @@ class Slate:
     ) -> "Slate":
         """Create a slate of full lists, for custom training loops; counts and ideal DCG are computed from labels.
 
+        Not for samples of longer lists, whose counts ``Slate(…)`` takes. ``item`` holds column numbers.
+
         Args:
             labels: [B, L], y ≥ 0.
             query: [B], the query of each row.

@@ -1,6 +1,7 @@
 """Tables with named columns: every kind of table and id gives the same data set."""
 
 import datetime
+from pathlib import Path
 
 import pandas
 import polars as pl
@@ -8,6 +9,9 @@ import pyarrow
 import pytest
 
 from songrank.data import DataError, prepare
+from songrank.data.preparation_options import ColumnOptions
+from songrank.data.readers import interactions
+from songrank.data.readers.interactions import ITEM_NAMES, USER_NAMES, InteractionColumns
 from tests.data.folders import write_zip
 from tests.data.readers.small_logs import ROWS, _parquet, arrays, prepared
 
@@ -135,3 +139,23 @@ def test_a_folder_of_parts_is_one_table(expected, tmp_path):
     frame[2:].write_parquet(folder / "part-1.parquet")
     prepare("interactions", folder, tmp_path / "set")
     assert arrays(tmp_path / "set") == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "time"),
+    [
+        (["user", "item", "ordered_at"], "ordered_at"),
+        (["user", "item", "Purchase_Date"], "Purchase_Date"),
+        (["user", "item", "created_at", "updated_at"], "created_at"),
+        (["user", "item", "shipped_at", "paid_at"], None),
+        (["user", "item", "cat"], None),
+    ],
+)
+def test_a_column_that_ends_like_a_time_is_the_time_if_it_is_the_only_one(columns, time):
+    assert InteractionColumns.find(columns, ColumnOptions(), "a.csv").time == time
+
+
+def test_the_documentation_lists_the_usual_names():
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "prepare-data.md").read_text()
+    for name in (*USER_NAMES, *ITEM_NAMES, *interactions._LABEL, *interactions._TIME, *interactions._TIME_ENDINGS):
+        assert f"`{name}`" in page, name

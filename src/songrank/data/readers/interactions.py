@@ -21,7 +21,7 @@ from songrank.io.tables.polars_frames import find_column, need_column
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
 _LABEL = ("rating", "label", "score", "relevance", "stars", "overall")
-_TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "when")
+_TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "created_at", "when")
 _TIME_ENDINGS = ("_at", "_time", "_date", "_timestamp")
 _FILES = ["*.parquet", "*.csv", "*.tsv", "*.txt", "*.dat", "*.inter"]
 
