@@ -58,7 +58,7 @@ class InteractionColumns:
 
 def _only_time(columns: list[str]) -> list[str]:
     """The column that ends like a time, such as ``ordered_at``, if there is exactly one."""
-    found = [name for name in columns if name.lower().endswith(_TIME_ENDINGS)]
+    found = [name.lower() for name in columns if name.lower().endswith(_TIME_ENDINGS)]
     return found if len(found) == 1 else []
 
 
