@@ -111,7 +111,7 @@ def test_the_best_can_be_run_on_other_backtests(data, earlier, study, tmp_path):
     ]
 
 
-def test_where_a_run_of_the_second_round_is_refused_nothing_is_chosen(study, tmp_path):
+def test_where_a_run_of_the_second_round_fails_nothing_is_chosen(study, tmp_path):
     words = ["--seeds", "5", "--again", "6", "--report", "0", "--best", "1", "loss=song loss.gamma=0.1,7"]
     done = study(tmp_path / "s", *words)
     assert "loss.gamma is 7" in done.stdout  # a setting that is refused at first is left out, and no more
@@ -120,7 +120,7 @@ def test_where_a_run_of_the_second_round_is_refused_nothing_is_chosen(study, tmp
     shutil.rmtree(again / "evaluation")
     shutil.rmtree(report.parent)
     done = study(tmp_path / "s", *words)
-    assert "a run of the second round was refused: nothing was chosen" in done.stdout
+    assert "a run of the second round failed, so no setting was chosen" in done.stdout
     assert not report.exists()
 
 
@@ -134,39 +134,42 @@ def test_which_run_ends_first_cannot_decide_between_equal_settings():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--seeds", "5", "--again", "5", "loss=song"], "expect different seeds"),
-        (["--again", "5", "loss=song"], "among settings of --seeds"),
-        (["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"], "choose on validation"),
-        (["--backtests", "elsewhere", "loss=song data=a,b"], "replace data=, and a grid names several"),
+        (["--seeds", "5", "--again", "5", "loss=song"], "need different seeds"),
+        (["--again", "5", "loss=song"], "--again and --report need --seeds"),
+        (
+            ["--seeds", "5", "--report", "0", "--splits", "test", "loss=song"],
+            "need --seeds, and validation or backtests to choose on",
+        ),
+        (["--backtests", "elsewhere", "loss=song data=a,b"], "replace data=, but a grid has several data sets"),
         (
             ["--backtests", "elsewhere,data", "loss=song"],
-            "data is the recipe's own data set, whose test is not a backtest",
+            "data is the data set of the recipe, whose test split is not a backtest",
         ),
-        (["--backtests-again", "elsewhere", "loss=song"], "goes with --backtests and --again"),
+        (["--backtests-again", "elsewhere", "loss=song"], "--backtests-again needs --backtests and --again"),
         (
             ["--backtests", "a", "--seeds", "5", "--again", "6", "--backtests-again", "data", "loss=song"],
-            "data is the recipe's own data set, whose test is not a backtest",
+            "data is the data set of the recipe, whose test split is not a backtest",
         ),
-        (["--backtests", "elsewhere", "--splits", "test", "loss=song"], "are judged by their test split"),
+        (["--backtests", "elsewhere", "--splits", "test", "loss=song"], "--backtests use the test split"),
         (["--backtests", "elsewhere", "loss=song"], "elsewhere/dataset.json: is missing"),
-        (["--seeds", "5", "loss=song seed=3"], "seed= stands in a grid, and --seeds too"),
+        (["--seeds", "5", "loss=song seed=3"], "seeds are given by seed= in a grid and by --seeds"),
         (
             ["--metric", "ndcg@10,mrr", "loss=song"],
             "--metric is ndcg@10,mrr; expected some of ndcg@10, ndcg@20",
         ),
     ],
 )
-def test_what_would_be_no_honest_choice_is_refused(study, tmp_path, words, message):
+def test_what_would_not_be_an_honest_choice_is_rejected(study, tmp_path, words, message):
     done = study(tmp_path / "no", *words)
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "no").exists()
 
 
-def test_a_mistake_in_the_data_is_told_with_shared_warm_ups_too(study, tmp_path):
+def test_a_mistake_in_the_data_is_reported_with_shared_warm_ups_too(study, tmp_path):
     done = study(tmp_path / "no", "--share", f"loss=song data={tmp_path / 'nowhere'}")
     assert done.returncode == 0
-    assert "nowhere: is missing" in done.stdout
+    assert "nowhere: does not exist" in done.stdout
     assert "Traceback" not in done.stderr
 
 
@@ -185,7 +188,7 @@ def test_a_folder_with_runs_of_something_else_is_not_taken_for_this(study, tmp_p
     study(tmp_path / "s", *words)
     other.write_text(f"data: {data}\nmodel: neumf\nfine_tuning: {{epochs: 1, learning_rate: 0.5}}\n")
     found = study(tmp_path / "s", *words, recipe=other)
-    assert "follows another recipe than its trial; move it away" in found.stdout
+    assert "has a different recipe from its trial; move it away" in found.stdout
     assert "validation ndcg" not in found.stdout
     again = study(tmp_path / "s", *words)
     assert "validation ndcg" in again.stdout  # the same command does nothing twice
@@ -201,6 +204,6 @@ def test_the_former_names_of_options_still_work(study, earlier, tmp_path):
 def test_a_limit_counts_for_shared_warm_ups_too_and_nothing_is_chosen(study, tmp_path):
     words = ["--share", "--limit", "0", "--seeds", "5,6,7,8,9", "--report", "0", "loss=song"]
     done = study(tmp_path / "s", *words)
-    assert "the time was over before all was run: nothing was chosen" in done.stdout
+    assert "time limit reached, so no setting was chosen" in done.stdout
     assert "warm-up 5 of 5" not in done.stdout
     assert not (tmp_path / "s" / "report").exists()
