@@ -66,7 +66,8 @@ def write_report(
 def render(contents: Contents) -> str:
     """The page; equal contents give equal bytes."""
     *others, last = contents.labels
-    title = f"{', '.join(others)} and {last}" if others else str(contents.runs[0].config.get("title") or last)
+    config = contents.runs[0].config
+    title = f"{', '.join(others)} and {last}" if others else f"{config['model']['name']} with {config['loss']['name']}"
     links = [tag("a", words, href=f"#{place}") for place, (words, _) in _SECTIONS.items()]
     nav = tag("nav", *links, aria_label="Contents")
     body = [
