@@ -13,6 +13,7 @@ from golden_values import Golden, array_digest, digest
 from safetensors.torch import load_file
 
 import songrank
+from songrank.losses.registry import LOSSES
 
 library: Any = songrank  # its estimators are imported lazily, so mypy does not know them
 
@@ -126,9 +127,8 @@ def record_api(golden: Golden) -> None:
     scores = [torch.randn(slate.label.shape) for slate in slates * 2]
     own = {"KSONG": {"k": 3}, "FasterKSONG": {"k": 3, "points": 1}, "FasterSONG": {"points": 1}}
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "queries_per_batch": 8}
-    abstract = ("ListLoss", "MemoryLoss", "RankingLoss", "Rows", "Schedule")
-    for name in sorted(set(songrank.losses.__all__) - set(abstract)):
-        kind = getattr(songrank.losses, name)
+    kinds = {kind.__name__: kind for kind in LOSSES.values()}
+    for name, kind in sorted(kinds.items()):
         known = kind.__init__.__annotations__
         loss = kind(**{key: size for key, size in sizes.items() if key in known}, **own.get(name, {}))
         for at, (slate, given) in enumerate(zip(drawn[own.get(name, {}).get("k")] * 2, scores, strict=True)):
