@@ -84,6 +84,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"thereof|therein|wherein|hitherto|as is meant", "plain modern English"),
     (r"some (?:\d[\d,.]*|dozens?|tens|hundreds|thousands?)", "about N"),
     (r"in the midst of", "during, within"),
+    (r"design decision \d+", "the rule itself, or a page of the documentation"),
     (r"in (?:the )?words of|in the manners? of|\w+'s manners", "in the notation of, like, with the API of"),
     (r"for people|fit for people", "readable, human-readable"),
     (r"for who (?:has|have|comes)", "for users who"),

@@ -1,4 +1,4 @@
-"""How a slate stands for the full list: the weights of design decision 2, by loops."""
+"""How a slate stands for the full list: the weights of the strata, by loops."""
 
 import pytest
 import torch

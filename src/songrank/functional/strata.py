@@ -1,4 +1,4 @@
-r"""Weights with which a slate estimates sums over the full list (design decision 2).
+r"""Weights with which a slate estimates sums over the full list.
 
 A slate over-samples relevant items. With N items in the list, N⁺ and N⁻ of each kind, m⁺ and m⁻ in the slate, a mean
 over the list weights relevant columns by N⁺/(N m⁺) and irrelevant ones by N⁻/(N m⁻). For the rank of item i, its own

@@ -195,7 +195,7 @@ def _ends(argument: str, rows: tuple[int, int]) -> tuple[int, int]:
 
 
 def moving_average(rows: Tensor, estimate: Tensor, gamma: float) -> Tensor:
-    """(1 − γ)·row + γ·estimate; the estimate itself on a row's first visit (design decision 1).
+    """(1 − γ)·row + γ·estimate; the estimate itself on a row's first visit.
 
     >>> from songrank.losses.memory import UNSEEN
     >>> moving_average(torch.tensor([1.0, UNSEEN]), torch.tensor([2.0, 2.0]), gamma=0.1)

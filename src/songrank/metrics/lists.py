@@ -5,9 +5,9 @@ All have the signature ``fn(scores, labels, *, k=None, mask=None, lengths=None, 
 * **Lists** are the last axis of ``scores`` and ``labels``, with any leading axes and an optional ``mask`` (False for
   padding); with ``lengths`` [Q] they are concatenated in 1-D tensors, as in a LETOR file.
 * **Relevant** items have a label above 0. ``k`` is the number of positions that count; None for the whole list.
-* **Ties** (design decision 7). ``"pessimistic"``: the rank of an item is the number of items that score at least as
+* **Ties**. ``"pessimistic"``: the rank of an item is the number of items that score at least as
   high, the end of its tied group. ``"stable"``: input order. ``"average"``: the mean over all orders of tied items.
-* **Empty** lists, without a relevant item (design decision 8). ``"skip"``: excluded from the mean. ``"zero"``,
+* **Empty** lists, without a relevant item. ``"skip"``: excluded from the mean. ``"zero"``,
   ``"one"``: counted as 0 or 1. The mean over no list is NaN. A list without items is padding and is never counted.
 * Metrics are computed in float64, without gradients. A NaN score and a negative or NaN label raise ``ValueError``.
 
@@ -45,7 +45,7 @@ class ListOptions(TypedDict, total=False):
 
 
 def dcg(scores: Tensor, labels: Tensor, *, gain: Gain = "exp2", **options: Unpack[ListOptions]) -> Tensor:
-    r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1 (design decision 9).
+    r"""DCG@k = Σ_{rank_i ≤ k} gain(y_i) / log₂(1 + rank_i), with gain 2^y − 1.
 
     With ``ties="average"`` tied items get the mean discount of their group, 0 beyond k (as in scikit-learn's
     ``dcg_score``, with ``gain="linear"``).
