@@ -14,12 +14,12 @@ from tests.slates import full_slate, sampled_slate
 PAIRS, QUERIES, K = 64, 8, 3
 
 
-def make(kind, **options):
+def make(kind, pairs=PAIRS, **options):
     if kind == "song":
-        return SONG(PAIRS, **options)
+        return SONG(pairs, **options)
     if kind == "solc":
-        return ListwiseCE(PAIRS, **options)
-    return KSONG(PAIRS, QUERIES, K, mode=kind, **options)
+        return ListwiseCE(pairs, **options)
+    return KSONG(pairs, QUERIES, K, mode=kind, **options)
 
 
 def slate_for(kind, seed=0):
@@ -292,7 +292,16 @@ def test_a_pair_outside_the_memory_raises(kind):
     slate = slate_for(kind)
     fields = {name: getattr(slate, name) for name in slate.__dataclass_fields__}
     beyond = Slate(**{**fields, "pair": torch.where(slate.pair == slate.pair.max(), PAIRS, slate.pair)})
-    with pytest.raises((IndexError, RuntimeError), match=r"(?i)index|range"):
+    with pytest.raises(IndexError, match="not in the memory; expected all ids below num_pairs=64"):
         make(kind)(draw(slate), beyond)
     with pytest.raises(ValueError, match="slate.pair is 64; expected row ids from 0 to 63, the memory of this loss"):
         make(kind, validate=True)(draw(slate), beyond)
+
+
+@every_kind
+def test_without_pairs_in_memory_gamma_must_be_one(kind):
+    slate = slate_for(kind)
+    with pytest.raises(ValueError, match="num_pairs is 0; expected relevance.num_pairs, since gamma=0.1 is below 1"):
+        make(kind, pairs=0)(draw(slate), slate)
+    value = make(kind, pairs=0, gamma=1.0)(draw(slate), slate)
+    torch.testing.assert_close(value, make(kind, gamma=1.0)(draw(slate), slate))

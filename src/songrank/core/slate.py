@@ -198,6 +198,7 @@ class Slate:
         size, total = self.list_size, self.num_relevant
         if self.whole:
             self._reject(~mask.all(-1) | (size != mask.shape[1]), "masked or missing columns, but slate.whole is True")
+        self._reject(present & (self.query < 0), "a negative query id")
         self._reject(total > size, "more relevant items (num_relevant) than list_size")
         if self.pair is not None:
             self._check_pair_values(mask)

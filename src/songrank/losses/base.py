@@ -201,8 +201,9 @@ class MemoryLoss(RankingLoss):
     def _places(self, slate: Slate) -> Iterator[tuple[Tensor, Tensor, tuple[str, ...]]]:
         """(rows, their places, the tables that hold them); tables of a kind hold the same range."""
         if self.by_pair:
-            rows = torch.full_like(slate.column, -1) if slate.pair is None else slate.pair
-            yield rows, self.table(self.by_pair[0]).locate(rows), self.by_pair
+            table = self.table(self.by_pair[0])
+            rows = torch.full_like(slate.column, -1) if slate.pair is None or not table.num_rows else slate.pair
+            yield rows, table.locate(rows), self.by_pair
         if self.by_query:
             rows = torch.where(slate.rows_present, slate.query, -1)
             yield rows, self.table(self.by_query[0]).locate(rows), self.by_query
@@ -234,16 +235,22 @@ class MemoryLoss(RankingLoss):
     def check(self, scores: Tensor, slate: Slate) -> None:
         """Raise unless the scores match the slate and the memory holds the slate's rows."""
         super().check(scores, slate)
+        if self.gamma < 1.0 and self.by_pair and not self.table(self.by_pair[0]).num_rows:
+            fail(
+                "num_pairs",
+                0,
+                f"relevance.num_pairs, since gamma={self.gamma:g} is below 1; or gamma=1 for whole lists",
+            )
         if slate.pair is None and self.gamma < 1.0:
             fail("slate.pair", None, f"a memory row id for each relevant pair, since gamma={self.gamma:g} is below 1")
         for name, rows, tables in (("pair", slate.pair, self.by_pair), ("query", slate.query, self.by_query)):
             if self.validate and rows is not None and tables:
-                first, last = self.table(tables[0]).first, self.table(tables[0]).last
+                table = self.table(tables[0])
+                first, last = table.first, table.last
                 strange = rows[(rows >= 0) & ((rows < first) | (rows >= last))]
                 if strange.numel():
-                    fail(
-                        f"slate.{name}", int(strange[0]), f"row ids from {first} to {last - 1}, the memory of this loss"
-                    )
+                    held = f"the memory of this loss ({table.size_argument}={table.num_rows})"
+                    fail(f"slate.{name}", int(strange[0]), f"row ids from {first} to {last - 1}, {held}")
 
     def table(self, name: str) -> MemoryTable:
         """A memory table, by name."""

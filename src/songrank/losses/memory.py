@@ -57,6 +57,7 @@ class MemoryTable(nn.Module):
         if not 0 <= first <= last <= num_rows:
             fail(argument, (first, last), f"a range within (0, {num_rows})")
         self.first, self.last, self.num_rows = int(first), int(last), int(num_rows)
+        self.size_argument = f"num_{name}"
         # One extra row receives the writes of padding, so a step needs no branch and no host transfer.
         self.register_buffer("values", torch.full((self.last - self.first + 1,), UNSEEN, dtype=dtype))
 
@@ -70,7 +71,13 @@ class MemoryTable(nn.Module):
 
     def take(self, places: Tensor) -> Tensor:
         """Values at positions of :meth:`locate`."""
-        return self.values.index_select(0, places)
+        try:
+            return self.values.index_select(0, places)
+        except IndexError:  # on a CPU; a GPU reports a failed assertion
+            held = f"all ids below {self.size_argument}={self.num_rows}"
+            if (self.first, self.last) != (0, self.num_rows):
+                held = f"ids from {self.first} to {self.last - 1}, the range held here"
+            raise IndexError(f"a row id of the slate is not in the memory; expected {held}") from None
 
     def put(self, places: Tensor, values: Tensor) -> None:
         """:meth:`scatter` at positions of :meth:`locate`."""
