@@ -16,9 +16,9 @@ from torch import Tensor
 from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler
 from songrank.functional import list_weights, weighted_threshold
 from songrank.losses.base import RankingLoss, Rows
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.memory import moving_average
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from songrank.metrics import evaluate_catalogue, evaluate_lists
 
 RULES: dict[str, Callable[[Slate], Tensor]] = {

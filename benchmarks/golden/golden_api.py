@@ -129,8 +129,7 @@ def record_api(golden: Golden) -> None:
     sizes = {"num_pairs": relevance.num_pairs, "num_queries": relevance.num_queries, "queries_per_batch": 8}
     kinds = {kind.__name__: kind for kind in LOSSES.values()}
     for name, kind in sorted(kinds.items()):
-        known = kind.__init__.__annotations__
-        loss = kind(**{key: size for key, size in sizes.items() if key in known}, **own.get(name, {}))
+        loss = kind.build(own.get(name, {}), sizes)
         for at, (slate, given) in enumerate(zip(drawn[own.get(name, {}).get("k")] * 2, scores, strict=True)):
             leaf = given.clone().requires_grad_()
             value = loss(leaf, slate)

@@ -30,8 +30,8 @@ from songrank.losses import (
     RankNet,
     SoftmaxCE,
 )
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 
 PAIRS, QUERIES, K = 12, 8, 2
 COUNTS = ("steps", "guarded", "last_query", "last_threshold")  # of the faster forms: what the last step was, no rows

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from songrank import KSONG, SONG, ListwiseCE, Slate, losses
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from tests.slates import full_slate, sampled_slate
 
 PAIRS, QUERIES, K = 64, 8, 3

@@ -9,9 +9,9 @@ import torch
 from songrank import SONG
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.schedules import Schedule
+from songrank.losses.top_k import ThresholdOptions
 from songrank.training.optim.storm import Storm
 from tests.oracles.faster_losses import BATCH, QUERIES, FasterOracle
 from tests.slates import sampled_slate

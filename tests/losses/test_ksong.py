@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from songrank import KSONG
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from tests.losses.steps import PAIRS, QUERIES, STEPS, run, states
 from tests.oracles.memory_losses import SongOracle
 from tests.slates import sampled_slate

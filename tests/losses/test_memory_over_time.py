@@ -5,8 +5,8 @@ import torch
 
 from songrank import KSONG, Slate, SlateSampler
 from songrank.functional import Surrogate, ThresholdProblem, exact_threshold, smooth_threshold
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from tests.losses.fixed_model import task, true_ranks
 
 

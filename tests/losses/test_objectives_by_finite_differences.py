@@ -7,8 +7,8 @@ import torch
 
 from songrank import KSONG, SONG, ListwiseCE
 from songrank.functional import ThresholdProblem, smooth_threshold
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from tests.oracles.memory_losses import outer, rows_of, selector, surrogate
 from tests.slates import full_slate
 

@@ -6,8 +6,8 @@ import torch
 from songrank import KSONG, Slate
 from songrank.data import prepare
 from songrank.functional import smooth_threshold
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from songrank.training.config.recipe_files import load_recipe
 from songrank_paper import stop_gradient
 from songrank_paper.experiment import Plan

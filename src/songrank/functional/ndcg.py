@@ -52,12 +52,35 @@ def slate_ndcg_terms(u: Tensor, slate: Slate, *, lowest: float, rank_offset: flo
     u is clamped to at least ``lowest``/N: an item's own comparison adds ℓ(0)/N to g, which custom sampling weights may
     omit.
     """
-    size = list_counts(slate, u.dtype)[0].unsqueeze(1)
-    offset = default_rank_offset(size) if rank_offset is None else rank_offset
-    gain = gains(slate.label.to(u.dtype).gather(1, slate.column), slate.gain)
-    gain = torch.where(slate.active, gain, 0.0)
-    ideal = slate.ideal_dcg.to(u.dtype).unsqueeze(1)
-    ideal = torch.where(ideal > 0, ideal, torch.ones_like(ideal))
+    size, gain, ideal, offset = _constants(slate, u.dtype, rank_offset)
     u = torch.maximum(u, lowest / size)
     value = ndcg_term(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)
     return value, ndcg_term_slope(u, gain, list_size=size, ideal_dcg=ideal, rank_offset=offset)
+
+
+def log_slate_ndcg_terms(
+    log_u: Tensor, slate: Slate, *, lowest: float, rank_offset: float | None
+) -> tuple[Tensor, Tensor]:
+    """(f(u), u f′(u)) from ln u, without overflow: :func:`slate_ndcg_terms` in log space.
+
+    With r = N u + 1 + o: u f′(u) = (2^y − 1) / (Z ln 2 log₂(r)²) · N u / r.
+    """
+    size, gain, ideal, offset = _constants(slate, log_u.dtype, rank_offset)
+    log_rank = (log_u + torch.log(size)).clamp_min(math.log(lowest))
+    offset = offset if isinstance(offset, Tensor) else torch.full_like(size, offset)
+    log_start = torch.log1p(offset)
+    bits = torch.logaddexp(log_rank, log_start) / math.log(2.0)
+    value = -gain / (ideal * bits)
+    return value, gain / (ideal * math.log(2.0) * bits.square()) * torch.sigmoid(log_rank - log_start)
+
+
+def _constants(
+    slate: Slate, dtype: torch.dtype, rank_offset: float | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | float]:
+    """N [B, 1], 2^y − 1 [B, P] (0 for entries without a pair), Z [B, 1] and the rank offset."""
+    size = list_counts(slate, dtype)[0].unsqueeze(1)
+    offset = default_rank_offset(size) if rank_offset is None else rank_offset
+    gain = gains(slate.label.to(dtype).gather(1, slate.column), slate.gain)
+    gain = torch.where(slate.active, gain, 0.0)
+    ideal = slate.ideal_dcg.to(dtype).unsqueeze(1)
+    return size, gain, torch.where(ideal > 0, ideal, torch.ones_like(ideal)), offset

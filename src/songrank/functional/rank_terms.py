@@ -65,8 +65,8 @@ class RankTerms:
         estimate = _join(sums) + own * surrogate.at_zero
         return cls(estimate, scores, relevant, weight, slate.column, surrogate, parts, buffers, kept, moved)
 
-    def gradient(self, coefficient: Tensor) -> Tensor:
-        """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores."""
+    def gradient(self, coefficient: Tensor, _: Tensor | None = None) -> Tensor:
+        """[B, L]: Σ_i coefficient_i · ∇ĝ_i with respect to the scores; u is not needed."""
         even = self.weight.shape[1] != self.scores.shape[1]
         if even:
             coefficient = coefficient * self.weight
@@ -104,16 +104,23 @@ def _moved(slope: Tensor, weight: Tensor, change: Tensor, column: Tensor) -> Ten
     return pushed - pulled * change.gather(1, column)
 
 
-def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:
-    """Row chunks and, on a CPU, the buffers; one chunk in compiled code, which does not materialise the tensor."""
+def row_chunks(scores: Tensor, pairs: int) -> list[slice]:
+    """Row chunks whose comparisons fit in the cache of a CPU, or in memory; one chunk in compiled code."""
     rows, columns = scores.shape
     if torch.compiler.is_compiling() or rows == 0:
-        return [slice(0, rows)], None
-    on_cpu = scores.device.type == "cpu"
-    step = min(max((_IN_CACHE if on_cpu else _IN_MEMORY) // max(pairs * columns, 1), 1), rows)
-    parts = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
-    shape = (step, pairs, columns)
-    return parts, (scores.new_empty(shape), scores.new_empty(shape)) if on_cpu else None
+        return [slice(0, rows)]
+    fitting = _IN_CACHE if scores.device.type == "cpu" else _IN_MEMORY
+    step = min(max(fitting // max(pairs * columns, 1), 1), rows)
+    return [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
+
+
+def _plan(scores: Tensor, pairs: int) -> tuple[list[slice], tuple[Tensor, Tensor] | None]:
+    """Row chunks and, on a CPU, the buffers; compiled code does not materialise the comparisons."""
+    parts = row_chunks(scores, pairs)
+    if torch.compiler.is_compiling() or scores.device.type != "cpu" or scores.shape[0] == 0:
+        return parts, None
+    shape = (parts[0].stop, pairs, scores.shape[1])
+    return parts, (scores.new_empty(shape), scores.new_empty(shape))
 
 
 def _join(parts: list[Tensor]) -> Tensor:

@@ -9,6 +9,9 @@ from songrank.losses.ksong import KSONG as KSONG
 from songrank.losses.faster_song import FasterSONG as FasterSONG
 from songrank.losses.faster_ksong import FasterKSONG as FasterKSONG
 from songrank.losses.listwise_ce import ListwiseCE as ListwiseCE
+from songrank.losses.sl_at_k import SLatK as SLatK
+from songrank.losses.psl import PSL as PSL
+from songrank.losses.bsl import BSL as BSL
 from songrank.losses.list_losses import ApproxNDCG as ApproxNDCG
 from songrank.losses.list_losses import GumbelApproxNDCG as GumbelApproxNDCG
 from songrank.losses.list_losses import LambdaRank as LambdaRank
@@ -25,11 +28,11 @@ from songrank.losses.base import ListLoss as ListLoss
 from songrank.losses.base import MemoryLoss as MemoryLoss
 from songrank.losses.base import RankingLoss as RankingLoss
 from songrank.losses.base import Rows as Rows
-from songrank.losses.ksong import ThresholdOptions as ThresholdOptions
 from songrank.losses.paper_form import FasterForm as FasterForm
 from songrank.losses.paper_form import PaperForm as PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule as Schedule
+from songrank.losses.top_k import ThresholdOptions as ThresholdOptions
 
 __all__ = ["FasterForm", "ListLoss", "MemoryLoss", "PaperForm", "RankingLoss", "Rows", "Schedule", "ThresholdOptions"]
 __all__ += [kind.__name__ for kind in LOSSES.values()]

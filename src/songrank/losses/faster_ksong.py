@@ -10,14 +10,15 @@ from torch import Tensor
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.strata import list_counts
-from songrank.losses.base import Rows, SurrogateName
+from songrank.losses.base import Positive, Rows, SurrogateName
 from songrank.losses.faster_song import VarianceReduced, fixed_gamma, lift
-from songrank.losses.ksong import KSONG, THRESHOLD, ThresholdOptions, Visit
+from songrank.losses.ksong import KSONG
 from songrank.losses.memory import UNSEEN, MemoryTable, msvr, seen
 from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
-from songrank.losses.song import Selection
+from songrank.losses.smooth_rank import Selection
+from songrank.losses.top_k import THRESHOLD, ThresholdOptions, Visit
 
 
 @register("faster-k-song")
@@ -71,13 +72,14 @@ class FasterKSONG(VarianceReduced, KSONG):
         k: int,
         queries_per_batch: int,
         gamma: float | Schedule = 0.1,
-        mode: str = "theoretical",
+        mode: str | None = None,
         rank_offset: float | None = None,
         *,
         points: int = 2,
         active_queries: int | None = None,
         surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
+        temperature: Positive = 1.0,
         selector: str = "sigmoid",
         selector_scale: float = 2.0,
         threshold: ThresholdOptions = THRESHOLD,
@@ -89,8 +91,8 @@ class FasterKSONG(VarianceReduced, KSONG):
     ) -> None:
         form = FasterForm.read(form, self.switches)
         own = (num_pairs, num_queries, k, fixed_gamma(gamma, form.memory), mode, rank_offset)
-        ndcg: dict[str, Any] = {"surrogate": surrogate, "margin": margin, "threshold": threshold, "form": form}
-        ndcg |= {"selector": selector, "selector_scale": selector_scale, "validate": validate}
+        ndcg: dict[str, Any] = {"surrogate": surrogate, "margin": margin, "temperature": temperature, "form": form}
+        ndcg |= {"threshold": threshold, "selector": selector, "selector_scale": selector_scale, "validate": validate}
         super().__init__(*own, pair_range=pair_range, query_range=query_range, dtype=dtype, **ndcg)
         active = num_queries if active_queries is None else active_queries
         self._set_up(active, queries_per_batch, gamma, points, guards=2)
@@ -165,7 +167,9 @@ class FasterKSONG(VarianceReduced, KSONG):
             step = step * self.schedule.eta(self._time(h.dtype))
         if self.form.threshold_step == "newton":
             step = visit.within_reach(step / s)
-        after = {"threshold": visit.threshold - step, "curvature": s, "centre": visit.centre, "slope": z}
+        after = {"threshold": visit.moved_by(step), "curvature": s, "centre": visit.centre, "slope": z}
+        if visit.count is not None:
+            after["visits"] = visit.count
 
         relevant = h.gather(1, slate.column) - visit.threshold.unsqueeze(1)
         kept = torch.where(seen(remembered), remembered, bend if past is None else bend_before)

@@ -10,16 +10,13 @@ from torch import Tensor
 from songrank.core.checks import check_int, check_number, check_same_shape, fail
 from songrank.core.options import checked
 from songrank.core.slate import Slate
-from songrank.functional.rank_terms import RankTerms
-from songrank.functional.strata import list_counts
-from songrank.losses.base import Count, NotNegative, Rows, SurrogateName, attach_gradient, present_scores
-from songrank.losses.memory import msvr, msvr_beta, seen
+from songrank.losses.base import Count, NotNegative, Positive, Rows, SurrogateName, attach_gradient, present_scores
+from songrank.losses.memory import ROUNDING, log_msvr, msvr, msvr_beta, seen
 from songrank.losses.paper_form import FASTER_SHIPPED, FasterForm
 from songrank.losses.registry import register
 from songrank.losses.schedules import Schedule
-from songrank.losses.song import SONG, Selection
-
-_ROUNDING = 1e-3  # relative to a guard's floor: values this close to it are lifted but not counted
+from songrank.losses.smooth_rank import Selection, Terms
+from songrank.losses.song import SONG
 
 
 class VarianceReduced(SONG):
@@ -92,7 +89,7 @@ class VarianceReduced(SONG):
             now, then, new, old, lifted = self._both_ranks(*points, slate, rows)
             selected, selected_before, others, also_lifted = self._both_selections(*points, slate, rows)
             total, gradient = self._evaluate(now, old if self.form.lagged else new, selected, slate)
-        after = {**others, "u": new, "guarded": torch.stack([lifted, *also_lifted])}
+        after = {**others, self.by_pair[0]: new, "guarded": torch.stack([lifted, *also_lifted])}
         value = attach_gradient(total, h, gradient)
         if past is not None and past.requires_grad:
             assert then is not None
@@ -118,20 +115,25 @@ class VarianceReduced(SONG):
 
     def _both_ranks(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
-    ) -> tuple[RankTerms, RankTerms | None, Tensor, Tensor, Tensor]:
+    ) -> tuple[Terms, Terms | None, Tensor, Tensor, Tensor]:
         """The terms of ĝ at both points, u after and before, number of lifted u."""
-        now = RankTerms.of(h, slate, self.surrogate, self.form.estimator, moved)
-        then = None if past is None else RankTerms.of(past, slate, self.surrogate, self.form.estimator)
-        old = rows["u"].to(h.dtype)
-        difference: Tensor | float = 0.0 if now.moved is None else now.moved
-        if then is not None:
-            difference = now.estimate - then.estimate
-        size, relevant = list_counts(slate, h.dtype)
+        now = self._terms(h, slate, moved)
+        then = None if past is None else self._terms(past, slate)
+        old = rows[self.by_pair[0]].to(h.dtype)
+        relevant = slate.num_relevant.to(h.dtype)
         sampled = slate.active.sum(-1).to(h.dtype)
         share = self.query_share * (sampled.clamp_min(1.0) / relevant.clamp_min(1.0)).clamp_max(1.0)
         rates = self._rates(self.gamma, share.unsqueeze(1), h.dtype)
-        new = msvr(old, now.estimate, difference, *rates)
-        new, lifted = lift(new, self.surrogate.at_zero / size.unsqueeze(1), slate.active)
+        if self.inner.in_logs:
+            before = None if then is None else then.estimate
+            new, lifted = log_msvr(old, now.estimate, before, now.moved, *rates, self._lowest(slate, h.dtype))
+            lifted = (lifted & slate.active).sum()
+        else:
+            difference: Tensor | float = 0.0 if now.moved is None else now.moved
+            if then is not None:
+                difference = now.estimate - then.estimate
+            new = msvr(old, now.estimate, difference, *rates)
+            new, lifted = lift(new, self._lowest(slate, h.dtype), slate.active)
         first = now.estimate if then is None else then.estimate
         return now, then, new, torch.where(seen(old), old, first), lifted
 
@@ -141,7 +143,7 @@ class VarianceReduced(SONG):
         """The selections at both points, the new rows, numbers of lifted values; empty without top K."""
         return Selection(), Selection(), {}, []
 
-    def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[RankTerms, Tensor, Tensor]:
+    def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[Terms, Tensor, Tensor]:
         now, _, new, old, _ = self._both_ranks(h, None, None, slate, rows)
         return now, old, new
 
@@ -212,6 +214,7 @@ class FasterSONG(VarianceReduced):
         active_queries: int | None = None,
         surrogate: SurrogateName = "squared_hinge",
         margin: float = 1.0,
+        temperature: Positive = 1.0,
         rank_offset: NotNegative | None = None,
         form: Literal["paper"] | FasterForm = FASTER_SHIPPED,
         pair_range: tuple[int, int] | None = None,
@@ -220,7 +223,8 @@ class FasterSONG(VarianceReduced):
     ) -> None:
         form = FasterForm.read(form, self.switches)
         own = (num_pairs, fixed_gamma(gamma, form.memory), surrogate, margin, rank_offset)
-        super().__init__(*own, form=form, pair_range=pair_range, dtype=dtype, validate=validate)
+        more: dict[str, Any] = {"form": form, "pair_range": pair_range, "dtype": dtype, "validate": validate}
+        super().__init__(*own, temperature=temperature, **more)
         active = num_queries if active_queries is None else active_queries
         self._set_up(active, queries_per_batch, gamma, points, guards=1)
 
@@ -237,5 +241,5 @@ def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> fl
 
 def lift(values: Tensor, floor: Tensor | float, where: Tensor) -> tuple[Tensor, Tensor]:
     """The values, at least ``floor``, and how many of those ``where`` were below it by more than rounding."""
-    low = where & (values < floor * (1.0 - _ROUNDING))
+    low = where & (values < floor * (1.0 - ROUNDING))
     return torch.where(values < floor, floor, values), low.sum()

@@ -10,10 +10,15 @@ from torch import Tensor, nn
 
 from songrank.core.checks import check_int, fail
 
-__all__ = ["UNSEEN", "MemoryTable", "log_moving_average", "merge_states", "moving_average", "msvr", "msvr_beta", "seen"]
+__all__ = ["ROUNDING", "UNSEEN", "MemoryTable", "log_moving_average", "log_msvr", "merge_states", "moving_average"]
+__all__ += ["msvr", "msvr_beta", "seen"]
 
 UNSEEN = -(2.0**120)
 """Value of a row before its first visit: finite, exact in float32 and float64, far below any other value."""
+
+
+ROUNDING = 1e-3
+"""Relative to a guard's floor: values this close to it are lifted but not counted."""
 
 
 def seen(rows: Tensor) -> Tensor:
@@ -247,6 +252,41 @@ def msvr(rows: Tensor, estimate: Tensor, change: Tensor | float, gamma: Tensor |
     tensor([1.5500, 2.0000])
     """
     return torch.where(seen(rows), (1.0 - gamma) * rows + gamma * estimate + beta * change, estimate)
+
+
+def log_msvr(
+    log_rows: Tensor,
+    log_estimate: Tensor,
+    log_before: Tensor | None,
+    log_change: Tensor | None,
+    gamma: Tensor | float,
+    beta: Tensor | float,
+    log_floor: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """:func:`msvr` of rows that hold ln u, at least ``log_floor``, and which rows were below it.
+
+    The change is ĝ − exp(``log_before``), or ĝ · ``log_change``, the first-order change of ln ĝ. Sums are taken
+    relative to the largest term, so nothing overflows.
+
+    >>> from songrank.losses.memory import UNSEEN
+    >>> rows, estimate = torch.tensor([0.0, UNSEEN]), torch.tensor([2.0, 2.0]).log()
+    >>> found, low = log_msvr(rows, estimate, torch.tensor([1.5, 1.5]).log(), None, 0.1, 0.9, torch.tensor(-9.0))
+    >>> found.exp(), low
+    (tensor([1.5500, 2.0000]), tensor([False, False]))
+    """
+    parts = [torch.where(seen(log_rows), log_rows, log_estimate), log_estimate]
+    if log_before is not None:
+        parts.append(log_before)
+    top = torch.stack(parts).amax(0)
+    row, estimate, *before = (torch.exp(part - top) for part in parts)
+    change = estimate - before[0] if before else 0.0 if log_change is None else estimate * log_change
+    value = (1.0 - gamma) * row + gamma * estimate + beta * change
+    floor = torch.exp(log_floor - top)
+    low = seen(log_rows) & (value < floor * (1.0 - ROUNDING))
+    moved = torch.maximum(
+        torch.log(torch.maximum(value, floor).clamp_min(torch.finfo(value.dtype).tiny)) + top, log_floor
+    )
+    return torch.where(seen(log_rows), moved, torch.maximum(log_estimate, log_floor)), low
 
 
 def msvr_beta(gamma: Tensor | float, share: Tensor | float) -> Tensor | float:

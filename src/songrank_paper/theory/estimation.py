@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.ksong import KSONG, ThresholdOptions
+from songrank.losses.ksong import KSONG
 from songrank.losses.paper_form import FasterForm, PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from songrank.training.optim.two_points import directional
 from songrank_paper.experiment import Cell, Findings, Found, Table
 from songrank_paper.theory.descent import measured_steps

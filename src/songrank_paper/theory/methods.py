@@ -13,10 +13,11 @@ from torch.func import functional_call
 from songrank.core.slate import Slate
 from songrank.losses.faster_ksong import FasterKSONG
 from songrank.losses.faster_song import FasterSONG, VarianceReduced
-from songrank.losses.ksong import KSONG, ThresholdOptions
+from songrank.losses.ksong import KSONG
 from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.schedules import Schedule
 from songrank.losses.song import SONG
+from songrank.losses.top_k import ThresholdOptions
 from songrank.training.optim.storm import Storm
 from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SELECTOR_SCALE, TAU1, TAU2, K
 from songrank_paper.theory.runs import Draws, Scorer

@@ -5,8 +5,8 @@ import torch
 
 from songrank import KSONG, SONG, SlateSampler
 from songrank.functional import ThresholdProblem, smooth_threshold
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import PaperForm
+from songrank.losses.top_k import ThresholdOptions
 from songrank_paper.theory.methods import EQUATION_5, SMOOTHING, TOP_K
 from songrank_paper.theory.problem import (
     DECAY,

@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 from songrank.core.errors import UserError, expected, shown
 from songrank.core.options import check_options
 from songrank.functional.ranks import TIES
-from songrank.losses.ksong import ThresholdOptions
 from songrank.losses.paper_form import FasterForm, PaperForm
 from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
+from songrank.losses.top_k import ThresholdOptions
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.config.components import UnknownOptionError, check_component, typed_component

@@ -1,0 +1,66 @@
+"""Outer functions f of the smooth rank g, and how the relevant items of a batch are averaged."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from songrank.core.slate import Slate
+from songrank.functional.ndcg import log_slate_ndcg_terms, slate_ndcg_terms
+from songrank.functional.strata import list_counts
+from songrank.functional.surrogates import Surrogate
+from songrank.losses.base import row_shares
+
+
+@dataclass(frozen=True)
+class NDCG:
+    """f(g) = (1 − 2^y) / (Z log₂(N g + 1 + o)), summed over a query's relevant items."""
+
+    rank_offset: float | None = None
+
+    def share(self, slate: Slate, dtype: torch.dtype) -> Tensor:
+        """[B, P]: N_q⁺ / (sampled relevant items) times the query's share, 0 for entries without a pair."""
+        active = slate.active
+        sampled = active.sum(-1).clamp_min(1).to(dtype)
+        share = row_shares(slate, dtype) * slate.num_relevant.to(dtype) / sampled
+        return torch.where(active, share.unsqueeze(1), 0.0)
+
+    def terms(self, u: Tensor, slate: Slate, inner: Surrogate) -> tuple[Tensor, Tensor]:
+        """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
+        terms = log_slate_ndcg_terms if inner.in_logs else slate_ndcg_terms
+        return terms(u, slate, lowest=inner.at_zero, rank_offset=self.rank_offset)
+
+    def readable(self, u: Tensor, slate: Slate, inner: Surrogate) -> Tensor:
+        """The contribution to NDCG [B, P], without rank offset."""
+        return -NDCG(0.0).terms(u, slate, inner)[0]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """f(g) = factor · ln(N g), averaged over a query's relevant items."""
+
+    factor: float = 1.0
+
+    def share(self, slate: Slate, dtype: torch.dtype) -> Tensor:
+        """[B, P]: the query's share divided by its number of sampled relevant items, 0 for entries without a pair."""
+        active = slate.active
+        sampled = active.sum(-1, keepdim=True).clamp_min(1).to(dtype)
+        return torch.where(active, row_shares(slate, dtype).unsqueeze(1) / sampled, 0.0)
+
+    def terms(self, u: Tensor, slate: Slate, inner: Surrogate) -> tuple[Tensor, Tensor]:
+        """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
+        size = list_counts(slate, u.dtype)[0].unsqueeze(1)
+        if inner.in_logs:
+            value, slope = u + torch.log(size), torch.ones_like(u)
+        else:
+            u = torch.maximum(u, inner.at_zero / size)
+            value, slope = torch.log(u * size), 1.0 / u
+        value = torch.where(slate.active, value, 0.0)
+        return (value, slope) if self.factor == 1.0 else (self.factor * value, self.factor * slope)
+
+    def readable(self, u: Tensor, slate: Slate, inner: Surrogate) -> Tensor:
+        """F [B, P]."""
+        return self.terms(u, slate, inner)[0]
+
+
+Outer = NDCG | Likelihood
