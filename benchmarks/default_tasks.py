@@ -14,9 +14,10 @@ from default_models import Array, Config, DocumentMLP, NeuMF, Record, tracking, 
 from torch import Tensor
 
 from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler
-from songrank.functional import list_weights, weighted_threshold
+from songrank.functional import Surrogate, list_weights, weighted_threshold
 from songrank.losses.base import RankingLoss, Rows
 from songrank.losses.memory import moving_average
+from songrank.losses.outer import NDCG
 from songrank.losses.paper_form import PaperForm
 from songrank.losses.top_k import ThresholdOptions
 from songrank.metrics import evaluate_catalogue, evaluate_lists
@@ -28,14 +29,15 @@ RULES: dict[str, Callable[[Slate], Tensor]] = {
 }
 
 
-class RuleSONG(SONG):
-    """SONG with a rank offset that depends on the list."""
+@dataclasses.dataclass(frozen=True)
+class RuleNDCG(NDCG):
+    """NDCG with a rank offset that depends on the list."""
 
-    rule: str
+    rule: str = "size/2"
 
-    def _ndcg(self, u: Tensor, slate: Slate, rank_offset: Any = None) -> tuple[Tensor, Tensor]:
-        offset: Any = RULES[self.rule](slate).to(u.dtype).unsqueeze(1) if rank_offset is None else rank_offset
-        return super()._ndcg(u, slate, rank_offset=offset)
+    def terms(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
+        offset: Any = RULES[self.rule](slate).to(u.dtype).unsqueeze(1)
+        return NDCG(offset).terms(u, slate, surrogate)
 
 
 class QuantileKSONG(KSONG):
@@ -69,8 +71,8 @@ def make_loss(config: Config, relevance: Relevance) -> RankingLoss:
         loss = kind(*rows, threshold=threshold, form=PaperForm(**form), **options)
     elif isinstance(options.get("rank_offset"), str):
         rule = options.pop("rank_offset")
-        loss = RuleSONG(relevance.num_pairs, **options)
-        loss.rule = rule
+        loss = SONG(relevance.num_pairs, **options)
+        loss.outer = RuleNDCG(rule=rule)
     else:
         loss = SONG(relevance.num_pairs, **options)
     return loss.to(relevance.device)

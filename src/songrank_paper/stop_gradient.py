@@ -18,6 +18,7 @@ from songrank.functional import ThresholdProblem
 from songrank.io.files import write_whole
 from songrank.io.json_files import plain
 from songrank.losses.base import Rows
+from songrank.losses.outer import NDCG
 from songrank.training.config.recipe_files import load_recipe, shipped_recipes
 from songrank.training.run import Run
 from songrank.training.run_directory import fingerprint
@@ -92,7 +93,7 @@ def _measure(run: Run) -> dict[str, dict[str, float]]:
 def _kinds(loss: KSONG) -> dict[str, KSONG]:
     """The loss as trained, with the paper's objective, and also with the appendix's selector and smoothing."""
     paper, problem = copy.copy(loss), loss.problem
-    paper.rank_offset = 0.0
+    paper.outer = NDCG(rank_offset=0.0)
     appendix = copy.copy(paper)
     appendix.selector, appendix.selector_scale = "smooth_step", 1.0 / problem.tau1
     appendix.problem = ThresholdProblem(problem.k, problem.epsilon, problem.tau1, problem.tau2, "hinge")

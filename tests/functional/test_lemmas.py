@@ -19,6 +19,10 @@ QUALIFYING = [
     ("smooth_hinge", 1.5),
     ("smooth_hinge", 2.0),
     ("logistic", 1.0),
+    ("exponential", 1.0, 1.0),
+    ("exponential", 1.0, 0.3),
+    ("tanh", 1.0, 0.5),
+    ("relu", 1.0, 2.0),
 ]
 
 
@@ -38,10 +42,11 @@ def double(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-def smooth_terms(scores, labels, surrogate, margin, offset=0.0, k=None):
+def smooth_terms(scores, labels, surrogate, margin, temperature=1.0, offset=0.0, k=None):
     """gain_i / (Z log₂(ḡ_i + 1 + o)) for each item."""
     size = len(scores)
-    g = F.smooth_ranks(double(scores), surrogate=surrogate, margin=margin) / size
+    own = {"surrogate": surrogate, "margin": margin, "temperature": temperature}
+    g = F.smooth_ranks(double(scores), **own) / size
     ideal = F.ideal_dcg(double(labels), k=k)
     return -F.ndcg_term(g, F.gains(double(labels)), list_size=size, ideal_dcg=ideal, rank_offset=offset)
 
@@ -61,7 +66,8 @@ def test_lemma_1_the_smooth_objective_never_exceeds_ndcg(data, surrogate, offset
 @given(data=lists(), surrogate=st.sampled_from(QUALIFYING))
 def test_lemma_1_the_smooth_rank_is_at_least_the_rank(data, surrogate):
     scores, _ = data
-    smooth = F.smooth_ranks(double(scores), surrogate=surrogate[0], margin=surrogate[1])
+    own = dict(zip(("surrogate", "margin", "temperature"), surrogate, strict=False))
+    smooth = F.smooth_ranks(double(scores), **own)
     for index in range(len(scores)):
         assert smooth[index] >= oracles.pessimistic_rank(scores, index) - 1e-12
 

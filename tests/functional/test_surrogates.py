@@ -84,6 +84,44 @@ def test_those_that_qualify_for_lemma_1_are_at_least_the_indicator(name, margin,
     assert F.Surrogate(name, margin)(torch.tensor(x, dtype=torch.float64)) >= (1.0 if x >= 0 else 0.0)
 
 
+LOGS = [("exponential", 1.0), ("exponential", 0.2), ("tanh", 0.1), ("tanh", 1.0), ("atan", 0.5), ("relu", 0.3)]
+
+
+@pytest.mark.parametrize(("name", "temperature"), LOGS)
+def test_surrogates_with_a_temperature_follow_their_formula(name, temperature):
+    base = {"exponential": math.exp, "tanh": lambda x: 1 + math.tanh(x)}
+    base |= {"atan": lambda x: max(0.0, 1 + math.atan(x)), "relu": lambda x: max(0.0, 1 + x)}
+
+    def formula(point):
+        return base[name](point[0]) ** (1 / temperature)
+
+    surrogate, grid = F.Surrogate(name, temperature=temperature), [-2.1, -1.3, -0.7, 0.0, 0.2, 0.9, 1.7]
+    x = torch.tensor(grid, dtype=torch.float64)
+    value, slope = surrogate.value_and_slope_(x.clone())
+    want = torch.tensor([formula([v]) for v in grid], dtype=torch.float64)
+    torch.testing.assert_close(value, want, rtol=1e-12, atol=1e-300)
+    torch.testing.assert_close(surrogate(x), want, rtol=1e-12, atol=1e-300)
+    rise = torch.tensor([oracles.central_difference(formula, [v])[0] for v in grid], dtype=torch.float64)
+    torch.testing.assert_close(slope, rise, rtol=1e-6, atol=1e-7)
+    assert surrogate.at_zero == formula([0.0])
+
+
+@pytest.mark.parametrize(("name", "temperature"), LOGS)
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(x=st.one_of(st.floats(-100, 100), st.floats(-1e-6, 1e-6), st.just(0.0)), more=st.floats(0, 50))
+def test_surrogates_with_a_temperature_qualify_for_lemma_1_and_never_fall(name, temperature, x, more):
+    low, high = torch.tensor([x, x + more], dtype=torch.float64)
+    logs, slope = F.Surrogate(name, temperature=temperature).log_value_and_slope(torch.stack([low, high]))
+    assert logs[0] <= logs[1] + 1e-12
+    assert (slope >= 0).all()
+    assert float(logs[0]) >= (0.0 if x >= 0 else -math.inf)
+
+
+def test_a_temperature_is_for_surrogates_that_have_one():
+    with pytest.raises(ValueError, match=r"temperature is 0\.5; expected 1 with surrogate 'squared_hinge'"):
+        F.Surrogate("squared_hinge", temperature=0.5)
+
+
 @pytest.mark.parametrize(("name", "margin"), [("squared_hinge", 0.99), ("smooth_hinge", 1.49), ("sigmoid", 1.0)])
 def test_those_that_do_not_qualify_are_below_the_indicator_at_zero(name, margin):
     assert F.Surrogate(name, margin)(torch.zeros((), dtype=torch.float64)) < 1.0

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from songrank import Slate
 from songrank.losses import (
+    BSL,
     KSONG,
+    PSL,
     SONG,
     ApproxNDCG,
     FasterKSONG,
@@ -28,6 +30,7 @@ from songrank.losses import (
     PointwiseBCE,
     RankingLoss,
     RankNet,
+    SLatK,
     SoftmaxCE,
 )
 from songrank.losses.paper_form import PaperForm
@@ -60,6 +63,10 @@ def song(**options):
     return lambda dtype: SONG(PAIRS, dtype=dtype, **options)
 
 
+def faster(**options):
+    return lambda dtype: FasterSONG(PAIRS, QUERIES, QUERIES, dtype=dtype, **options)
+
+
 def ksong(**options):
     return lambda dtype: KSONG(PAIRS, QUERIES, K, dtype=dtype, **options)
 
@@ -88,6 +95,20 @@ TABLE = [
         k=K,
         memory=True,
     ),
+    Row("SONG-exponential", song(surrogate="exponential", temperature=0.7), memory=True),
+    Row("SONG-tanh", song(surrogate="tanh", rank_offset=1.0), memory=True, variant=True),
+    Row("KSONG-exponential", ksong(surrogate="exponential", temperature=0.7), k=K, memory=True),
+    Row(
+        "KSONG-periodic",
+        ksong(surrogate="exponential", threshold=ThresholdOptions(tau2=0.0, source="periodic", every=2)),
+        k=K,
+        memory=True,
+        variant=True,
+    ),
+    Row("FasterSONG-exponential", faster(surrogate="exponential", temperature=0.7), memory=True),
+    Row("SLatK", lambda dtype: SLatK(PAIRS, QUERIES, K, 0.3, dtype=dtype), k=K, memory=True),
+    Row("PSL", lambda dtype: PSL(PAIRS, temperature=0.5, dtype=dtype), memory=True),
+    Row("BSL", lambda dtype: BSL(PAIRS, 0.3, temperature=0.5, relevant_temperature=1.0, dtype=dtype), memory=True),
     Row("FasterSONG", lambda dtype: FasterSONG(PAIRS, QUERIES, QUERIES, dtype=dtype), memory=True),
     Row("FasterKSONG", lambda dtype: FasterKSONG(PAIRS, QUERIES, K, QUERIES, dtype=dtype), k=K, memory=True),
     Row("ListwiseCE", lambda dtype: ListwiseCE(PAIRS, dtype=dtype), memory=True),

@@ -229,11 +229,9 @@ def test_bad_hyper_parameters_raise_on_construction(build, message):
     [kind.__name__ for kind in losses.LOSSES.values()],
 )
 def test_every_loss_refuses_scores_that_do_not_fit_the_slate(name):
-    kind = getattr(losses, name)
-    sizes = {"SONG": (PAIRS,), "ListwiseCE": (PAIRS,), "KSONG": (PAIRS, QUERIES, K)}
-    sizes |= {"FasterSONG": (PAIRS, QUERIES, QUERIES), "FasterKSONG": (PAIRS, QUERIES, K, QUERIES)}
-    loss = kind(*sizes.get(name, ()))
-    slate = sampled_slate(0, k=K if name == "KSONG" else None)
+    sizes = {"num_pairs": PAIRS, "num_queries": QUERIES, "queries_per_batch": QUERIES}
+    loss = getattr(losses, name).build({"k": K} if name in ("KSONG", "FasterKSONG", "SLatK") else {}, sizes)
+    slate = sampled_slate(0, k=loss.k)
     with pytest.raises(ValueError, match=r"scores has shape \[4, 10\]; expected that of slate.label, \[4, 11\]"):
         loss(torch.zeros(4, 10), slate)
     with pytest.raises(TypeError, match="scores is torch.int64; expected a floating point tensor"):

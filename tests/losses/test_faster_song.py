@@ -1,6 +1,7 @@
 """Faster SONG and Faster K-SONG against the paper's last algorithm in plain float64 loops, step by step."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,7 @@ class Scorer:
 def build(oracle, dtype=torch.float64):
     gamma = Schedule(*oracle.gamma) if isinstance(oracle.gamma, tuple) else oracle.gamma
     shared = {"margin": oracle.margin, "rank_offset": oracle.offset, "dtype": dtype}
+    shared |= {"surrogate": oracle.inner, "temperature": oracle.temperature}
     form = FasterForm(lagged=oracle.lagged, memory=oracle.memory)
     if oracle.k is None:
         return FasterSONG(PAIRS, QUERIES, BATCH, gamma, form=form, **shared)
@@ -61,6 +63,8 @@ def same(found, expected):
 
 def same_tables(loss, oracle):
     tables = {"u": oracle.u}
+    if loss.surrogate.in_logs:
+        tables = {"log_u": {pair: math.log(u) for pair, u in oracle.u.items()}}
     if oracle.k is not None:
         tables |= {"threshold": oracle.lam, "curvature": oracle.s, "slope": oracle.z, "centre": oracle.c}
     for name, rows in tables.items():
@@ -77,6 +81,9 @@ CASES = [
     {"k": 4, "lagged": True, "implicit": "slate"},
     {"gamma": (20.0, 0.05)},
     {"margin": 2.0, "gamma": 0.4},
+    {"inner": "exponential", "temperature": 0.7},
+    {"inner": "tanh", "temperature": 0.8, "gamma": 0.4},
+    {"inner": "exponential", "lagged": True, "k": 3, "mode": "practical"},
     {"k": 3},
     {"k": 3, "gamma": (20.0, 0.05), "step": "newton"},
     {"k": 5, "implicit": "slate", "step": "newton", "mode": "theoretical"},

@@ -25,7 +25,7 @@ def numeric_gradient(objective, scores, step=1e-5):
     return gradient
 
 
-def smooth_objective(slate, offset, name="squared_hinge", margin=1.0, select=None):
+def smooth_objective(slate, offset, name="squared_hinge", margin=1.0, select=None, temperature=1.0):
     """F(w), or F_K(w) with ``select(row) -> λ̂``, by loops over full lists."""
 
     def objective(scores):
@@ -33,7 +33,7 @@ def smooth_objective(slate, offset, name="squared_hinge", margin=1.0, select=Non
         for row in rows_of(scores, slate):
             lam = None if select is None else select(row)
             for i in row.relevant:
-                terms = [surrogate(name, row.scores[j] - row.scores[i], margin)[0] for j in row.present]
+                terms = [surrogate(name, row.scores[j] - row.scores[i], margin, temperature)[0] for j in row.present]
                 value, _ = outer(sum(terms) / row.size, row.labels[i], row, offset)
                 psi = 1.0 if lam is None else selector("sigmoid", row.scores[i] - lam, 2.0)[0]
                 total += row.share * psi * value

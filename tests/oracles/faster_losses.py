@@ -24,7 +24,9 @@ class FasterOracle:
     tau1: float = 0.4
     tau2: float = 0.01
     smoothing: str = "softplus"
+    inner: str = "squared_hinge"
     margin: float = 1.0
+    temperature: float = 1.0
     offset: float = 2.0
     scale: float = 2.0
     t: int = 0
@@ -35,6 +37,9 @@ class FasterOracle:
     z: dict = field(default_factory=dict)
     c: dict = field(default_factory=dict)
     last: dict = field(default_factory=dict)
+
+    def surrogate(self, x):
+        return surrogate(self.inner, x, self.margin, self.temperature)
 
     def eta(self):
         return (self.gamma[0] / (self.gamma[0] + self.t)) ** (1 / 3) if isinstance(self.gamma, tuple) else 1.0
@@ -84,21 +89,17 @@ class FasterOracle:
         for pair, i in row.pairs:
             weights = rank_weights(row, i, "strata")
             estimates = [
-                sum(
-                    w * surrogate("squared_hinge", p.scores[j] - p.scores[i], self.margin)[0]
-                    for j, w in weights.items()
-                )
-                for p, _ in points
+                sum(w * self.surrogate(p.scores[j] - p.scores[i])[0] for j, w in weights.items()) for p, _ in points
             ]
             moved = 0.0
             if move is not None:
                 for j, w in weights.items():
-                    slope = surrogate("squared_hinge", row.scores[j] - row.scores[i], self.margin)[1]
+                    slope = self.surrogate(row.scores[j] - row.scores[i])[1]
                     moved += w * slope * (move.scores[j] - move.scores[i])
             drawn = share * min(1.0, len(row.pairs) / row.total)
             known = estimates[1] if past is not None else None
             old = self.track(self.u, pair, estimates[0], known, moved, drawn, self.gamma)
-            self.guard(self.u, pair, self.margin**2 / row.size, 0)
+            self.guard(self.u, pair, self.surrogate(0.0)[0] / row.size, 0)
             for (point, gradient), u, chosen in zip(
                 points, (old if self.lagged else self.u[pair], old), choice, strict=False
             ):
@@ -107,15 +108,13 @@ class FasterOracle:
         return value
 
     def add_gradient(self, point, i, u, chosen, weights, gradient):
-        f, slope = outer(max(u, self.margin**2 / point.size), point.labels[i], point, self.offset)
+        f, slope = outer(max(u, self.surrogate(0.0)[0] / point.size), point.labels[i], point, self.offset)
         share = point.share * point.total / len(point.pairs)
         psi, psi_slope = 1.0, 0.0
         if chosen is not None:
             psi, psi_slope = selector("sigmoid", point.scores[i] - chosen[0], self.scale)
         for j, w in weights.items():
-            push = (
-                share * psi * slope * w * surrogate("squared_hinge", point.scores[j] - point.scores[i], self.margin)[1]
-            )
+            push = share * psi * slope * w * self.surrogate(point.scores[j] - point.scores[i])[1]
             gradient[j] += push
             gradient[i] -= push
         if chosen is not None and self.mode == "theoretical":

@@ -9,8 +9,20 @@ from dataclasses import dataclass, field
 from songrank import Slate
 
 
-def surrogate(name: str, x: float, margin: float) -> tuple[float, float]:
+def surrogate(name: str, x: float, margin: float, temperature: float = 1.0) -> tuple[float, float]:
     """(ℓ(x), ℓ′(x))."""
+    if name == "exponential":
+        value = math.exp(x / temperature)
+        return value, value / temperature
+    if name in ("tanh", "atan", "relu"):
+        bases = {
+            "tanh": (1 + math.tanh(x), 1 - math.tanh(x) ** 2),
+            "atan": (1 + math.atan(x), 1 / (1 + x * x)),
+            "relu": (1 + x, 1.0),
+        }
+        base, slope = bases[name]
+        power = 1 / temperature
+        return (base**power, power * base ** (power - 1) * slope) if base > 0 else (0.0, 0.0)
     if name == "squared_hinge":
         t = max(0.0, x + margin)
         return t * t, 2 * t
@@ -26,7 +38,7 @@ def surrogate(name: str, x: float, margin: float) -> tuple[float, float]:
 def selector(name: str, x: float, scale: float) -> tuple[float, float]:
     """(ψ(x), ψ′(x))."""
     if name == "sigmoid":
-        value = 1 / (1 + math.exp(-scale * x))
+        value = 0.5 * (1 + math.tanh(scale * x / 2))
         return value, scale * value * (1 - value)
     t = min(max(scale * x, 0.0), 1.0)
     return 3 * t**2 - 2 * t**3, scale * (6 * t - 6 * t**2)
@@ -104,6 +116,11 @@ def list_weights(row: Row, estimator: str) -> dict[int, float]:
     return weights | {j: (row.size - row.total) / row.size / len(row.irrelevant) for j in row.irrelevant}
 
 
+def likelihood(u: float, row: Row, factor: float) -> tuple[float, float]:
+    """(f(u), f′(u)) of f(u) = factor · ln(N u)."""
+    return factor * math.log(row.size * u), factor / u
+
+
 def outer(u: float, label: float, row: Row, offset: float) -> tuple[float, float]:
     """(f(u), f′(u))."""
     rank = row.size * u + 1 + offset
@@ -114,11 +131,17 @@ def outer(u: float, label: float, row: Row, offset: float) -> tuple[float, float
 
 @dataclass
 class SongOracle:
-    """Algorithm 1, and with ``k`` Algorithm 2, on dictionaries."""
+    """Algorithm 1, and with ``k`` Algorithm 2, on dictionaries; ``outer`` and ``rivals`` for the rest of the family."""
 
     gamma: float
     surrogate: str = "squared_hinge"
     margin: float = 1.0
+    temperature: float = 1.0
+    outer: str = "ndcg"
+    factor: float = 1.0
+    rivals: str = "all"
+    source: str = "tracked"
+    every: int = 5
     offset: float | None = 0.0
     lagged: bool = False
     estimator: str = "strata"
@@ -140,6 +163,7 @@ class SongOracle:
     lam: dict[int, float] = field(default_factory=dict)
     s: dict[int, float] = field(default_factory=dict)
     c: dict[int, float] = field(default_factory=dict)
+    age: dict[int, int] = field(default_factory=dict)
 
     def __call__(self, scores, slate: Slate) -> tuple[float, list[list[float]]]:
         gradient = [[0.0] * scores.shape[1] for _ in range(scores.shape[0])]
@@ -157,18 +181,23 @@ class SongOracle:
         value = 0.0
         for pair, i in row.pairs:
             weights = rank_weights(row, i, self.estimator)
-            values = {j: surrogate(self.surrogate, row.scores[j] - row.scores[i], self.margin) for j in weights}
-            estimate = sum(weights[j] * values[j][0] for j in weights)
+            if self.rivals == "irrelevant":
+                weights = {j: weights[j] for j in row.irrelevant}
+            inner_of = self.surrogate, self.margin, self.temperature
+            values = {j: surrogate(inner_of[0], row.scores[j] - row.scores[i], *inner_of[1:]) for j in weights}
+            estimate = sum(weights[j] * values[j][0] for j in weights) if weights else 1 / row.size
             before = self.u.get(pair, estimate)
             self.u[pair] = (1 - self.gamma) * before + self.gamma * estimate if pair in self.u else estimate
             used = before if self.lagged else self.u[pair]
             f, slope = outer(used, row.labels[i], row, offset)
+            if self.outer == "likelihood":
+                f, slope = likelihood(used, row, self.factor)
             psi, psi_slope = 1.0, 0.0
             if bilevel:
                 psi, psi_slope = selector(self.selector, row.scores[i] - lam, self.scale)
             elif self.k is not None and self.k < row.size:
                 psi, psi_slope = selector(self.selector, self.k - row.size * used, self.scale)
-            share = row.share * row.total / len(row.pairs)
+            share = row.share * (row.total if self.outer == "ndcg" else 1.0) / len(row.pairs)
             value += share * psi * f
             inner = share * psi * slope
             if self.k is not None and self.form == "rank" and self.mode == "theoretical":
@@ -193,6 +222,11 @@ class SongOracle:
             if total >= self.k + self.epsilon:
                 break
         lam = self.lam.setdefault(q, own)
+        if self.source == "slate":
+            lam = own
+        if self.source == "periodic":
+            self.age[q] = self.age.get(q, 0) + 1
+            lam = own if self.age[q] % self.every == 1 or self.every == 1 else lam
         centre = self.c.setdefault(q, lam) if self.centred == "first" else 0.0
         first, second = {}, {}
         for j in weights:
@@ -212,7 +246,7 @@ class SongOracle:
         if self.step == "newton":
             reach = abs(own - lam) + self.tau1
             move = max(min(move / self.s[q], reach), -reach)
-        self.lam[q] = lam - move
+        self.lam[q] = lam - move if self.source == "tracked" else lam
         divisor = {"slate": bend, "memory": self.s[q], "memory_before": before}[self.implicit]
         return lam, {j: weights[j] * second[j] / divisor for j in weights}
 

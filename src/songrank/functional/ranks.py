@@ -62,7 +62,12 @@ def ranks(scores: Tensor, *, mask: Tensor | None = None, ties: str = "pessimisti
 
 
 def smooth_ranks(
-    scores: Tensor, *, mask: Tensor | None = None, surrogate: str = "squared_hinge", margin: float = 1.0
+    scores: Tensor,
+    *,
+    mask: Tensor | None = None,
+    surrogate: str = "squared_hinge",
+    margin: float = 1.0,
+    temperature: float = 1.0,
 ) -> Tensor:
     r"""ḡ(w; x, S_q) = Σ_{x'} ℓ(h(x') − h(x)), section 4 of the paper; differentiable, O(L²) on the last axis.
 
@@ -70,5 +75,5 @@ def smooth_ranks(
     tensor([ 1., 10.])
     """
     scores, _, mask = prepare(scores, torch.zeros_like(scores), mask)
-    terms = Surrogate(surrogate, margin)(-pairwise(scores))
+    terms = Surrogate(surrogate, margin, temperature)(-pairwise(scores))
     return torch.where(mask.unsqueeze(-2), terms, 0.0).sum(-1)

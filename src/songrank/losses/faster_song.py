@@ -124,7 +124,7 @@ class VarianceReduced(SONG):
         sampled = slate.active.sum(-1).to(h.dtype)
         share = self.query_share * (sampled.clamp_min(1.0) / relevant.clamp_min(1.0)).clamp_max(1.0)
         rates = self._rates(self.gamma, share.unsqueeze(1), h.dtype)
-        if self.inner.in_logs:
+        if self.surrogate.in_logs:
             before = None if then is None else then.estimate
             new, lifted = log_msvr(old, now.estimate, before, now.moved, *rates, self._lowest(slate, h.dtype))
             lifted = (lifted & slate.active).sum()

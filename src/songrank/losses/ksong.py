@@ -95,5 +95,5 @@ class KSONG(TopK, SONG):
             dtype=dtype,
             validate=validate,
         )
-        mode = mode or ("practical" if self.inner.in_logs else "theoretical")
+        mode = mode or ("practical" if self.surrogate.in_logs else "theoretical")
         self._set_up_selector(k, mode, selector, selector_scale, threshold, num_queries, query_range, dtype)

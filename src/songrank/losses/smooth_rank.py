@@ -40,18 +40,20 @@ Terms = RankTerms | LogTerms
 class SmoothRankLoss(MemoryLoss):
     r"""Base class of losses mean_q Σ_i ψ_i f(g_i) with g_i = mean_j ℓ(h_j − h_i), tracked per pair.
 
-    A member of the family is a choice of ``inner`` (ℓ, :class:`Surrogate`), ``outer`` (f, :mod:`songrank.losses.outer`)
-    and, with :class:`songrank.losses.top_k.TopK`, a selector ψ. Surrogates with a temperature keep ln u in the table
-    ``log_u``, others u in ``u``; ``_evaluate`` and the update rules are the same for both.
+    A member of the family is a choice of ``surrogate`` (ℓ), ``outer`` (f, :mod:`songrank.losses.outer`) and, with
+    :class:`songrank.losses.top_k.TopK`, a selector ψ. Surrogates with a temperature keep ln u in the table ``log_u``,
+    others u in ``u``; ``_evaluate`` and the update rules are the same for both.
     """
 
-    inner: Surrogate
+    surrogate: Surrogate
     outer: Outer
+    u: MemoryTable
+    log_u: MemoryTable
     rivals: ClassVar[Rivals] = "all"
 
     def __init__(
         self,
-        inner: Surrogate,
+        surrogate: Surrogate,
         outer: Outer,
         num_pairs: int,
         gamma: float,
@@ -61,8 +63,8 @@ class SmoothRankLoss(MemoryLoss):
         validate: bool,
     ) -> None:
         super().__init__(gamma, self.form_kind.read(form, self.switches), validate=validate)
-        self.inner, self.outer = inner, outer
-        self.by_pair = ("log_u",) if inner.in_logs else ("u",)
+        self.surrogate, self.outer = surrogate, outer
+        self.by_pair = ("log_u",) if surrogate.in_logs else ("u",)
         self.register_module(self.by_pair[0], MemoryTable(num_pairs, pair_range, dtype=dtype, name="pairs"))
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
@@ -78,20 +80,20 @@ class SmoothRankLoss(MemoryLoss):
     def _objective(self, h: Tensor, slate: Slate, rows: Rows) -> Tensor:
         """The readable value of the batch: estimated NDCG with rank offset 0, or the negative log-likelihood."""
         _, _, new = self._ranks(h, slate, rows)
-        value = self.outer.readable(new, slate, self.inner)
+        value = self.outer.readable(new, slate, self.surrogate)
         return (self._select(h, new, slate, rows).of(self.outer.share(slate, h.dtype)) * value).sum()
 
     def _terms(self, h: Tensor, slate: Slate, change: Tensor | None = None) -> Terms:
         """ĝ of the slate's relevant items (its logarithm, for a surrogate in log space) and its gradient."""
-        if self.inner.in_logs:
-            return log_rank_terms(h, slate, self.inner, self.form.estimator, change, self.rivals)
-        return RankTerms.of(h, slate, self.inner, self.form.estimator, change)
+        if self.surrogate.in_logs:
+            return log_rank_terms(h, slate, self.surrogate, self.form.estimator, change, self.rivals)
+        return RankTerms.of(h, slate, self.surrogate, self.form.estimator, change)
 
     def _ranks(self, h: Tensor, slate: Slate, rows: Rows) -> tuple[Terms, Tensor, Tensor]:
         """The terms of ĝ, u before and u after this visit; logarithms for a surrogate in log space."""
         terms = self._terms(h, slate)
         old = rows[self.by_pair[0]].to(h.dtype)
-        average: Callable[..., Tensor] = log_moving_average if self.inner.in_logs else moving_average
+        average: Callable[..., Tensor] = log_moving_average if self.surrogate.in_logs else moving_average
         return terms, old, average(old, terms.estimate, self.gamma)
 
     def _select(self, h: Tensor, u: Tensor, slate: Slate, rows: Rows) -> Selection:
@@ -101,10 +103,10 @@ class SmoothRankLoss(MemoryLoss):
     def _evaluate(self, terms: Terms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:
         """The objective and G."""
         share = self.outer.share(slate, u.dtype)
-        value, slope = self.outer.terms(u, slate, self.inner)
+        value, slope = self.outer.terms(u, slate, self.surrogate)
         return (share * value).sum(), terms.gradient(share * slope, u)
 
     def _lowest(self, slate: Slate, dtype: torch.dtype) -> Tensor:
         """[B, 1]: ℓ(0)/N or its logarithm, an item's own comparison and the lower bound of u."""
-        lowest = self.inner.at_zero / list_counts(slate, dtype)[0].unsqueeze(1)
-        return torch.log(lowest) if self.inner.in_logs else lowest
+        lowest = self.surrogate.at_zero / list_counts(slate, dtype)[0].unsqueeze(1)
+        return torch.log(lowest) if self.surrogate.in_logs else lowest

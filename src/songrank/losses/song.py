@@ -94,6 +94,11 @@ class SONG(SmoothRankLoss):
         inner = Surrogate(surrogate, margin, temperature)
         super().__init__(inner, outer, num_pairs, gamma, form, pair_range, dtype, validate)
 
+    @property
+    def rank_offset(self) -> float | None:
+        """O; None for √N of each list."""
+        return self.outer.rank_offset
+
     def check(self, scores: Tensor, slate: Slate) -> None:
         """Raise unless scores, slate and k match."""
         super().check(scores, slate)

@@ -100,7 +100,7 @@ class TopK(SmoothRankLoss):
 
     def _evaluate(self, terms: Terms, u: Tensor, selection: Selection, slate: Slate) -> tuple[Tensor, Tensor]:
         share = self.outer.share(slate, u.dtype)
-        value, slope = self.outer.terms(u, slate, self.inner)
+        value, slope = self.outer.terms(u, slate, self.surrogate)
         total = (selection.of(share) * value).sum()
         assert selection.psi is not None
         assert selection.slope is not None
@@ -109,7 +109,7 @@ class TopK(SmoothRankLoss):
             return total, terms.gradient(along, u)
         if selection.cross is None or selection.divisor is None:  # ψ of the rank
             size = list_counts(slate, u.dtype)[0].unsqueeze(1)
-            if self.inner.in_logs:
+            if self.surrogate.in_logs:
                 size = torch.where(selection.slope > 0, size * torch.exp(u), 0.0)
             return total, terms.gradient(along - size * selection.slope * (share * value), u)
         pull = selection.slope * (share * value)
@@ -121,7 +121,7 @@ class TopK(SmoothRankLoss):
         size, _ = list_counts(slate, h.dtype)
         if self.form.selection == "rank":
             kept = {name: rows[name] for name in self.by_query}
-            mean = torch.exp(u) if self.inner.in_logs else u
+            mean = torch.exp(u) if self.surrogate.in_logs else u
             return self._selection(self.problem.k - size.unsqueeze(1) * mean, size, rows=kept)
         visit = Visit(self, h, size, slate, rows)
         slope, cross = self.problem.derivatives(visit.threshold, h, visit.weight, size, visit.centre)
@@ -193,8 +193,8 @@ class Visit:
         self.centre = torch.where(seen(kept), kept, self.threshold) if first else torch.zeros_like(self.threshold)
 
     def moved_by(self, step: Tensor) -> Tensor:
-        """λ after this visit: a step further where it is tracked."""
-        return self.threshold - step if self.tracked else self.threshold
+        """λ after this visit: a step further where it is tracked; NaN if the step is not finite."""
+        return self.threshold - (step if self.tracked else 0.0 * step)
 
     def within_reach(self, step: Tensor) -> Tensor:
         """The step, limited to τ₁ more than the distance to the slate's own λ."""

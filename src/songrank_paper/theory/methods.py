@@ -35,7 +35,7 @@ TOP_K: dict[str, Any] = {
     "dtype": torch.float64,
 }
 """K of both K-SONG losses on this problem."""
-SMOOTHING: dict[str, float] = {"epsilon": EPSILON, "tau1": TAU1, "tau2": TAU2}
+SMOOTHING: dict[str, Any] = {"epsilon": EPSILON, "tau1": TAU1, "tau2": TAU2}
 """Options of the problem of λ."""
 EQUATION_5: dict[str, Any] = {"centre": "zero", "threshold_step": "gradient", "implicit": "memory"}
 """Options of both K-SONG losses: λ and ∇λ as in eq. (5)."""
