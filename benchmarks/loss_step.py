@@ -1,7 +1,8 @@
 """Cost of a loss step (forward and backward on scores of 256 × 310, 10 relevant, memory for 18.6 million pairs).
 
 Compared with the losses of libauc 2.0.1 in the same process, if it is installed (``pip install --no-deps
-libauc==2.0.1``), and measured with sampling for catalogues of 10³ to 10⁶ items, where it must be constant.
+libauc==2.0.1``), measured with sampling for catalogues of 10³ to 10⁶ items, where it must be constant, and by number of
+relevant items in the slate, where that of the losses with the exponential surrogate must be constant.
 """
 
 import argparse
@@ -23,17 +24,17 @@ BASELINES = ("RankNet", "LambdaRank", "ListNet", "ListMLE", "ApproxNDCG", "Softm
 SOFT_SORTS = ("NeuralNDCG", "PiRank")  # minutes per step on a CPU
 
 
-def slate(device: str) -> Slate:
+def slate(device: str, relevant: int = RELEVANT) -> Slate:
     """Ratings, ids and counts of a batch of MovieLens-20M."""
     generator = torch.Generator().manual_seed(0)
     label = torch.zeros(ROWS, RELEVANT + IRRELEVANT)
-    label[:, :RELEVANT] = torch.randint(1, 6, (ROWS, RELEVANT), generator=generator).float()
+    label[:, :relevant] = torch.randint(1, 6, (ROWS, relevant), generator=generator).float()
     made = Slate(
         query=torch.randperm(QUERIES, generator=generator)[:ROWS],
         item=torch.randint(0, ITEMS, label.shape, generator=generator),
         label=label,
         mask=torch.ones_like(label, dtype=torch.bool),
-        pair=torch.randperm(PAIRS, generator=generator)[: ROWS * RELEVANT].view(ROWS, RELEVANT),
+        pair=torch.randperm(PAIRS, generator=generator)[: ROWS * relevant].view(ROWS, relevant),
         list_size=torch.full((ROWS,), ITEMS),
         num_relevant=torch.randint(20, 300, (ROWS,), generator=generator),
         ideal_dcg=torch.rand(ROWS, generator=generator) * 50 + 50,
@@ -84,6 +85,8 @@ def side_by_side(device: str, rounds: int) -> None:
         "K-SONG theoretical": (KSONG(PAIRS, QUERIES, K), for_k),
         "K-SONG practical": (KSONG(PAIRS, QUERIES, K, mode="practical"), for_k),
         "ListwiseCE (SOLC)": (ListwiseCE(PAIRS), batch),
+        "SONG exponential": (SONG(PAIRS, surrogate="exponential"), batch),
+        "K-SONG exponential": (KSONG(PAIRS, QUERIES, K, surrogate="exponential"), for_k),
     }
     steps = {name: step(loss.to(device), scores, given) for name, (loss, given) in ours.items()}
     theirs = {name: step(loss, scores, given) for name, (loss, given) in peers(batch, device).items()}
@@ -121,6 +124,19 @@ def growing_catalogue(device: str, rounds: int) -> None:
     table(f"sampling + SONG, {device}, by size of the catalogue", medians(steps, rounds))
 
 
+def growing_relevant(device: str, rounds: int) -> None:
+    """Steps of both surrogates on slates of the same size, with more and more relevant items."""
+    scores = torch.randn(ROWS, RELEVANT + IRRELEVANT, generator=torch.Generator().manual_seed(1)).to(device)
+    scores.requires_grad_()
+    losses_of = {name: SONG(PAIRS, surrogate=name).to(device) for name in ("squared_hinge", "exponential")}
+    steps = {
+        f"{name}, {relevant:>3} relevant": step(loss, scores, slate(device, relevant))
+        for name, loss in losses_of.items()
+        for relevant in (5, 20, 80, 300)
+    }
+    table(f"SONG, {ROWS} × {RELEVANT + IRRELEVANT}, {device}, by relevant items in the slate", medians(steps, rounds))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
@@ -128,6 +144,7 @@ def main() -> None:
     options = parser.parse_args()
     side_by_side(options.device, options.rounds)
     growing_catalogue(options.device, options.rounds)
+    growing_relevant(options.device, max(options.rounds // 4, 2))
 
 
 if __name__ == "__main__":

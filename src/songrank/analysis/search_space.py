@@ -126,6 +126,6 @@ def default_search(recipe: Recipe) -> list[str]:
     stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
     if stage.epochs == 0:
         stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]
-    searched = LOSSES[loss["name"]].traits.search
+    searched = LOSSES[loss["name"]].searched(loss)
     rate = f"{'fine_tuning' if key == 'loss' else 'warm_up'}.learning_rate={_around(stage.learning_rate, 10**0.5)}"
     return [rate, *(f"{key}.{name}={_RANGES[kind](loss[name])}" for name, kind in searched.items())]

@@ -78,6 +78,11 @@ class RankingLoss(nn.Module, WithOptions, ABC):
         super().__init__()
         self.validate = validate
 
+    @classmethod
+    def searched(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """The options of ``traits.search`` that have an effect beside these ``options``."""
+        return cls.traits.search
+
     def check(self, scores: Tensor, slate: Slate) -> None:
         """Raise unless the scores match the slate."""
         if not isinstance(slate, Slate):

@@ -9,7 +9,7 @@ from torch import Tensor
 from songrank.core.checks import fail
 from songrank.core.options import checked
 from songrank.core.slate import Slate
-from songrank.functional.surrogates import Surrogate
+from songrank.functional.surrogates import LOG_SURROGATES, Surrogate
 from songrank.losses.base import Gamma, NotNegative, Positive, SurrogateName, Traits
 from songrank.losses.outer import NDCG
 from songrank.losses.paper_form import SHIPPED, PaperForm
@@ -73,6 +73,12 @@ class SONG(SmoothRankLoss):
         """Raise for an invalid surrogate, margin, temperature or form."""
         Surrogate(options["surrogate"], options["margin"], options["temperature"])
         super().check_together(options)
+
+    @classmethod
+    def searched(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """All but the margin, or all but the temperature."""
+        unused = "margin" if options["surrogate"] in LOG_SURROGATES else "temperature"
+        return {name: kind for name, kind in cls.traits.search.items() if name != unused}
 
     @checked
     def __init__(
