@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from songrank.core.checks import fail
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.ndcg import slate_ndcg_terms
@@ -118,7 +117,7 @@ class SONG(MemoryLoss):
         """Raise unless scores, slate and k match."""
         super().check(scores, slate)
         if slate.k != self.k:
-            fail("slate.k", slate.k, f"the k of this loss, {self.k}, since ideal_dcg depends on k")
+            self._wrong_k(slate)
 
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:
         """Pure function: the loss and the new rows of the slate's pairs and queries."""
