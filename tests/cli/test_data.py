@@ -158,9 +158,27 @@ def test_which_columns_were_taken_and_which_are_missing_is_said(songrank, tmp_pa
     done = songrank(*words, "--user-column", "Visitor", "--item-column", "SKU")
     assert done.returncode == 0, done.stderr
     assert (
-        "columns: users 'Visitor', items 'SKU'; no label column: every row counts as 1; no time column: the order"
-        in done.stdout
+        "columns: users 'Visitor', items 'SKU'; no label column: every row counts as 1 (or pass --label-column); "
+        "no time column: the order of the rows is used (or pass --time-column)\n" in done.stdout
     )
+
+
+def test_two_missing_columns_are_one_message(songrank, tmp_path):
+    (tmp_path / "clicks.csv").write_text("who,what\n1,2\n")
+    words = ["data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "data"]
+    done = songrank(*words)
+    assert done.stderr.endswith(
+        "cannot find the user and the item column among 'who', 'what'; pass --user-column and --item-column\n"
+    )
+    done = songrank(*words, "--user-column", "who")
+    assert done.stderr.endswith("cannot find the item column among 'who', 'what'; pass --item-column\n")
+
+
+def test_the_summary_names_the_fold(songrank, tmp_path):
+    for part in range(1, 6):
+        (tmp_path / f"S{part}.txt").write_text(f"1 qid:{part} 1:0.5\n0 qid:{part} 1:0.1\n")
+    done = songrank("data", "prepare", "letor", tmp_path, "-o", tmp_path / "data", "--fold", "2")
+    assert done.stdout.startswith(f"{tmp_path / 'data'}: letor, search, fold 2\n"), done.stderr
 
 
 def test_the_former_name_of_an_option_gives_a_hint(songrank, tmp_path):
@@ -169,4 +187,4 @@ def test_the_former_name_of_an_option_gives_a_hint(songrank, tmp_path):
     done = songrank(*words, "--query-column", "who")
     assert (done.returncode, done.stderr) == (0, "warning: --query-column is now --user-column\n")
     done = songrank(*words, "--query-column", "who", "--user-column", "who", "--overwrite")
-    assert done.stderr.startswith("error: unknown option 'query_column' for interactions; expected one of drop_last,")
+    assert done.stderr.startswith("error: unknown option 'query_column' for interactions; did you mean 'user_column'?")

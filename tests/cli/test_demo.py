@@ -1,6 +1,7 @@
 """The command demo."""
 
 import json
+import re
 
 import pytest
 
@@ -30,6 +31,12 @@ def test_the_demo_compares_all_losses_and_ends_with_a_ranking_a_report_and_the_n
             assert notes["status"] == "finished"
     new = min(line.split(",")[0] for line in (tmp_path / "demo" / shop.NEW).read_text().splitlines()[1:])
     assert f"new query “{new}”" in " ".join(done.stdout.split())
+    verdict = " ".join(done.stdout.split()).partition("SONG is ")[2].partition(" (95 %, paired by query).")[0]
+    names = list(demonstration.LOSSES.values())[1:]
+    assert sorted(re.findall("|".join(names), verdict)) == sorted(names)
+    assert len(set(re.findall("significantly above|significantly below|not significantly different", verdict))) == len(
+        verdict.split("; ")
+    )
     assert (tmp_path / "demo" / "report.html").read_text().startswith("<!doctype html>")
     for command in ("data prepare feature-table", "train search", "rank runs/mine"):
         assert f"  songrank {command}" in done.stdout

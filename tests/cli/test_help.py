@@ -35,7 +35,14 @@ def test_the_options_of_a_kind_are_beside_the_common_ones(shown, name):
     for option in kind.flags():
         assert re.search(rf"--(\[no-\])?{option.replace('_', '-')} ", text), option
     assert "--overwrite" in text
+    assert f"Kind {name} " in text
     assert "Kinds" in shown("data", "prepare")
+
+
+def test_an_option_with_fixed_values_names_all_of_them(shown):
+    text = " ".join(re.sub(r"[│\n]", " ", shown("data", "prepare", "letor")).split())
+    assert "z-scores, ranks, or both (twice the features). Choices: none, z, rank, z-rank." in text
+    assert "Random seed. Choices" not in text
 
 
 @pytest.mark.parametrize("command", ["train", "tune", "compare", "report", "recommend", "ensemble", "paper"])

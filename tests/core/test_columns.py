@@ -44,7 +44,7 @@ def test_a_count_is_the_largest_id_plus_one_unless_given():
     ids = [torch.tensor([1, 4]), torch.tensor([], dtype=torch.int64)]
     assert check_count("num_items", None, "item", ids) == 5
     assert check_count("num_items", 9, "item", ids) == 9
-    with pytest.raises(ValueError, match="^item is 'an id of 4'; expected ids below num_items=3$"):
+    with pytest.raises(ValueError, match="^item contains the id 4; expected ids below num_items=3$"):
         check_count("num_items", 3, "item", ids)
 
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from songrank.core.errors import DataError, expected, first_line, memory_shortage, shown
+from songrank.core.errors import DataError, expected, first_line, memory_shortage, shown, suggestion
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,9 @@ def test_pydantics_complaints_are_reworded():
     assert expected({"type": "greater_than", "msg": "Input should be greater than 0"}) == "expected greater than 0"
     own = {"type": "value_error", "msg": "Value error, a split that leaves something"}
     assert expected(own) == "expected a split that leaves something"
+
+
+def test_a_suggestion_is_the_closest_name_or_all_of_them():
+    assert suggestion("lamdarank", ["song", "lambdarank"]) == "did you mean 'lambdarank'?"
+    assert suggestion("xyz", ["song", "lambdarank"]) == "expected one of song, lambdarank"
+    assert suggestion("xyz", [], "it has no options") == "it has no options"

@@ -20,3 +20,9 @@ def test_ids_find_numbers_and_texts():
         texts[2]
     assert Ids.of([-(2**63), 5]).find(["zz", None, 2.5, -(2**63)]).tolist() == [-1, -1, -1, 0]
     assert list(Ids.count(3)) == [0, 1, 2]
+
+
+def test_the_repr_is_one_line_with_the_first_ids():
+    assert repr(Ids.of(["b", "a", "c", "d"])) == "Ids(4: 'a', 'b', 'c', …)"
+    assert repr(Ids.of([7])) == "Ids(1: 7)"
+    assert repr(Ids.of(np.zeros(0, np.int64))) == "Ids(0)"

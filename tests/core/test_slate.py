@@ -120,3 +120,8 @@ def test_from_batch_names_what_is_of_the_wrong_type():
 def test_moving_a_slate_moves_every_tensor():
     moved = sampled_slate(0).to("meta")
     assert all(getattr(moved, name).is_meta for name in ("query", "item", "label", "mask", "pair", "row_weight"))
+
+
+def test_the_repr_gives_sizes_instead_of_tensors():
+    assert repr(Slate.from_batch(torch.ones(2, 7), torch.arange(2))) == "Slate(2 queries, 7 items and no pairs, cpu)"
+    assert repr(sampled_slate(0, k=3)) == "Slate(4 queries, 11 items and 4 pairs each, k=3, cpu)"

@@ -243,7 +243,10 @@ def test_every_loss_refuses_scores_that_do_not_fit_the_slate(name):
 @pytest.mark.parametrize(("kind", "k"), [("song", 3), ("theoretical", None), ("theoretical", 5)])
 def test_a_slate_made_for_another_k_raises(kind, k):
     slate = sampled_slate(0, k=k)
-    with pytest.raises(ValueError, match=f"slate.k is {k}; expected the k of this loss"):
+    with pytest.raises(
+        ValueError,
+        match=f"slate.k is {k}; expected the k of this loss, .*: pass k=.* to SlateSampler or Slate.from_batch",
+    ):
         make(kind)(draw(slate), slate)
 
 
@@ -303,3 +306,8 @@ def test_without_pairs_in_memory_gamma_must_be_one(kind):
         make(kind, pairs=0)(draw(slate), slate)
     value = make(kind, pairs=0, gamma=1.0)(draw(slate), slate)
     torch.testing.assert_close(value, make(kind, gamma=1.0)(draw(slate), slate))
+
+
+def test_the_repr_names_gamma_and_k():
+    assert "gamma=0.3\n" in repr(SONG(PAIRS, 0.3))
+    assert f"gamma=0.1, k={K}\n" in repr(KSONG(PAIRS, QUERIES, K))

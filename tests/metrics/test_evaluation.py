@@ -98,3 +98,9 @@ def test_reductions_leave_out_nan():
     assert reduce_queries(values[1:2], "sum") == 0.0
     with pytest.raises(ValueError, match="^reduction is 'max'"):
         reduce_queries(values, "max")
+
+
+def test_the_repr_is_one_line():
+    labels = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
+    found = repr(evaluate_lists(torch.tensor([[0.9, 0.5], [0.1, 0.2]]), labels, metrics=["mrr", "ndcg@10"]))
+    assert found == "Evaluation(mrr=0.500000, ndcg@10=0.630930; 2 queries, 1 empty)"

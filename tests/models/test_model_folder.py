@@ -23,6 +23,9 @@ def test_a_folder_gives_back_the_model_and_its_tables(folder, models_written):
     opened, dataset = open_model(folder), open_dataset(models_written / f"data-{folder.name}")
     assert opened.inputs == folder.name
     assert opened.task == dataset.task
+    assert (
+        repr(opened) == f"ModelFolder({str(folder)!r}, task={dataset.task!r}, model={opened.info['model']['name']!r})"
+    )
     assert not opened.model.training
     torch.manual_seed(0)
     again = made(folder.name, dataset).state_dict()

@@ -232,3 +232,11 @@ def test_a_query_that_is_not_held_here_is_refused():
     for query in (9, 20):
         with pytest.raises(ValueError, match="queries from 10 to 19, those held here"):
             sampler.draw(torch.tensor([15, query]))
+
+
+def test_the_repr_gives_the_arguments():
+    relevance = Relevance.from_pairs([0, 0], [1, 2], num_queries=1, num_items=9)
+    assert repr(SlateSampler(relevance, 8, 4, "all", seed=3, k=5)) == (
+        f"SlateSampler({relevance!r}, queries_per_batch=8, relevant=4, irrelevant='all', seed=3, k=5)"
+    )
+    assert "length=6, seed=0)" in repr(SlateSampler(relevance, length=6))

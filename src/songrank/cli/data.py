@@ -106,11 +106,20 @@ def published(dataset: Dataset) -> dict[str, Any] | None:
 
 def _print_summary(dataset: Dataset) -> None:
     console, info, paper = wide_console(), dataset.info, published(dataset) or {}
-    typer.echo(f"{dataset.path}: {dataset.name}, {dataset.task}")
+    part = "".join(f", {what} {number}" for what, number in info.get("source", {}).items())  # fold 1 of several
+    typer.echo(f"{dataset.path}: {dataset.name}, {dataset.task}{part}")
     if "called" in info:
         called = info["called"]
-        label = f"labels {called['label']!r}" if called["label"] else "no label column: every row counts as 1"
-        time = f"times {called['time']!r}" if called["time"] else "no time column: the order of the rows is used"
+        label = (
+            f"labels {called['label']!r}"
+            if called["label"]
+            else "no label column: every row counts as 1 (or pass --label-column)"
+        )
+        time = (
+            f"times {called['time']!r}"
+            if called["time"]
+            else "no time column: the order of the rows is used (or pass --time-column)"
+        )
         typer.echo(f"columns: users {called['query']!r}, items {called['item']!r}; {label}; {time}")
     titles = ["", *_units(dataset), "pairs"]
     table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)

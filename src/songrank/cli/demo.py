@@ -21,6 +21,7 @@ LOSSES = {"song": "SONG", "k-song": "K-SONG", "softmax": "cross-entropy", "lambd
 LOSSES |= {"listnet": "ListNet"}
 LEARNING_RATES = (0.03, 0.1, 0.3)
 _METRICS = ("ndcg@5", "ndcg@10")
+_LEVEL = "not significantly different from"
 _SPLIT: dict[str, Any] = {
     "split": "random",
     "validation": 0.2,
@@ -109,15 +110,15 @@ def _print_comparison(console: Console, best: dict[str, "FinishedRun"]) -> None:
 
     song, *others = best.values()
     table = Table("loss", "learning rate", *map(str.upper, _METRICS), "Δ vs SONG @10, 95 % interval", box=None)
-    verdicts = []
+    verdicts: dict[str, list[str]] = {"significantly above": [], "significantly below": [], _LEVEL: []}
     for name, run in zip(LOSSES.values(), best.values(), strict=True):
         cells = [name, run.path.name.rpartition("-")[2], *(f"{run.metrics[metric]:.3f}" for metric in _METRICS)]
         if run in others:
             change = paired_difference(run.per_query["ndcg@10"], song.per_query["ndcg@10"])
             cells.append(f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]")
-            verdict = "above" if change.mean < 0 else "below"
             level = change.low <= 0 <= change.high
-            verdicts.append(f"{'not significantly different from' if level else verdict} {name}")
+            verdict = _LEVEL if level else "significantly above" if change.mean < 0 else "significantly below"
+            verdicts[verdict].append(name)
         table.add_row(*cells)
     why = (
         "A linear model ranks products with grades 0 to 4. It cannot order all of them correctly, so the loss decides "
@@ -125,7 +126,8 @@ def _print_comparison(console: Console, best: dict[str, "FinishedRun"]) -> None:
     why += "which errors it makes; NDCG counts those at the top. Each loss has the same budget. NDCG on test data:"
     console.print(why, end="\n\n")
     console.print(table)
-    console.print(f"\nSONG is {', '.join(verdicts)} (95 %, paired by query).")
+    listed = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in verdicts.items() if names)
+    console.print(f"\nSONG is {listed} (95 %, paired by query).")
 
 
 def _print_ranking(console: Console, ranked: Path, documents: Path) -> None:
@@ -138,7 +140,8 @@ def _print_ranking(console: Console, ranked: Path, documents: Path) -> None:
     columns = ("rank", "title", "price", "rating", "reviews", "delivery_days", "score")
     table = Table(*columns, box=None)
     for row in listed.head(5).select(columns).iter_rows():
-        table.add_row(*map(str, row[:-1]), f"{row[-1]:.2f}")
+        cells = zip(columns, row, strict=True)
+        table.add_row(*(f"{cell:.2f}" if name in ("price", "score") else str(cell) for name, cell in cells))
     console.print(f"\nTop 5 of {len(listed)} products for the new query “{query}”, by the model trained with SONG:\n")
     console.print(table, "")
 

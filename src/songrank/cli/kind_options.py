@@ -33,8 +33,9 @@ class KindCommand(Command):
         kind = ctx.meta.get(_KIND)
         if kind is None:
             return [("Kinds", [(one.name, one.title) for one in all_kinds().values()])]
-        about = [("Source", kind.wants), ("Presets", ", ".join(kind.presets) + f" [default: {kind.default_preset}]")]
-        return [(kind.title, about), (f"Options of {kind.name}", list(_option_rows(kind)))]
+        about = [("Content", kind.title), ("Source", kind.wants)]
+        about.append(("Presets", ", ".join(kind.presets) + f" [default: {kind.default_preset}]"))
+        return [(f"Kind {kind.name}", about), (f"Options of {kind.name}", list(_option_rows(kind)))]
 
 
 def option_names(kind: Kind) -> dict[str, str]:

@@ -14,7 +14,7 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Recipe to print.")]
 
     A printed recipe is a template for your own:
 
-        songrank recipes movielens-1m > my-recipe.yaml
+        songrank recipes movielens-1m > mine.yaml
     """
     from songrank.training.config.recipe_files import read_yaml, shipped_recipes
 

@@ -71,7 +71,7 @@ def train(
 
         songrank train movielens-1m
         songrank train movielens-1m loss=lambdarank seed=1 data=data/mine
-        songrank train my-recipe.yaml fine_tuning.learning_rate=1e-3 -o runs/faster
+        songrank train mine.yaml fine_tuning.learning_rate=1e-3 -o runs/faster
 
     Ctrl-C or SIGTERM saves a checkpoint, and `songrank train --resume RUN` continues exactly from there. The
     checkpoint with the best validation metric is kept.

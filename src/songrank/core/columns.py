@@ -58,5 +58,5 @@ def check_count(argument: str, given: int | None, of: str, ids: list[Tensor]) ->
     if given is None:
         return needed
     if check_int(argument, given, 0) < needed:
-        fail(of, f"an id of {needed - 1}", f"ids below {argument}={given}")
+        raise ValueError(f"{of} contains the id {needed - 1}; expected ids below {argument}={given}")
     return given

@@ -1,6 +1,7 @@
 """Errors that users can fix, each with a one-line message: what is wrong, where, and what to do."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,21 @@ def memory_shortage(error: BaseException) -> str | None:
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message; its type if the message is empty."""
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def suggestion(name: object, known: Iterable[str], otherwise: str | None = None) -> str:
+    """The remedy for an unknown name: the closest known name, else ``otherwise``, by default all known names.
+
+    >>> suggestion("gama", ["gamma", "margin"])
+    "did you mean 'gamma'?"
+    >>> suggestion("depth", ["gamma", "margin"])
+    'expected one of gamma, margin'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return otherwise or f"expected one of {', '.join(names)}"
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -74,6 +74,10 @@ class Ids:
             return Ids(self._values[torch.from_numpy(numbers)])
         return self if len(numbers) == len(self) else Ids.from_texts(self[numbers])
 
+    def __repr__(self) -> str:
+        first = ", ".join(map(repr, self[:3])) + (", …" if len(self) > 3 else "")
+        return f"Ids({len(self):,}: {first})" if len(self) else "Ids(0)"
+
     def __len__(self) -> int:
         return self._values.shape[0] if self._offsets is None else self._offsets.shape[0] - 1
 

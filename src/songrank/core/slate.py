@@ -54,6 +54,12 @@ class Slate:
     """Whether every row holds its whole list without padding: a mean over columns is then the mean over the list, and
     losses ignore ``mask``, which all rows share; set to False when replacing items or mask."""
 
+    def __repr__(self) -> str:
+        rows, columns = self.label.shape
+        pairs = "no pairs" if self.pair is None else f"{self.pair.shape[1]} pairs each"
+        k = "" if self.k is None else f", k={self.k}"
+        return f"Slate({rows} queries, {columns} items and {pairs}{k}, {self.label.device})"
+
     def rows(self, first: int, last: int) -> Self:
         """The slate of the queries ``first`` to ``last`` − 1, as a view.
 

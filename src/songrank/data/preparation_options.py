@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from songrank.core.errors import DataError, expected, shown
+from songrank.core.errors import DataError, expected, shown, suggestion
 
 Scale = Literal["none", "l2", "log-l2"]
 
@@ -45,8 +45,8 @@ class Options(BaseModel):
             error = errors.errors(include_url=False)[0]
             name = ".".join(str(part) for part in error["loc"])
             if error["type"] == "extra_forbidden":
-                known = ", ".join(sorted(cls.model_fields))
-                raise DataError(f"unknown option {name!r} for {kind}", f"expected one of {known}") from None
+                hint = suggestion(name, sorted(cls.model_fields))
+                raise DataError(f"unknown option {name!r} for {kind}", hint) from None
             what = f"option {name} is {shown(error['input'])}" if name else f"the options of {kind} are incompatible"
             raise DataError(what, expected(error)) from None
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, suggestion
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from songrank.data.content import Content
     from songrank.data.preparation_options import Options
     from songrank.io.source import Job
@@ -74,14 +76,24 @@ class Kind:
         """Raise if an option is unknown for this kind."""
         known = self.flags()
         if unknown := [name for name in given if name not in known]:
-            what, fix = f"unknown option {unknown[0]!r} for {self.name}", f"expected one of {', '.join(sorted(known))}"
-            raise DataError(what, fix)
+            what = f"unknown option {unknown[0]!r} for {self.name}"
+            raise DataError(what, suggestion(unknown[0], sorted(known)))
 
     def option_table(self, preset: str | None = None) -> list[tuple[str, Any, str]]:
-        """Name, default and description of each option."""
+        """Name, default and description of each option; the description ends with the values to choose from."""
         values = self.options(preset, {}).model_dump(mode="json")
         fields = _load(self.option_class).model_fields
-        return [(name, values[name], fields[name].description or "") for name in fields]
+        return [(name, values[name], _described(fields[name])) for name in fields]
+
+
+def _described(option: "FieldInfo") -> str:
+    parts = get_args(option.annotation)
+    union = any(get_origin(part) is Literal for part in parts)
+    choices = [value for part in parts for value in get_args(part)] if union else list(parts)
+    if not choices or not all(isinstance(value, str) for value in choices):
+        return option.description or ""
+    choices += ["none"] if type(None) in parts else []
+    return f"{option.description} Choices: {', '.join(choices)}."
 
 
 def _load(reference: str) -> Any:

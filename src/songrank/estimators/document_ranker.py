@@ -45,8 +45,8 @@ class DocumentRanker(RankingEstimator):
 
     Features are standardised, heavy-tailed ones after a log transform; missing values (NaN) are replaced by the mean
     and flagged in an extra column. ``fit`` learns the transformation, ``predict`` applies it. The MLP scores documents
-    independently; with ``model="context-aware"`` or ``within_query`` a score depends on the list, so ``predict``
-    requires ``group`` or ``qid``.
+    independently; with ``model="context-aware"`` or ``within_query`` a score depends on the list: pass
+    ``group`` or ``qid`` to ``predict``, which otherwise takes all rows as one list.
 
     Further fitted attributes: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
     ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.

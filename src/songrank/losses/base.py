@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -94,9 +94,12 @@ class RankingLoss(nn.Module, WithOptions, ABC):
                 f"scores has shape {list(scores.shape)}; expected that of slate.label, {list(slate.label.shape)}"
             )
         if self.k is not None and slate.k is not None and slate.k != self.k:
-            fail("slate.k", slate.k, f"the k of this loss, {self.k}")
+            self._wrong_k(slate)
         if self.validate:
             slate.check(scores)
+
+    def _wrong_k(self, slate: Slate) -> NoReturn:
+        fail("slate.k", slate.k, f"the k of this loss, {self.k}: pass k={self.k} to SlateSampler or Slate.from_batch")
 
     @abstractmethod
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
@@ -183,6 +186,10 @@ class MemoryLoss(RankingLoss):
         super().__init__(validate=validate)
         self.gamma = gamma
         self.form = form
+
+    def extra_repr(self) -> str:
+        """γ, and K if there is one."""
+        return f"gamma={self.gamma:g}" + (f", k={self.k}" if self.k is not None else "")
 
     @abstractmethod
     def step(self, scores: Tensor, slate: Slate, rows: Rows) -> tuple[Tensor, Rows]:

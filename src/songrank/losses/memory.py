@@ -82,7 +82,8 @@ class MemoryTable(nn.Module):
             held = f"all ids below {self.size_argument}={self.num_rows}"
             if (self.first, self.last) != (0, self.num_rows):
                 held = f"ids from {self.first} to {self.last - 1}, the range held here"
-            raise IndexError(f"a row id of the slate is not in the memory; expected {held}") from None
+            what = "a row id of the slate is not in the memory"
+            raise IndexError(f"{what}; expected {held}; validate=True names the id") from None
 
     def put(self, places: Tensor, values: Tensor) -> None:
         """:meth:`scatter` at positions of :meth:`locate`."""

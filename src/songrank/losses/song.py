@@ -6,7 +6,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from songrank.core.checks import fail
 from songrank.core.options import checked
 from songrank.core.slate import Slate
 from songrank.functional.surrogates import LOG_SURROGATES, Surrogate
@@ -109,4 +108,4 @@ class SONG(SmoothRankLoss):
         """Raise unless scores, slate and k match."""
         super().check(scores, slate)
         if slate.k != self.k:
-            fail("slate.k", slate.k, f"the k of this loss, {self.k}, since ideal_dcg depends on k")
+            self._wrong_k(slate)

@@ -77,6 +77,10 @@ class Evaluation:
     def __str__(self) -> str:
         return self.describe()
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value:.6f}" for name, value in self.values.items())
+        return f"Evaluation({values}; {counted(self.num_queries, 'queries')}, {self.num_empty:,} empty)"
+
     def describe(self, queries: str = "queries") -> str:
         """One line per metric, then the policies; ``queries`` is what queries are called, for example users."""
         width = max(len(name) for name in self.values)

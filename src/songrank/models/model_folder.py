@@ -69,6 +69,9 @@ class ModelFolder:
     words: Mapping[str, int] | None = None
     histories: CSR | None = None
 
+    def __repr__(self) -> str:
+        return f"ModelFolder({str(self.path)!r}, task={self.task!r}, model={self.info['model']['name']!r})"
+
     @property
     def task(self) -> str:
         """``"recommendation"``, ``"search"`` or ``"labelling"``."""

@@ -97,6 +97,13 @@ class SlateSampler:
         self.list_size = relevance.list_size
         self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
 
+    def __repr__(self) -> str:
+        sizes = f"relevant={self.relevant!r}, irrelevant={self.irrelevant!r}"
+        sizes = sizes if self.length is None else f"length={self.length}"
+        k = "" if self.k is None else f", k={self.k}"
+        queries = f"queries_per_batch={self.queries_per_batch}"
+        return f"SlateSampler({self.relevance!r}, {queries}, {sizes}, seed={self.seed}{k})"
+
     @property
     def num_queries(self) -> int:
         """Number of queries per epoch: those held here with a relevant item."""

@@ -148,7 +148,8 @@ def test_a_random_split_learns_from_its_training_part_alone(tmp_path):
         ({"log_features": "some"}, "option log_features is 'some'"),
         ({"validation": 1}, "option validation is 1"),
         ({"seed": -1}, "option seed is -1"),
-        ({"standardize": True}, "^unknown option 'standardize' for letor; expected one of dtype, log_features"),
+        ({"standardize": True}, "^unknown option 'standardize' for letor; did you mean 'standardise'?"),
+        ({"wavelet": True}, "^unknown option 'wavelet' for letor; expected one of dtype, log_features"),
     ],
 )
 def test_wrong_options(options, message):

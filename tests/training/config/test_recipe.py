@@ -19,8 +19,10 @@ def test_a_new_key_is_one_field():
     assert LongerRecipe.read({**values, "batch": {"negatives_per_pair": 3}}).batch.negatives_per_pair == 3
     with pytest.raises(ValueError, match=r"^batch.negatives_per_pair is 0; expected greater than or equal to 1$"):
         LongerRecipe.read({**values, "batch": {"negatives_per_pair": 0}})
-    with pytest.raises(ValueError, match=r"^unknown recipe key 'batch.negatives'; expected one of .*_per_pair"):
+    with pytest.raises(ValueError, match=r"^unknown recipe key 'batch.negatives'; did you mean 'negatives_per_pair'"):
         LongerRecipe.read({**values, "batch": {"negatives": 0}})
+    with pytest.raises(ValueError, match=r"^unknown recipe key 'batch.foo'; expected one of .*_per_pair"):
+        LongerRecipe.read({**values, "batch": {"foo": 0}})
 
 
 def described(section, prefix=""):

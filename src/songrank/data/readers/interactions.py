@@ -16,13 +16,14 @@ from songrank.io.source import Job, Source, check_one_kind, find_sources
 from songrank.io.tables import typed_columns
 from songrank.io.tables.id_columns import IdColumn
 from songrank.io.tables.input_table import Block, InputTable
-from songrank.io.tables.polars_frames import find_column, need_column
+from songrank.io.tables.polars_frames import find_column, need_column, no_column
 
 USER_NAMES = ("user", "user_id", "uid", "query", "query_id", "customer", "customer_id", "visitor_id", "session_id")
 ITEM_NAMES = ("item", "item_id", "iid", "movie_id", "movie", "product_id", "product", "article_id", "asin", "book_id")
 _LABEL = ("rating", "label", "score", "relevance", "stars", "overall")
 _TIME = ("timestamp", "time", "date", "datetime", "ts", "event_time", "unix_review_time", "created_at", "when")
 _TIME_ENDINGS = ("_at", "_time", "_date", "_timestamp")
+_REQUIRED = ("user", "item")
 _FILES = ["*.parquet", "*.csv", "*.tsv", "*.txt", "*.dat", "*.inter"]
 
 
@@ -40,6 +41,11 @@ class InteractionColumns:
         cls, columns: list[str], options: ColumnOptions, file: str, named_by: Sequence[str | None] = (None, None)
     ) -> "InteractionColumns":
         """Columns from options or by usual names; ``named_by``: names of the options for user and item in errors."""
+        user = find_column(options.user_column, USER_NAMES, columns, "user", file)
+        item = find_column(options.item_column, ITEM_NAMES, columns, "item", file)
+        if user is None and item is None:
+            both = " and ".join(named or f"--{what}-column" for named, what in zip(named_by, _REQUIRED, strict=True))
+            raise no_column(columns, " and the ".join(_REQUIRED), file, f"pass {both}")
         names = cls(
             need_column(options.user_column, USER_NAMES, columns, "user", file, named_by[0]),
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),

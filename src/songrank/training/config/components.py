@@ -1,6 +1,5 @@
 """Models and losses in a recipe: a name and constructor options, validated before any data is read."""
 
-import difflib
 import inspect
 import typing
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, create_model
 from torch import Tensor, nn
 
+from songrank.core.errors import suggestion
 from songrank.core.options import WithOptions
 from songrank.losses.paper_form import read_former_options
 from songrank.losses.registry import LOSSES
@@ -55,17 +55,13 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     kinds, options = KINDS[section], {str(key): value for key, value in values.items()}
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in kinds:
-        near = difflib.get_close_matches(str(name), kinds, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(kinds)}"
-        raise ValueError(f"name is {name!r}; {hint}")
+        raise ValueError(f"name is {name!r}; {suggestion(name, kinds)}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
     if options.keys() - known.model_fields.keys() or isinstance(options.get("form"), str):
         options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
-            near = difflib.get_close_matches(key, known.model_fields, n=1)
-            others = f"expected one of {', '.join(known.model_fields)}" if known.model_fields else "it has no options"
-            hint = f"did you mean {near[0]!r}?" if near else others
+            hint = suggestion(key, known.model_fields, None if known.model_fields else "it has no options")
             raise UnknownOptionError(f"unknown option {key!r} for {section} {name!r}; {hint}")
     return {"name": name, **known.model_validate(options).model_dump(mode="json")}
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
-from songrank.core.errors import UserError, expected, shown
+from songrank.core.errors import UserError, expected, shown, suggestion
 from songrank.core.options import check_options
 from songrank.functional.ranks import TIES
 from songrank.losses.paper_form import FasterForm, PaperForm
@@ -254,7 +254,7 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
         what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
         return f"unknown key {key!r} of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
     if error["type"] in ("extra_forbidden", "invalid_key"):
-        return f"unknown recipe key {key!r}; expected one of {', '.join(_keys(recipe, words[:-1]))}"
+        return f"unknown recipe key {key!r}; {suggestion(words[-1], _keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
         of = "the loss requires it" if "loss" in words[:-1] else "see `songrank recipes` for complete recipes"
         return f"{key} is missing; {of}"

@@ -1,13 +1,12 @@
 """Load recipes: shipped ones by name, others from files, with changes such as ``loss.gamma=0.3``."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from songrank.core.errors import UserError, shown
+from songrank.core.errors import UserError, shown, suggestion
 from songrank.losses.registry import LOSSES
 from songrank.training.config.former_keys import read_former_keys
 from songrank.training.config.recipe import Recipe
@@ -56,8 +55,7 @@ def _text(source: str) -> tuple[str, str]:
             path = path / "config.yaml"
         return path.read_text(encoding="utf-8"), source
     except FileNotFoundError:
-        near = difflib.get_close_matches(source, shipped, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected a YAML file or one of {', '.join(shipped)}"
+        hint = suggestion(source, shipped, f"expected a YAML file or one of {', '.join(shipped)}")
         raise UserError(f"{source}: unknown recipe; {hint}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
