@@ -13,12 +13,15 @@ from torch import Tensor
 
 from songrank import Slate
 from songrank.losses import (
+    BPR,
+    GBCE,
     KSONG,
     SONG,
     ApproxNDCG,
     FasterKSONG,
     FasterSONG,
     GumbelApproxNDCG,
+    LambdaLoss,
     LambdaRank,
     ListMLE,
     ListNet,
@@ -28,6 +31,7 @@ from songrank.losses import (
     PointwiseBCE,
     RankingLoss,
     RankNet,
+    SampledSoftmax,
     SoftmaxCE,
 )
 from songrank.losses.ksong import ThresholdOptions
@@ -93,7 +97,11 @@ TABLE = [
     Row("ListwiseCE", lambda dtype: ListwiseCE(PAIRS, dtype=dtype), memory=True),
     Row("ListwiseCE-batch", lambda dtype: ListwiseCE(PAIRS, gamma=1.0, dtype=dtype), memory=True, variant=True),
     Row("ApproxNDCG", ApproxNDCG),
+    Row("BPR", BPR),
+    Row("GBCE", GBCE, shift_invariant=False),
     Row("GumbelApproxNDCG", GumbelApproxNDCG, noisy=True),
+    Row("LambdaLoss", LambdaLoss),
+    Row("LambdaLoss-at-2", lambda: LambdaLoss(k=2), variant=True),
     Row("LambdaRank", LambdaRank),
     Row("LambdaRank-at-2", lambda: LambdaRank(k=2), variant=True),
     Row("ListMLE", ListMLE),
@@ -104,6 +112,7 @@ TABLE = [
     Row("PiRank-at-2", lambda: PiRank(k=2), variant=True),
     Row("PointwiseBCE", PointwiseBCE, shift_invariant=False),
     Row("RankNet", RankNet),
+    Row("SampledSoftmax", SampledSoftmax),
     Row("SoftmaxCE", SoftmaxCE),
 ]
 every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
