@@ -19,8 +19,8 @@ from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler, lo
 
 QUERIES, ITEMS, PAIRS = 138_493, 26_744, 18_600_000
 ROWS, RELEVANT, IRRELEVANT, K = 256, 10, 300, 300
-BASELINES = ("RankNet", "BPR", "LambdaRank", "LambdaLoss", "ListNet", "ListMLE", "ApproxNDCG")
-BASELINES += ("SoftmaxCE", "SampledSoftmax", "PointwiseBCE", "GBCE")
+_PAIRWISE = ("RankNet", "BPR", "LambdaRank", "LambdaLoss", "ApproxNDCG")
+BASELINES = (*_PAIRWISE, "ListNet", "ListMLE", "SoftmaxCE", "SampledSoftmax", "PointwiseBCE", "GBCE")
 SOFT_SORTS = ("NeuralNDCG", "PiRank")  # minutes per step on a CPU
 
 
