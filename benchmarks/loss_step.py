@@ -20,7 +20,8 @@ from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler, lo
 
 QUERIES, ITEMS, PAIRS = 138_493, 26_744, 18_600_000
 ROWS, RELEVANT, IRRELEVANT, K = 256, 10, 300, 300
-BASELINES = ("RankNet", "LambdaRank", "ListNet", "ListMLE", "ApproxNDCG", "SoftmaxCE", "PointwiseBCE")
+_PAIRWISE = ("RankNet", "BPR", "LambdaRank", "LambdaLoss", "ApproxNDCG")
+BASELINES = (*_PAIRWISE, "ListNet", "ListMLE", "SoftmaxCE", "SampledSoftmax", "PointwiseBCE", "GBCE")
 SOFT_SORTS = ("NeuralNDCG", "PiRank")  # minutes per step on a CPU
 
 

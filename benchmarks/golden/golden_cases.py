@@ -45,7 +45,10 @@ faster-k-song K-OPTIONS memory=msvr memory=moving_average lagged=false points=1 
     threshold_step=newton implicit=slate gamma={c0:50,a:0.3}
 listwise-ce gamma=1.0 estimator=plain
 ranknet sigma=2.0
+bpr sigma=2.0
 lambdarank sigma=2.0 k=3
+lambdaloss sigma=2.0 mu=3.0 k=3
+gbce t=0.5
 approx-ndcg temperature=0.3
 gumbel-approx-ndcg temperature=0.3 samples=3 scale=0.5
 neural-ndcg temperature=0.3 k=3 sinkhorn_iterations=5

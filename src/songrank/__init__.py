@@ -16,10 +16,13 @@ from songrank import data, functional, losses, metrics, models, sampling
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.losses import (
+    BPR,
+    GBCE,
     KSONG,
     SONG,
     ApproxNDCG,
     GumbelApproxNDCG,
+    LambdaLoss,
     LambdaRank,
     ListMLE,
     ListNet,
@@ -28,6 +31,7 @@ from songrank.losses import (
     PiRank,
     PointwiseBCE,
     RankNet,
+    SampledSoftmax,
     SoftmaxCE,
 )
 from songrank.sampling import SlateSampler
@@ -40,12 +44,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BPR",
+    "GBCE",
     "KSONG",
     "SONG",
     "ApproxNDCG",
     "DocumentRanker",
     "GumbelApproxNDCG",
     "LabelRanker",
+    "LambdaLoss",
     "LambdaRank",
     "ListMLE",
     "ListNet",
@@ -56,6 +63,7 @@ __all__ = [
     "RankNet",
     "Recommender",
     "Relevance",
+    "SampledSoftmax",
     "Slate",
     "SlateSampler",
     "SoftmaxCE",

@@ -27,14 +27,46 @@ class Loss:
         return self.oracle(scores, labels, at, noise, **self.options)
 
 
+UNSAMPLED = {"unsampled": 9, "unsampled_relevant": 2}
+
+
+def of_longer_lists(call):
+    """The loss of samples: each list has 9 items more, 2 of them relevant."""
+
+    def loss(scores, labels, *, mask=None, **given):
+        if mask is None or mask.shape == labels.shape:
+            present = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask
+            given["list_size"] = present.sum(-1) + UNSAMPLED["unsampled"]
+            given["num_relevant"] = ((labels > 0) & present).sum(-1) + UNSAMPLED["unsampled_relevant"]
+        return call(scores, labels, mask=mask, **given)
+
+    return loss
+
+
+def sampled(oracle):
+    """The oracle of :func:`of_longer_lists`."""
+
+    def one_list(scores, labels, at, noise, **options):
+        return oracle(scores, labels, at, noise, **UNSAMPLED, **options)
+
+    return one_list
+
+
 LOSSES = [
     Loss("ranknet", F.ranknet_loss, oracles.ranknet),
     Loss("ranknet-sigma", F.ranknet_loss, oracles.ranknet, {"sigma": 2.5}),
+    Loss("bpr", F.bpr_loss, oracles.bpr),
+    Loss("bpr-sigma", F.bpr_loss, oracles.bpr, {"sigma": 0.5}),
     Loss("lambdarank", F.lambdarank_loss, oracles.lambdarank),
     Loss("lambdarank-at-3", F.lambdarank_loss, oracles.lambdarank, {"k": 3, "sigma": 0.5}),
     Loss("lambdarank-linear", F.lambdarank_loss, oracles.lambdarank, {"gain": "linear"}),
+    Loss("lambdaloss", F.lambda_loss, oracles.lambda_loss),
+    Loss("lambdaloss-at-2", F.lambda_loss, oracles.lambda_loss, {"k": 2, "mu": 3.0, "sigma": 0.5}),
+    Loss("lambdaloss-linear", F.lambda_loss, oracles.lambda_loss, {"k": 1, "gain": "linear"}),
     Loss("listnet", F.listnet_loss, oracles.listnet),
     Loss("softmax", F.softmax_loss, oracles.softmax),
+    Loss("sampled-softmax", F.sampled_softmax_loss, oracles.sampled_softmax),
+    Loss("sampled-softmax-of-more", of_longer_lists(F.sampled_softmax_loss), sampled(oracles.sampled_softmax)),
     Loss("listmle", F.listmle_loss, oracles.listmle),
     Loss("approx-ndcg", F.approx_ndcg_loss, oracles.approx_ndcg),
     Loss("approx-ndcg-sharp", F.approx_ndcg_loss, oracles.approx_ndcg, {"temperature": 0.3, "gain": "linear"}),
@@ -47,6 +79,9 @@ LOSSES = [
     Loss("pirank", F.pirank_loss, oracles.pirank),
     Loss("pirank-at-2", F.pirank_loss, oracles.pirank, {"k": 2, "temperature": 0.5}),
     Loss("bce", F.bce_loss, oracles.bce),
+    Loss("gbce", F.gbce_loss, oracles.gbce),
+    Loss("gbce-of-more", of_longer_lists(F.gbce_loss), sampled(oracles.gbce)),
+    Loss("gbce-calibrated", of_longer_lists(F.gbce_loss), sampled(oracles.gbce), {"t": 1.0}),
 ]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 

@@ -140,6 +140,21 @@ SPELLED_OUT = [
         {"k": 1},  # only pairs with the item on top; Z is 3
         2 * (1 - 0) / 3 * softplus(2) + 1 * (1 - 0) / 3 * softplus(-1),
     ),
+    (F.bpr_loss, {}, (softplus(1) + softplus(-1)) / 2),
+    (
+        F.lambda_loss,  # ranks 2, 3, 1: the pairs are 1, 2 and 1 apart
+        {"mu": 5.0},
+        3 * (1 / math.log2(3) - 1 / math.log2(4) + 5 * (1 / math.log2(2) - 1 / math.log2(3))) / IDEAL * softplus(1)
+        + 2 * (1 / math.log2(2) - 1 / math.log2(4) + 5 * (1 / math.log2(3) - 1 / math.log2(4))) / IDEAL * softplus(2)
+        + 1 * (1 / math.log2(2) - 1 / math.log2(3) + 5 * (1 / math.log2(2) - 1 / math.log2(3))) / IDEAL * softplus(-1),
+    ),
+    (
+        F.lambda_loss,  # ρ at the top alone; δ of all pairs, over 1 − 1/log2(1 + the lower rank); Z is 3
+        {"k": 1},
+        3 * 10 * (1 - 1 / math.log2(3)) / (1 - 1 / math.log2(4)) / 3 * softplus(1)
+        + 2 * (1 + 10 * (1 / math.log2(3) - 1 / math.log2(4)) / (1 - 1 / math.log2(4))) / 3 * softplus(2)
+        + 1 * (1 + 10 * (1 - 1 / math.log2(3)) / (1 - 1 / math.log2(3))) / 3 * softplus(-1),
+    ),
     (
         F.listnet_loss,
         {},
@@ -157,6 +172,18 @@ SPELLED_OUT = [
         -(3 / math.log2(2 + sigma(1) + sigma(2)) + 1 / math.log2(2 + sigma(-1) + sigma(-2))) / IDEAL,
     ),
     (F.bce_loss, {}, (softplus(1) + softplus(0) + softplus(-2)) / 3),
+    (F.gbce_loss, {}, ((softplus(0) + softplus(-2)) / 2 + softplus(1)) / 2),
+    (
+        F.gbce_loss,  # one of 5 irrelevant items: α = 0.2, β = 1 − 0.75 · 0.8
+        {"list_size": torch.tensor([7]), "num_relevant": torch.tensor([2])},
+        (0.4 * (softplus(0) + softplus(-2)) / 2 + softplus(1)) / 2,
+    ),
+    (F.sampled_softmax_loss, {}, math.log(math.e + 1 + math.e**2) - (2 * 0 + 1 * 2) / 3),
+    (
+        F.sampled_softmax_loss,  # the irrelevant item stands for 6, the other relevant one for 3
+        {"list_size": torch.tensor([10]), "num_relevant": torch.tensor([4])},
+        (2 * math.log(6 * math.e + 1 + 3 * math.e**2) + math.log(6 * math.e + 3 + math.e**2) - 2) / 3,
+    ),
     # NeuralSort's logits for (1, 0, 2): Σ|s_j − s_k| = (2, 3, 3); row 1: 2s − A = (0, −3, 1), row 2: −A = (−2, −3, −3)
     (
         F.pirank_loss,

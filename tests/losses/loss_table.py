@@ -13,7 +13,9 @@ from torch import Tensor
 
 from songrank import Slate
 from songrank.losses import (
+    BPR,
     BSL,
+    GBCE,
     KSONG,
     PSL,
     SONG,
@@ -21,6 +23,7 @@ from songrank.losses import (
     FasterKSONG,
     FasterSONG,
     GumbelApproxNDCG,
+    LambdaLoss,
     LambdaRank,
     ListMLE,
     ListNet,
@@ -30,6 +33,7 @@ from songrank.losses import (
     PointwiseBCE,
     RankingLoss,
     RankNet,
+    SampledSoftmax,
     SLatK,
     SoftmaxCE,
 )
@@ -114,7 +118,11 @@ TABLE = [
     Row("ListwiseCE", lambda dtype: ListwiseCE(PAIRS, dtype=dtype), memory=True),
     Row("ListwiseCE-batch", lambda dtype: ListwiseCE(PAIRS, gamma=1.0, dtype=dtype), memory=True, variant=True),
     Row("ApproxNDCG", ApproxNDCG),
+    Row("BPR", BPR),
+    Row("GBCE", GBCE, shift_invariant=False),
     Row("GumbelApproxNDCG", GumbelApproxNDCG, noisy=True),
+    Row("LambdaLoss", LambdaLoss),
+    Row("LambdaLoss-at-2", lambda: LambdaLoss(k=2), variant=True),
     Row("LambdaRank", LambdaRank),
     Row("LambdaRank-at-2", lambda: LambdaRank(k=2), variant=True),
     Row("ListMLE", ListMLE),
@@ -125,6 +133,7 @@ TABLE = [
     Row("PiRank-at-2", lambda: PiRank(k=2), variant=True),
     Row("PointwiseBCE", PointwiseBCE, shift_invariant=False),
     Row("RankNet", RankNet),
+    Row("SampledSoftmax", SampledSoftmax),
     Row("SoftmaxCE", SoftmaxCE),
 ]
 every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)

@@ -95,3 +95,16 @@ def test_autocast_around_a_loss_changes_nothing(row, kind):
             return loss(scores, slate)
 
     same(run(row, slate, steps, loss, under_autocast), want, torch.float32)
+
+
+@every_row
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_lists_of_one_item_and_of_relevant_items_only_give_finite_results(row, scale):
+    labels = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 3.0, 1.0], [0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, False, False], [True, False, False], [True, True, True], [True, True, True]])
+    pair = torch.tensor([[3, -1, -1], [-1, -1, -1], [4, 1, 2], [-1, -1, -1]])
+    slate = Slate.from_batch(labels, torch.tensor([5, 0, 3, 6]), pair, mask, k=row.k)
+    found = run(row, slate, scores_for(slate, scale=scale))
+    assert all(value.isfinite() for value in found.values)
+    assert all(gradient.isfinite().all() for gradient in found.gradients)
+    assert all(buffer.isfinite().all() for buffer in found.state.values())

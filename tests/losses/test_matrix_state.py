@@ -79,7 +79,7 @@ def shifted_run(row: Row, kind: str) -> tuple[Run, Run]:
 
 
 @every_slate
-def test_shifting_all_scores_of_a_query_changes_no_gradient_but_that_of_the_pointwise_loss(kind):
+def test_shifting_all_scores_of_a_query_changes_no_gradient_but_that_of_pointwise_losses(kind):
     moved = set()
     for row in TABLE:
         found, want = shifted_run(row, kind)
@@ -90,7 +90,7 @@ def test_shifting_all_scores_of_a_query_changes_no_gradient_but_that_of_the_poin
             continue
         close(found.values, want.values, rtol=1e-8, atol=1e-10, msg=lambda text, row=row: f"{row.name}: {text}")
         close(found.gradients, want.gradients, rtol=1e-8, atol=1e-10, msg=lambda text, row=row: f"{row.name}: {text}")
-    assert moved == {"PointwiseBCE"}
+    assert moved == {"PointwiseBCE", "GBCE"}
 
 
 @every_row

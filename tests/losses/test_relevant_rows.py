@@ -9,12 +9,15 @@ from torch.utils._pytree import tree_leaves
 
 from songrank import Relevance, Slate, SlateSampler
 from songrank.functional import lists
-from songrank.losses import ApproxNDCG, GumbelApproxNDCG, LambdaRank, RankNet
+from songrank.losses import BPR, ApproxNDCG, GumbelApproxNDCG, LambdaLoss, LambdaRank, RankNet
 from tests.slates import sampled_slate
 
 SAMPLES = 3
 LOSSES = {
     "ranknet": RankNet,
+    "bpr": BPR,
+    "lambdaloss": LambdaLoss,
+    "lambdaloss-at-3": lambda: LambdaLoss(k=3),
     "lambdarank": LambdaRank,
     "lambdarank-at-3": lambda: LambdaRank(k=3),
     "approx-ndcg": ApproxNDCG,

@@ -70,19 +70,37 @@ def ranknet(scores, labels, at, noise, *, sigma=1.0):
     return sum(terms) / len(terms) if terms else 0.0
 
 
+def bpr(scores, labels, at, noise, *, sigma=1.0, weight=None):
+    weight = [1.0] * len(scores) if weight is None else weight
+    total = norm = 0.0
+    for s_i, y_i, w_i in zip(scores, labels, weight, strict=True):
+        for s_j, y_j, w_j in zip(scores, labels, weight, strict=True):
+            if y_i > 0 and y_j == 0:
+                total += w_i * w_j * softplus(-sigma * (s_i - s_j))
+                norm += w_i * w_j
+    return total / norm if norm else 0.0
+
+
+def label_aware_ranks(scores, labels):
+    ranks = []
+    for i in range(len(scores)):
+        rank = 1.0
+        for j in range(len(scores)):
+            if scores[j] > scores[i] or (scores[j] == scores[i] and labels[j] < labels[i]):
+                rank += 1.0
+            elif j != i and scores[j] == scores[i] and labels[j] == labels[i]:
+                rank += 0.5
+        ranks.append(rank)
+    return ranks
+
+
 def lambdarank(scores, labels, at, noise, *, sigma=1.0, k=None, gain="exp2"):
     ideal = ideal_dcg(labels, k, gain)
     if ideal == 0.0:
         return 0.0
-    inverse_discount = []
-    for i in range(len(at)):
-        rank = 1.0
-        for j in range(len(at)):
-            if at[j] > at[i] or (at[j] == at[i] and labels[j] < labels[i]):
-                rank += 1.0
-            elif j != i and at[j] == at[i] and labels[j] == labels[i]:
-                rank += 0.5
-        inverse_discount.append(0.0 if k is not None and rank > k else 1.0 / math.log2(1.0 + rank))
+    inverse_discount = [
+        0.0 if k is not None and rank > k else 1.0 / math.log2(1.0 + rank) for rank in label_aware_ranks(at, labels)
+    ]
     total = 0.0
     for i in range(len(at)):
         for j in range(len(at)):
@@ -90,6 +108,31 @@ def lambdarank(scores, labels, at, noise, *, sigma=1.0, k=None, gain="exp2"):
                 swap = (gain_of(labels[i], gain) - gain_of(labels[j], gain)) / ideal
                 swap *= abs(inverse_discount[i] - inverse_discount[j])
                 total += swap * softplus(-sigma * (scores[i] - scores[j]))
+    return total
+
+
+def lambda_loss(scores, labels, at, noise, *, sigma=1.0, mu=10.0, k=None, gain="exp2"):
+    """Walks down the ranking; every pair of positions is looked at once, the more relevant item wins it."""
+    ideal = ideal_dcg(labels, k, gain)
+    if ideal == 0.0:
+        return 0.0
+    ranks = label_aware_ranks(at, labels)
+    order = sorted(range(len(at)), key=lambda index: ranks[index])
+    total = 0.0
+    for place, first in enumerate(order):
+        for second in order[place + 1 :]:
+            if labels[first] == labels[second]:
+                continue
+            upper, lower = ranks[first], ranks[second]
+            in_upper = 1.0 / math.log2(1.0 + upper) if k is None or upper <= k else 0.0
+            in_lower = 1.0 / math.log2(1.0 + lower) if k is None or lower <= k else 0.0
+            rho = in_upper - in_lower
+            delta = 1.0 / math.log2(1.0 + lower - upper) - 1.0 / math.log2(2.0 + lower - upper)
+            if k is not None and lower > k:
+                delta /= 1.0 - 1.0 / math.log2(1.0 + lower)
+            better, worse = (first, second) if labels[first] > labels[second] else (second, first)
+            gap = (gain_of(labels[better], gain) - gain_of(labels[worse], gain)) / ideal
+            total += (rho + mu * delta) * gap * softplus(sigma * (scores[worse] - scores[better]))
     return total
 
 
@@ -178,6 +221,45 @@ def pirank(scores, labels, at, noise, *, temperature=1.0, gain="exp2", k=None):
 def bce(scores, labels, at, noise):
     terms = [softplus(-score) if label > 0 else softplus(score) for score, label in zip(scores, labels, strict=True)]
     return sum(terms) / len(terms)
+
+
+def gbce(scores, labels, at, noise, *, t=0.75, unsampled=0, unsampled_relevant=0):
+    """Of a list that has this many items more, so many of them relevant; one training example per relevant item."""
+    negatives = [score for score, label in zip(scores, labels, strict=True) if label == 0]
+    examples = [score for score, label in zip(scores, labels, strict=True) if label > 0]
+    every_negative = len(negatives) + unsampled - unsampled_relevant
+    alpha = len(negatives) / every_negative if every_negative else 1.0
+    beta = alpha * (t * (1.0 - 1.0 / alpha) + 1.0 / alpha) if alpha else 1.0 - t
+    total = 0.0
+    for s_i in examples:
+        total += (beta * softplus(-s_i) + sum(softplus(s_j) for s_j in negatives)) / (1 + len(negatives))
+    return total / len(examples) if examples else 0.0
+
+
+def sampled_softmax(scores, labels, at, noise, *, unsampled=0, unsampled_relevant=0, weight=None):
+    """Of a list that has this many items more, so many of them relevant; ``weight`` replaces the counts."""
+    if sum(labels) == 0.0:
+        return 0.0
+    size = len(scores) + unsampled
+    relevant = sum(1 for label in labels if label > 0)
+    irrelevant = len(labels) - relevant
+    total = 0.0
+    for i, y_i in enumerate(labels):
+        if y_i == 0:
+            continue
+        parts = []
+        for j, y_j in enumerate(labels):
+            if weight is not None:
+                stands_for = size * weight[j]
+            elif j == i:
+                stands_for = 1.0
+            elif y_j > 0:
+                stands_for = (relevant + unsampled_relevant - 1) / (relevant - 1)
+            else:
+                stands_for = (irrelevant + unsampled - unsampled_relevant) / irrelevant
+            parts.append(scores[j] + math.log(stands_for))
+        total += y_i / sum(labels) * (log_sum_exp(parts) - scores[i])
+    return total
 
 
 # ---- surrogates of 𝕀(x ≥ 0)

@@ -44,9 +44,10 @@ def tune(
         --search batch.relevant=5..20                         range of integers
         --search loss.rank_offset=none,4,16,64                choices
 
-    By default, the search space is the learning rate (a decade around the recipe's value, log scale) and those of
-    these options that the loss has: gamma (0.1 to 1), margin, temperature and sigma (a quarter to four times the
-    recipe's value, log scale), rank_offset (null,4,16,64,256) and k of K-SONG (a quarter to twice the recipe's value).
+    By default, the search space is the learning rate (a decade around the recipe's value, log scale) and those of these
+    options that the loss has: gamma and t of gBCE (0.1 to 1), margin, temperature and sigma (a quarter to four times
+    the recipe's value, log scale), rank_offset (null,4,16,64,256) and k of K-SONG (a quarter to twice the recipe's
+    value).
 
     Each trial is a run, for example STUDY/trial-0007, with the seed and the full schedule of the recipe. The first
     trial uses the values of the recipe if they are inside the search space. Trials are ranked by the validation metric

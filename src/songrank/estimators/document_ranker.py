@@ -83,7 +83,8 @@ class DocumentRanker(RankingEstimator):
             X: features [n, F]: numpy, scipy sparse, pandas, polars or Arrow; NaN for missing values.
             y: labels [n] of at least 0, possibly fractional.
             sample_weight: [n], factors of the gain of relevant documents; 1 / propensity corrects position bias. Only
-                for losses with gains: song, k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg, pirank.
+                for losses with gains: song, k-song, lambdarank, lambdaloss, approx-ndcg, gumbel-approx-ndcg,
+                neural-ndcg, pirank.
                 The warm-up with listwise cross-entropy ignores it, except that 0 means irrelevant.
             group: lengths of consecutive lists in X.
             qid: alternative to ``group``: the query id of each row, in any order.

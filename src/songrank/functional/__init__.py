@@ -8,6 +8,9 @@ Args:
     mask: [..., L] bool, False for padding.
     reduction: ``"mean"`` over non-empty lists, ``"sum"`` or ``"none"``.
     column: [..., P], columns of all relevant items of a list, −1 to ignore. It saves time and does not change values.
+    weight: [..., L], custom sampling weights of the columns, which sum to 1 over a list; None for uniform samples.
+    list_size: [...], number of items of the full list, of which a list is a sample; by default the list itself.
+    num_relevant: [...], number of relevant items of the full list; by default those of the list.
     gain: gain of a label: ``"exp2"`` for 2^y − 1, ``"linear"`` or a function of the labels.
 
 Other options are described on the loss classes, for example :class:`songrank.LambdaRank`.
@@ -29,16 +32,17 @@ from songrank.functional.approx_ndcg import approx_ndcg_loss, gumbel_approx_ndcg
 from songrank.functional.listwise import bce_loss, listmle_loss, listnet_loss, softmax_loss
 from songrank.functional.ndcg import default_rank_offset, ndcg_term, ndcg_term_slope
 from songrank.functional.neural_sort import neural_ndcg_loss, neural_sort, pirank_loss
-from songrank.functional.pairwise import lambdarank_loss, ranknet_loss
+from songrank.functional.pairwise import bpr_loss, lambda_loss, lambdarank_loss, ranknet_loss
 from songrank.functional.ranks import ranks, smooth_ranks
+from songrank.functional.sampled import gbce_loss, sampled_softmax_loss
 from songrank.functional.selection import select, sigmoid_selector, smooth_step
 from songrank.functional.strata import list_weights, rival_weights
 from songrank.functional.surrogates import Surrogate, logistic, sigmoid, smooth_hinge, squared_hinge
 from songrank.functional.threshold import ThresholdProblem, exact_threshold, smooth_threshold, weighted_threshold
 
-__all__ = ["Gain", "Surrogate", "ThresholdProblem", "approx_ndcg_loss", "bce_loss", "dcg", "default_rank_offset"]
-__all__ += ["discounts", "exact_threshold", "gains", "gumbel_approx_ndcg_loss", "ideal_dcg", "lambdarank_loss"]
-__all__ += ["list_weights", "listmle_loss", "listnet_loss", "logistic", "ndcg_term", "ndcg_term_slope"]
-__all__ += ["neural_ndcg_loss", "neural_sort", "pirank_loss", "ranknet_loss", "ranks", "rival_weights", "select"]
-__all__ += ["sigmoid", "sigmoid_selector", "smooth_hinge", "smooth_ranks", "smooth_step", "smooth_threshold"]
-__all__ += ["softmax_loss", "squared_hinge", "weighted_threshold"]
+__all__ = ["Gain", "Surrogate", "ThresholdProblem", "approx_ndcg_loss", "bce_loss", "bpr_loss", "dcg"]
+__all__ += ["default_rank_offset", "discounts", "exact_threshold", "gains", "gbce_loss", "gumbel_approx_ndcg_loss"]
+__all__ += ["ideal_dcg", "lambda_loss", "lambdarank_loss", "list_weights", "listmle_loss", "listnet_loss", "logistic"]
+__all__ += ["ndcg_term", "ndcg_term_slope", "neural_ndcg_loss", "neural_sort", "pirank_loss", "ranknet_loss", "ranks"]
+__all__ += ["rival_weights", "sampled_softmax_loss", "select", "sigmoid", "sigmoid_selector", "smooth_hinge"]
+__all__ += ["smooth_ranks", "smooth_step", "smooth_threshold", "softmax_loss", "squared_hinge", "weighted_threshold"]

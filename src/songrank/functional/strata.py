@@ -82,7 +82,7 @@ def rival_weights(
     """
     if weight is not None or estimator == "plain":
         column = list_weights(label, mask, list_size, num_relevant, weight=weight, estimator=estimator)
-        return column, torch.zeros_like(column[:, :1])
+        return column, torch.zeros_like(column[..., :1])
     mask = mask.expand(label.shape)
     relevant, sampled, irrelevant = _strata(label, mask, list_size, num_relevant)
     others = (num_relevant - 1.0).clamp_min(0.0) / (list_size * (sampled - 1.0).clamp_min(1.0))

@@ -12,16 +12,20 @@ from songrank.losses.listwise_ce import ListwiseCE as ListwiseCE
 from songrank.losses.sl_at_k import SLatK as SLatK
 from songrank.losses.psl import PSL as PSL
 from songrank.losses.bsl import BSL as BSL
-from songrank.losses.list_losses import ApproxNDCG as ApproxNDCG
-from songrank.losses.list_losses import GumbelApproxNDCG as GumbelApproxNDCG
-from songrank.losses.list_losses import LambdaRank as LambdaRank
-from songrank.losses.list_losses import ListMLE as ListMLE
-from songrank.losses.list_losses import ListNet as ListNet
-from songrank.losses.list_losses import NeuralNDCG as NeuralNDCG
-from songrank.losses.list_losses import PiRank as PiRank
-from songrank.losses.list_losses import PointwiseBCE as PointwiseBCE
-from songrank.losses.list_losses import RankNet as RankNet
-from songrank.losses.list_losses import SoftmaxCE as SoftmaxCE
+from songrank.losses.likelihood_losses import SoftmaxCE as SoftmaxCE
+from songrank.losses.likelihood_losses import SampledSoftmax as SampledSoftmax
+from songrank.losses.likelihood_losses import PointwiseBCE as PointwiseBCE
+from songrank.losses.likelihood_losses import GBCE as GBCE
+from songrank.losses.likelihood_losses import ListNet as ListNet
+from songrank.losses.likelihood_losses import ListMLE as ListMLE
+from songrank.losses.pairwise_losses import RankNet as RankNet
+from songrank.losses.pairwise_losses import BPR as BPR
+from songrank.losses.pairwise_losses import LambdaRank as LambdaRank
+from songrank.losses.pairwise_losses import LambdaLoss as LambdaLoss
+from songrank.losses.smooth_ndcg_losses import ApproxNDCG as ApproxNDCG
+from songrank.losses.smooth_ndcg_losses import GumbelApproxNDCG as GumbelApproxNDCG
+from songrank.losses.smooth_ndcg_losses import NeuralNDCG as NeuralNDCG
+from songrank.losses.smooth_ndcg_losses import PiRank as PiRank
 
 # isort: on
 from songrank.losses.base import ListLoss as ListLoss

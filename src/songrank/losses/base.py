@@ -123,6 +123,10 @@ class ListLoss(RankingLoss):
     """A ``staticmethod`` with the signature of :mod:`songrank.functional`; takes ``gain`` with the trait ``gains``."""
     by_column: ClassVar[bool] = False
     """Whether the formula also takes ``column``, the columns of the relevant items."""
+    by_weight: ClassVar[bool] = False
+    """Whether the formula also takes ``weight``, the slate's own sampling weights, or None."""
+    by_list_size: ClassVar[bool] = False
+    """Whether the formula also takes ``list_size`` and ``num_relevant`` of lists of which the slate has a sample."""
 
     def __init__(self, *, validate: bool = False, **options: Any) -> None:
         super().__init__(validate=validate)
@@ -132,7 +136,10 @@ class ListLoss(RankingLoss):
         """Arguments of the formula besides scores, labels and mask."""
         gain = {"gain": slate.gain} if self.traits.gains else {}
         column = {"column": slate.relevant_columns} if self.by_column else {}
-        return {**gain, **column, **self.options}
+        weight = {"weight": slate.weight} if self.by_weight else {}
+        sampled = self.by_list_size and not slate.whole
+        sizes = {"list_size": slate.list_size, "num_relevant": slate.num_relevant} if sampled else {}
+        return {**gain, **column, **weight, **sizes, **self.options}
 
     def forward(self, scores: Tensor, slate: Slate) -> Tensor:
         """Weighted mean over the slate's queries."""

@@ -28,13 +28,14 @@ def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
 def check_weighted_loss(name: str) -> None:
     """Raise unless the loss of this name supports document weights, which multiply gains.
 
-    Binary and listwise cross-entropy use only whether a label is above 0, RankNet and ListMLE only their order;
-    softmax and ListNet weight by the label itself.
+    Binary and listwise cross-entropy, gBCE and BPR use only whether a label is above 0, RankNet and ListMLE only their
+    order; softmax, sampled softmax and ListNet weight by the label itself.
 
     >>> check_weighted_loss("bce")
     Traceback (most recent call last):
     songrank.core.errors.DataError: sample_weight multiplies gains, which loss 'bce' does not use; omit it or choose \
-song, k-song, faster-song, faster-k-song, lambdarank, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or pirank
+song, k-song, faster-song, faster-k-song, lambdarank, lambdaloss, approx-ndcg, gumbel-approx-ndcg, neural-ndcg or \
+pirank
     """
     if not LOSSES[name].traits.gains:
         *some, last = (other for other, kind in LOSSES.items() if kind.traits.gains)

@@ -1,4 +1,4 @@
-"""Losses without memory: each applies a formula of :mod:`songrank.functional` to a slate."""
+"""Smooth forms of NDCG without memory: ApproxNDCG, NeuralNDCG, PiRank."""
 
 from typing import Any
 
@@ -12,98 +12,6 @@ from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel
 from songrank.losses.base import Count, ListLoss, NotNegative, Positive, Traits
 from songrank.losses.registry import register
-
-
-@register("softmax")
-class SoftmaxCE(ListLoss):
-    """Cross-entropy of a list against its normalised labels, :func:`songrank.functional.softmax_loss`.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> SoftmaxCE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(1.7409)
-    """
-
-    formula = staticmethod(functional.softmax_loss)
-    by_column = True
-
-
-@register("bce")
-class PointwiseBCE(ListLoss):
-    """Pointwise binary cross-entropy, :func:`songrank.functional.bce_loss`.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> PointwiseBCE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(1.0444)
-    """
-
-    formula = staticmethod(functional.bce_loss)
-
-
-@register("ranknet")
-class RankNet(ListLoss):
-    """Cross-entropy over pairs of items, :func:`songrank.functional.ranknet_loss`.
-
-    Args:
-        sigma: steepness σ of the logistic function.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> RankNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(1.2512)
-    """
-
-    traits = Traits(cost="O(P·L)", search={"sigma": "scale"})
-    formula = staticmethod(functional.ranknet_loss)
-    by_column = True
-
-    @checked
-    def __init__(self, sigma: Positive = 1.0, *, validate: bool = False) -> None:
-        super().__init__(validate=validate, sigma=sigma)
-
-
-@register("lambdarank")
-class LambdaRank(ListLoss):
-    """RankNet with pairs weighted by |ΔNDCG|, :func:`songrank.functional.lambdarank_loss`.
-
-    Args:
-        sigma: steepness σ of the logistic function.
-        k: cutoff of NDCG@k; None for the whole list.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> LambdaRank()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(0.7159)
-    """
-
-    traits = Traits(gains=True, cost="O(P·L)", search={"sigma": "scale"})
-    formula = staticmethod(functional.lambdarank_loss)
-    by_column = True
-
-    @checked
-    def __init__(self, sigma: Positive = 1.0, k: Count | None = None, *, validate: bool = False) -> None:
-        super().__init__(validate=validate, k=k, sigma=sigma)
-
-
-@register("listnet")
-class ListNet(ListLoss):
-    """Cross-entropy of the top-one probabilities, :func:`songrank.functional.listnet_loss`.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> ListNet()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(1.5623)
-    """
-
-    formula = staticmethod(functional.listnet_loss)
-
-
-@register("listmle")
-class ListMLE(ListLoss):
-    """Plackett–Luce likelihood of the label order, :func:`songrank.functional.listmle_loss`.
-
-    >>> slate = Slate.from_batch(torch.tensor([[2.0, 0.0, 1.0]]), query=torch.tensor([0]))
-    >>> ListMLE()(torch.tensor([[1.0, 2.0, 0.0]]), slate)
-    tensor(1.1782)
-    """
-
-    formula = staticmethod(functional.listmle_loss)
 
 
 @register("approx-ndcg")
