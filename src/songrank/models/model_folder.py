@@ -298,4 +298,7 @@ def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
     if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):
         raise DataError("has weights that are NaN or infinite", _AGAIN, file=str(path / WEIGHTS))
     model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
+    for part in model.modules():
+        if isinstance(part, RankingModel):
+            part.check_buffers()
     return model
