@@ -63,7 +63,9 @@ CATALOGUE = {
     "factors without bias": (lambda: models.MatrixFactorisation(QUERIES, ITEMS, dim=5, bias=False), ids),
     "factors, cosine": (lambda: models.MatrixFactorisation(QUERIES, ITEMS, 5, scoring="cosine", temperature=0.2), ids),
     "factors, cosine, learned temperature": (
-        lambda: models.MatrixFactorisation(QUERIES, ITEMS, 5, scoring="cosine", temperature=0.2, learn_temperature=True),
+        lambda: models.MatrixFactorisation(
+            QUERIES, ITEMS, 5, scoring="cosine", temperature=0.2, learn_temperature=True
+        ),
         ids,
     ),
     "lightgcn": (lambda: models.LightGCN(QUERIES, ITEMS, EDGES, dim=5), ids),

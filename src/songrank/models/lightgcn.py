@@ -1,9 +1,11 @@
 """LightGCN: embeddings of users and items, averaged over their neighbourhoods in the graph of training pairs."""
 
-from typing import NamedTuple, Self
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from songrank.core.checks import check_int
 from songrank.core.options import Count, checked
@@ -16,16 +18,28 @@ _STD = 0.1
 
 
 class _Kept(NamedTuple):
-    """Propagated tables, with aliases of the tensors that they depend on and their versions."""
+    """Propagated tables, with aliases of the tensors that they depend on and their state."""
 
     of: tuple[Tensor, ...]
-    versions: tuple[int, ...]
+    state: tuple[int, ...]
     tables: tuple[Tensor, Tensor]
 
-    def serves(self, now: tuple[Tensor, ...]) -> bool:
-        """Whether these tensors are unchanged; an alias shares its version and prevents reuse of its memory."""
-        same = all(a.data_ptr() == b.data_ptr() for a, b in zip(self.of, now, strict=True))
-        return same and self.versions == tuple(tensor._version for tensor in now)
+
+def _state(tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
+    """Changes whenever these tensors may have changed: addresses, versions, and steps of optimisers."""
+    return (*(part for tensor in tensors for part in (tensor.data_ptr(), tensor._version)), *_optimiser_steps())
+
+
+@cache
+def _optimiser_steps() -> list[int]:
+    """The number of steps of all optimisers since the first call: fused ones do not change versions."""
+    steps = [0]
+
+    def count(*_: Any) -> None:
+        steps[0] += 1
+
+    register_optimizer_step_post_hook(count)
+    return steps
 
 
 class LightGCN(DotProductModel):
@@ -155,12 +169,14 @@ class LightGCN(DotProductModel):
         now = (self.query_embedding.weight, self.item_embedding.weight, self.offsets, self.neighbours)
         differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in now)
         if self.training or differentiated or torch.compiler.is_compiling():
+            self._kept = None
             return self._propagated()
         if any(tensor.is_inference() for tensor in now):  # without versions
             return self._propagated()
-        if self._kept is None or not self._kept.serves(now):
-            aliases = tuple(tensor.detach() for tensor in now)
-            self._kept = _Kept(aliases, tuple(tensor._version for tensor in now), self._propagated())
+        state = _state(now)
+        if self._kept is None or self._kept.state != state:
+            aliases = tuple(tensor.detach() for tensor in now)  # so that their memory is not used for other weights
+            self._kept = _Kept(aliases, state, self._propagated())
         return self._kept.tables
 
     def _propagated(self) -> tuple[Tensor, Tensor]:
