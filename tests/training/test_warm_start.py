@@ -79,9 +79,9 @@ def test_biases_of_items(tmp_path):
 
 def test_a_graph_is_that_of_the_new_data(tmp_path):
     check(tmp_path, "song", "lightgcn")
-    first, data = trainer_for(tmp_path / "old", OLD, "song", "lightgcn")
+    first, data = trainer_for(tmp_path / "first", OLD, "song", "lightgcn")
     second, data = trainer_for(
-        tmp_path / "new", {"user": [*OLD["user"], "u0"], "item": [*OLD["item"], "i11"]}, "song", "lightgcn"
+        tmp_path / "second", {"user": [*OLD["user"], "u0"], "item": [*OLD["item"], "i11"]}, "song", "lightgcn"
     )
     graph = {name: buffer.clone() for name, buffer in second.model.named_buffers()}
     WarmStart.of(first, data).carry_over(second, data)

@@ -89,7 +89,10 @@ def table_scores(
         return F.linear(query, unit(rows) if cosine else rows, own)
     if table.shape[0] <= WHOLE_TABLE * item.shape[1]:
         return F.linear(query, unit(table) if cosine else table, bias).gather(1, item)
-    scores = row_scores(query, table_rows(table, item), cosine=cosine)
+    by_item = cosine and item.numel() >= table.shape[0]  # then lengths are computed once per item, not once per pair
+    scores = row_scores(query, table_rows(table, item), cosine=cosine and not by_item)
+    if by_item:
+        scores = scores / table_rows(_lengths(table).squeeze(-1), item)
     return scores if bias is None else scores + table_rows(bias, item).to(scores.dtype)
 
 
