@@ -1,7 +1,7 @@
 """A trained model on disk, without pickle and independent of its training data.
 
 =========================  =============================================================================================
-``model.safetensors``      the weights
+``model.safetensors``      the weights; the graph of the training pairs if the model has one
 ``model.json``             model, sizes, input description, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
 ``seen.safetensors``       recommendation: seen items of each user in all splits
