@@ -63,13 +63,13 @@ def cosine(one, other):
 
 @every_ranking_model
 @pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("whole_table", [0, 10**6])
-def test_cosines_are_those_of_plain_loops_however_items_are_requested(name, learned, whole_table, monkeypatch):
+@pytest.mark.parametrize(("whole_table", "columns"), [(0, 8), (0, 12), (10**6, 8)])  # 12: more pairs than items
+def test_cosines_are_those_of_plain_loops_however_items_are_requested(name, learned, whole_table, columns, monkeypatch):
     monkeypatch.setattr(_inputs, "WHOLE_TABLE", whole_table)
     model, query = ranking(name, **COSINE, learn_temperature=learned)
     vectors, items = model.query_vectors(query).tolist(), model.item_layer.weight.tolist()
     wanted = torch.tensor([[cosine(v, w) / 0.25 for w in items] for v in vectors], dtype=torch.float64)
-    item = torch.randint(30, (3, 8))
+    item = torch.randint(30, (3, columns))
     close = {"rtol": 0, "atol": 1e-6 if learned else 1e-12}  # a learned temperature began in float32
     torch.testing.assert_close(model.score_all(query), wanted, **close)
     torch.testing.assert_close(model(query, item), wanted.gather(1, item), **close)
@@ -90,18 +90,24 @@ def test_scores_are_products_of_scaled_vectors_and_item_vectors(name, options):
 
 @every_ranking_model
 def test_gradients_of_cosines_are_the_same_for_all_requests(name, monkeypatch):
-    query, item = RANKING[name][1], torch.randint(30, (3, 8))
-    item[1] = item[0]
-    found = []
-    for whole_table, sparse, rows in ((0, False, 3), (10**6, False, 3), (0, True, 3), (0, False, 1), (0, True, 1)):
+    query, item, found = RANKING[name][1], torch.randint(30, (1, 8)), []
+    weight = torch.arange(24.0, dtype=torch.float64).view(3, 8)
+    for whole_table, sparse, rows, copies in (
+        (0, False, 3, 1),
+        (0, False, 3, 2),  # more pairs than items
+        (10**6, False, 3, 1),
+        (0, True, 3, 1),
+        (0, False, 1, 1),
+        (0, True, 1, 1),
+    ):
         monkeypatch.setattr(_inputs, "WHOLE_TABLE", whole_table)
         model, _ = ranking(name, **COSINE, learn_temperature=True)
         model.item_layer.sparse = sparse
-        weight = torch.arange(24.0, dtype=torch.float64).view(3, 8)
-        same = item[:1].expand(3, -1)
-        (model(query, item[:1] if rows == 1 else same) * weight).sum().backward()
+        scores = model(query, item.expand(rows, -1).repeat(1, copies))
+        (scores[:, :8] * weight).sum().backward()
         found.append({key: parameter.grad.to_dense() for key, parameter in model.named_parameters()})
     for other in found[1:]:
+        assert other.keys() == found[0].keys()
         for key, gradient in found[0].items():
             torch.testing.assert_close(other[key], gradient, msg=lambda text, key=key: f"{key}: {text}")
 
@@ -121,15 +127,15 @@ def test_the_temperature_has_the_gradient_of_finite_differences(name):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("whole_table", [0, 10**6])
-def test_vectors_of_zeros_have_cosine_0_and_gradient_0(sparse, whole_table, monkeypatch):
+@pytest.mark.parametrize(("whole_table", "copies"), [(0, 1), (0, 6), (10**6, 1)])
+def test_vectors_of_zeros_have_cosine_0_and_gradient_0(sparse, whole_table, copies, monkeypatch):
     monkeypatch.setattr(_inputs, "WHOLE_TABLE", whole_table)
     model, query = ranking("factors", **COSINE)
     with torch.no_grad():
         model.query_factors.weight[2] = 0.0
         model.item_factors.weight[7] = 0.0
     model.item_factors.sparse = sparse
-    item = torch.tensor([[7, 1], [7, 2], [7, 3]])
+    item = torch.tensor([[7, 1], [7, 2], [7, 3]]).repeat(1, copies)
     scores = model(query, item)
     assert not scores[0].any()
     assert not scores[:, 0].any()

@@ -1,6 +1,7 @@
 """Runs of models with cosine scores and of LightGCN: every loss and optimiser, resume, model folder, answers."""
 
 import json
+import warnings
 
 import pytest
 import torch
@@ -101,6 +102,23 @@ def test_a_resumed_run_ends_with_the_same_bits(data, name, loss, tmp_path):
     one, other = (load_file(tmp_path / place / "model.safetensors") for place in ("whole", "part"))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "history"])  # embedding_bag has none
+def test_one_point_losses_have_forward_derivatives(data, name):
+    stage = ["loss=faster-song", "loss.points=1", "warm_up.epochs=0", "fine_tuning.epochs=1", "validation.every=0"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*no forward-mode derivative")
+        make_trainer(recipe(data, name, *stage), open_dataset(data)).run()
+
+
+def test_a_learned_temperature_has_no_weight_decay(data):
+    told = recipe(data, "factors, learned", "fine_tuning.weight_decay=0.1")
+    trainer = make_trainer(told, open_dataset(data))
+    groups = trainer.stages[-1].make_optimiser(trainer.model, "plain").param_groups
+    decay = {id(weight): group["weight_decay"] for group in groups for weight in group["params"]}
+    found = {name: decay[id(weight)] for name, weight in trainer.model.named_parameters()}
+    assert found == {"log_temperature": 0.0, "query_factors.weight": 0.1, "item_factors.weight": 0.1}
 
 
 @pytest.mark.parametrize("name", ["factors", "factors, learned", "towers"])
