@@ -318,9 +318,11 @@ def test_a_recorded_step_does_what_the_plain_one_does(loss, tmp_path):
         ("search", {"name": "context-aware", "dim": 16, "dropout": 0.0}, {"queries": 8, "length": "all"}),
         ("search", {"name": "mlp", "hidden": [16]}, {"queries": 8, "length": 10}),
         ("labelling", {"name": "label-mlp", "hidden": [16]}, {"queries": 16, "relevant": "all", "irrelevant": "all"}),
+        ("recommendation", {"name": "lightgcn", "scoring": "cosine", "learn_temperature": True}, {"queries": 16}),
+        ("recommendation", {"name": "matrix-factorisation", "scoring": "cosine", "temperature": 0.2}, {"queries": 16}),
     ],
 )
-def test_a_recorded_step_serves_lists_and_labels_too(task, model, batch, tmp_path):
+def test_a_recorded_step_serves_other_models_too(task, model, batch, tmp_path):
     dataset = prepare(
         "synthetic", None, tmp_path / "data", task=task, queries=100, items=1000 if task == "search" else 60
     )
@@ -344,3 +346,16 @@ def test_a_recorded_step_serves_lists_and_labels_too(task, model, batch, tmp_pat
         assert not warnings
         losses_seen.append([line["loss"] for line in run.at.history])
     assert losses_seen[0] == pytest.approx(losses_seen[1], rel=2e-3)
+
+
+def test_an_evaluation_after_recorded_steps_reads_the_new_graph_vectors(dataset):
+    """A replayed graph changes weights without changing their versions."""
+    told = recipe(every=1).model_copy(update={"model": {"name": "lightgcn"}})
+    run = make_trainer(Recipe.read(told.model_dump()), dataset)
+    run.run()
+    with torch.no_grad():
+        found = run.model.eval().score_all(torch.arange(20, device="cuda"))
+        queries, items = run.model._propagated()
+    torch.testing.assert_close(found, queries[:20] @ items.T, rtol=1e-3, atol=1e-4)
+    values = [line["validation ndcg@10"] for line in run.at.history]
+    assert len(set(values)) > 1

@@ -26,6 +26,7 @@ MODELS = rows("""
 neumf clicks recommendation model.dim=4 model.hidden=[4]
 matrix-factorisation clicks recommendation model.dim=4
 two-tower clicks recommendation model.dim=4
+lightgcn clicks recommendation model.dim=4
 sequence clicks sequences model.dim=4 model.blocks=1 model.heads=1 model.length=6
 history clicks histories model.dim=4 model.length=6
 context-aware letor search model.dim=4 model.blocks=1 model.feed_forward=4
@@ -105,6 +106,10 @@ no-fine-tuning neumf fine_tuning.epochs=0
 warm-up-softmax mlp warm_up.loss=softmax
 seed neumf seed=7
 cosine two-tower model.similarity=cosine model.temperature=0.2
+cosine-factors matrix-factorisation model.scoring=cosine model.temperature=0.2
+cosine-graph lightgcn model.layers=3 model.scoring=cosine model.temperature=0.2 model.learn_temperature=true
+cosine-sequence sequence model.scoring=cosine model.temperature=0.2
+cosine-history history model.scoring=cosine model.temperature=0.2
 no-bias matrix-factorisation model.bias=false
 activation-tanh mlp model.activation=tanh model.dropout=0.5
 two-blocks context-aware model.blocks=2 model.heads=2

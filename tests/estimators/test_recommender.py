@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from songrank.core.errors import UserError
 from songrank.data import prepare
+from songrank.estimators import Recommender
 from songrank.training import Run, load_recipe
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 
@@ -109,6 +110,22 @@ def test_a_mistake_is_one_line(parameters, message, table):
     with pytest.raises(UserError, match=message) as caught:
         small(**{**NAMES, **parameters}).fit(table)
     assert "\n" not in str(caught.value)
+
+
+def test_a_graph_model_with_options_is_fitted_continued_and_saved(table, tmp_path):
+    options = {"batch.relevant": 4, "batch.irrelevant": 6, "warm_up.epochs": 1}
+    told = {"name": "lightgcn", "dim": 4, "layers": 3, "scoring": "cosine", "temperature": 0.2}
+    model = small(**NAMES, model=told, options=options).fit(table)
+    assert model.folder_.model.layers == 3
+    before, edges = model.folder_.model.score_all(torch.arange(4)), model.folder_.info["sizes"]["edges"]
+    assert before.abs().max() <= 5.0
+    model.save(tmp_path / "saved")
+    again = Recommender.load(tmp_path / "saved", device="cpu")
+    assert torch.equal(again.folder_.model.score_all(torch.arange(4)), before)
+    pd.testing.assert_frame_equal(again.recommend(k=3), model.recommend(k=3))
+    again.partial_fit(table.iloc[:3].assign(who="a new user"), epochs=1)
+    assert again.folder_.info["sizes"]["edges"] > edges
+    assert "a new user" in again.recommend(k=1)["who"].tolist()
 
 
 def test_a_model_that_was_fitted_is_left_alone_by_a_fit_that_fails(table):

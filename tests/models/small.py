@@ -7,6 +7,8 @@ from songrank import models
 
 QUERIES, ITEMS, FEATURES, WORDS = 7, 23, 6, 30
 
+EDGES = torch.tensor([[0, 0, 1, 1, 1, 2, 3, 3, 4, 6], [3, 9, 3, 9, 17, 4, 9, 22, 0, 22]])  # none of query 5
+
 
 def ids(rows):
     return torch.arange(rows) % QUERIES
@@ -59,6 +61,22 @@ CATALOGUE = {
     "neumf, two layers": (lambda: models.NeuMF(QUERIES, ITEMS, dim=5, hidden=(4, 3)), ids),
     "factors": (lambda: models.MatrixFactorisation(QUERIES, ITEMS, dim=5), ids),
     "factors without bias": (lambda: models.MatrixFactorisation(QUERIES, ITEMS, dim=5, bias=False), ids),
+    "factors, cosine": (lambda: models.MatrixFactorisation(QUERIES, ITEMS, 5, scoring="cosine", temperature=0.2), ids),
+    "factors, cosine, learned temperature": (
+        lambda: models.MatrixFactorisation(
+            QUERIES, ITEMS, 5, scoring="cosine", temperature=0.2, learn_temperature=True
+        ),
+        ids,
+    ),
+    "lightgcn": (lambda: models.LightGCN(QUERIES, ITEMS, EDGES, dim=5), ids),
+    "lightgcn, cosine": (
+        lambda: models.LightGCN(QUERIES, ITEMS, EDGES, 5, 3, "cosine", temperature=0.2, learn_temperature=True),
+        ids,
+    ),
+    "towers, fixed temperature": (
+        lambda: models.TwoTower(QUERIES, ITEMS, dim=5, scoring="cosine", temperature=0.2, learn_temperature=False),
+        ids,
+    ),
     "towers of ids": (lambda: models.TwoTower(QUERIES, ITEMS, dim=5, temperature=0.5), ids),
     "towers, cosine": (lambda: models.TwoTower(QUERIES, ITEMS, dim=5, similarity="cosine"), ids),
     "towers of features": (encoders, dense),

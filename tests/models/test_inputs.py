@@ -11,6 +11,7 @@ from songrank.models._inputs import (
     item_scores,
     last_items,
     read_lists,
+    unit,
 )
 
 
@@ -90,3 +91,15 @@ def test_scores_and_gradients_are_those_of_plain_products(item, bias, sparse):
     wanted.square().sum().backward()
     gradient = embedding.weight.grad
     torch.testing.assert_close(gradient.to_dense() if sparse else gradient, table.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_unit_vectors_are_those_of_torch(dtype):
+    vectors, weight = torch.randn(4, 3, 5, dtype=dtype), torch.randn(4, 3, 5, dtype=dtype)
+    found = []
+    for function in (unit, lambda x: torch.nn.functional.normalize(x, dim=-1)):
+        given = vectors.clone().requires_grad_()
+        (function(given) * weight).sum().backward()
+        found.append((function(vectors), given.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])

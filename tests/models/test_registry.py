@@ -9,6 +9,7 @@ SIZES = {
     "neumf": {"num_queries": 3, "num_items": 5},
     "matrix-factorisation": {"num_queries": 3, "num_items": 5},
     "two-tower": {"num_queries": 3, "num_items": 5, "similarity": "cosine"},
+    "lightgcn": {"num_queries": 3, "num_items": 5, "edges": 4},
     "sequence": {"num_items": 5, "dim": 8, "length": 3},
     "history": {"num_items": 5, "dim": 8},
     "context-aware": {"num_features": 4, "dim": 8},

@@ -37,6 +37,7 @@ OPTIONS = {
     "neumf": {"dim": 5, "hidden": (4, 3)},
     "matrix-factorisation": {"dim": 5},
     "two-tower": {"dim": 5, "similarity": "cosine", "temperature": 0.2},
+    "lightgcn": {"dim": 5, "layers": 1, "edges": torch.tensor([[0, 0, 3, 6, 2], [5, 22, 0, 5, 9]])},
     "sequence": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
     "history": {"dim": 8, "length": 5},
     "context-aware": {"dim": 8, "blocks": 1, "heads": 2, "feed_forward": 12},
@@ -47,11 +48,11 @@ OPTIONS = {
 }
 
 
-def make(name):
+def make(name, **more):
     """A model whose scores are far apart, as after training, so that a wrong one is seen."""
     torch.manual_seed(3)
     fitting = {key: size for key, size in SIZES.items() if key in MODELS[name].__init__.__annotations__}
-    model = models.create(name, **fitting, **OPTIONS[name])
+    model = models.create(name, **fitting, **OPTIONS[name], **more)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.5)
@@ -141,6 +142,16 @@ def test_a_torch_file_gives_the_scores_of_its_model_for_any_sizes(name, tmp_path
         scores = loaded(*map(torch.from_numpy, given.values()))
         assert_close(scores.numpy(), scored(model, given))
     assert json.loads(about["songrank.json"])["model"] == name
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("name", ["matrix-factorisation", "lightgcn", "sequence", "history"])
+def test_cosines_are_exported(name, learned, tmp_path):
+    model = make(name, scoring="cosine", temperature=0.1, learn_temperature=learned)
+    loaded = session(export_model(model, READS[name], SIZES, tmp_path / "model.onnx"))
+    for rows, columns in BATCHES:
+        given = batch(READS[name], rows, columns)
+        assert_close(loaded.run(["scores"], given)[0], scored(model, given))
 
 
 def test_padding_may_hold_anything(exported):

@@ -52,8 +52,9 @@ class Recommender(RankingEstimator):
 
     Args:
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
-        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"sequence"`` (next item),
-            ``"history"`` (item set), or a dict of name and options. None for the model of the recipe; without a recipe
+        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"sequence"`` (next item),
+            ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
+            "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
             ``"sequence"`` if the data has times (smaller on a CPU), else ``"neumf"``.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"`` or ``"histories"`` for these
             models, else ``"recommendation"``.

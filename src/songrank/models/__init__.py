@@ -12,6 +12,7 @@
 from songrank.models.context_aware import ContextAwareRanker
 from songrank.models.ensemble import Ensemble
 from songrank.models.history import HistoryModel
+from songrank.models.lightgcn import LightGCN
 from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
@@ -22,5 +23,14 @@ from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
-__all__ = ["XMLCNN", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP", "ListModel"]
-__all__ += ["MLPScorer", "MatrixFactorisation", "NeuMF", "SequenceModel", "TextTransformer", "TwoTower", "create"]
+__all__ = ["XMLCNN", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP", "LightGCN"]
+__all__ += [
+    "ListModel",
+    "MLPScorer",
+    "MatrixFactorisation",
+    "NeuMF",
+    "SequenceModel",
+    "TextTransformer",
+    "TwoTower",
+    "create",
+]

@@ -1,15 +1,21 @@
 """Base classes and declared capabilities of models."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from songrank.core.options import WithOptions
-from songrank.models._inputs import item_scores, table_scores
+from songrank.core.checks import fail
+from songrank.core.options import Annotated, Choice, Number, WithOptions
+from songrank.models._inputs import item_scores, table_scores, unit
 
+Scoring = Annotated[str, Choice(("dot", "cosine"))]
+Temperature = Annotated[float, Number(0.0, low_open=True)]
 Query = Literal["ids", "history", "sequence", "documents", "features", "tokens"]
 
 _ON_DISK: dict[Query, str] = {"history": "histories", "sequence": "histories", "tokens": "words"}
@@ -26,10 +32,13 @@ class Capabilities:
         item_tables: likewise with one row per item id.
         sparse_rows: whether a step reads only the rows of queries and items of the slate in these tables, through
             their embeddings; an optimiser may then update only those rows.
-        dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias.
+        dot_product: whether a score is the product of a query vector and an item vector, plus the item's bias; see
+            :class:`DotProductModel`.
         tiled: whether ``score_all`` works in tiles whose number depends on the number of queries. As an exported graph
             has a fixed number of operations, an export traces the call with all items instead.
         pointwise: whether the score of a document does not depend on the other documents of its list.
+        graph: names of the buffers with the graph of the training pairs. The model is then built with ``edges``; a warm
+            start keeps the graph of the new data.
 
     >>> Capabilities("sequence").inputs
     'histories'
@@ -42,6 +51,7 @@ class Capabilities:
     dot_product: bool = False
     tiled: bool = False
     pointwise: bool = False
+    graph: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> str:
@@ -62,6 +72,13 @@ class RankingModel(nn.Module, WithOptions):
     def reset_head(self) -> None:
         """Reinitialise the last layer only, as in the paper before fine-tuning."""
 
+    def check_buffers(self) -> None:
+        """Raise ``ValueError`` if buffers that were loaded from a file are inconsistent."""
+
+    def for_export(self) -> "RankingModel":
+        """A model with the same scores that can be traced; by default the model itself."""
+        return self
+
     def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
         """Embeddings with few rows used per step of ``pairs`` pairs, by "query" or "item".
 
@@ -79,32 +96,82 @@ class RankingModel(nn.Module, WithOptions):
 
 
 class DotProductModel(RankingModel):
-    """score = v(query) · w_item + b_item; a subclass provides query vectors and the item layer."""
+    """score = s(v(query), w_item) / τ + b_item, with s the dot product or the cosine.
+
+    A subclass provides query vectors v, and item vectors w as ``item_layer`` or ``item_vectors``. The product of
+    ``scaled(v)`` and a row of ``item_vectors()``, plus the bias, is the score: an index of nearest neighbours needs
+    these two. The cosine with a vector of zeros is 0, with gradient 0.
+
+    Args:
+        scoring: ``"dot"`` or ``"cosine"``.
+        temperature: τ, or its initial value.
+        learn_temperature: whether to learn log τ, without weight decay.
+    """
+
+    log_temperature: nn.Parameter | None
+
+    def __init__(self, scoring: str = "dot", temperature: float = 1.0, learn_temperature: bool = False) -> None:
+        super().__init__()
+        self.cosine, self.temperature = scoring == "cosine", temperature
+        learned = nn.Parameter(torch.tensor(math.log(temperature))) if learn_temperature else None
+        self.register_parameter("log_temperature", learned)
+
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise for a temperature without the cosine, or an item bias with it."""
+        if options.get("scoring", "dot") == "cosine":
+            if options.get("bias"):
+                fail("bias", options["bias"], "none or False with scoring='cosine'")
+            return
+        for name, default in (("temperature", 1.0), ("learn_temperature", False)):
+            if options.get(name, default) != default:
+                fail(name, options[name], f"{default!r} with scoring='dot'")
+
+    def reset_temperature(self) -> None:
+        """Reset a learned τ to its initial value."""
+        if self.log_temperature is not None:
+            nn.init.constant_(self.log_temperature, math.log(self.temperature))
 
     @abstractmethod
     def query_vectors(self, query: Any) -> Tensor:
-        """[B, D]: one vector per query."""
+        """V [B, D]: one vector per query."""
 
     @property
-    @abstractmethod
     def item_layer(self) -> nn.Embedding | nn.Linear:
-        """The layer whose weight [N, D] holds the item vectors."""
+        """The layer whose weight [N, D] holds w; a model without one has its own ``item_vectors`` and ``score``."""
+        raise NotImplementedError(f"{type(self).__name__} has no item layer; use item_vectors")
 
     @property
     def item_bias(self) -> Tensor | None:
         """[N]: the bias of each item."""
         return None
 
+    def scaled(self, vectors: Tensor) -> Tensor:
+        """[B, D]: query vectors, of length 1 for the cosine, divided by τ."""
+        if self.cosine:
+            vectors = unit(vectors)
+        if self.log_temperature is not None:
+            return vectors * torch.exp(-self.log_temperature)
+        return vectors if self.temperature == 1.0 else vectors / self.temperature
+
+    def item_vectors(self) -> Tensor:
+        """[N, D]: item vectors, of length 1 for the cosine."""
+        return unit(self.item_layer.weight) if self.cosine else self.item_layer.weight
+
+    def score(self, vectors: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] for the query vectors [B, D]."""
+        vectors, layer = self.scaled(vectors), self.item_layer
+        if isinstance(layer, nn.Embedding):
+            return item_scores(vectors, layer, item, self.item_bias, cosine=self.cosine)
+        return table_scores(vectors, layer.weight, item, self.item_bias, cosine=self.cosine)
+
     def forward(self, query: Any, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
-        vectors, layer = self.query_vectors(query), self.item_layer
-        if isinstance(layer, nn.Embedding):
-            return item_scores(vectors, layer, item, self.item_bias)
-        return table_scores(vectors, layer.weight, item, self.item_bias)
+        return self.score(self.query_vectors(query), item)
 
     def score_all(self, query: Any) -> Tensor:
         """Scores [B, num_items] for B queries, by one matrix product."""
-        return F.linear(self.query_vectors(query), self.item_layer.weight, self.item_bias)
+        return F.linear(self.scaled(self.query_vectors(query)), self.item_vectors(), self.item_bias)
 
 
 class LabelModel(DotProductModel):

@@ -45,6 +45,11 @@ class Ensemble(RankingModel):
         """Not supported: an ensemble cannot be trained."""
         raise NotImplementedError("an ensemble cannot be trained; train its members")
 
+    def for_export(self) -> "Ensemble":
+        """The ensemble of ``member.for_export()``."""
+        parts = [member.for_export() if isinstance(member, RankingModel) else member for member in self.members]
+        return Ensemble(parts)
+
     def forward(self, *inputs: Any) -> Tensor:
         """The mean of ``member(*inputs)``."""
         return self._mean([member(*inputs) for member in self.members])

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from songrank.core.options import Count, checked
 from songrank.models._inputs import last_items
 from songrank.models._layers import Dropout, Dropped
-from songrank.models.base import Capabilities, DotProductModel
+from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
 
 _STD = 0.05
 
@@ -19,6 +19,8 @@ class HistoryModel(DotProductModel):
 
         z = tanh(b + Σ_{j ∈ H} a_j / √|H|),      score of item i = z · v_i + c_i
 
+    or cos(z, v_i) / τ with ``scoring="cosine"``.
+
     Training drops items of H, so that the model does not learn to copy its input. There are no user embeddings, so any
     history is a query; an empty history is scored by tanh(b) and c, the popularity. Repeated items are summed.
 
@@ -29,6 +31,9 @@ class HistoryModel(DotProductModel):
         dim: width of all vectors.
         length: maximum number of items per history.
         dropout: probability of dropping an item of a history in training.
+        scoring: ``"dot"`` or ``"cosine"``, which has no c.
+        temperature: τ of the cosine, or its initial value.
+        learn_temperature: whether to learn τ.
 
     >>> from songrank.models import HistoryModel
     >>> model = HistoryModel(num_items=20, dim=8).eval()
@@ -41,21 +46,32 @@ class HistoryModel(DotProductModel):
     history_length: int
 
     @checked
-    def __init__(self, num_items: Count, dim: Count = 64, length: Count = 500, dropout: Dropped = 0.5) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        num_items: Count,
+        dim: Count = 64,
+        length: Count = 500,
+        dropout: Dropped = 0.5,
+        scoring: Scoring = "dot",
+        temperature: Temperature = 1.0,
+        learn_temperature: bool = False,
+    ) -> None:
+        super().__init__(scoring, temperature, learn_temperature)
         self.num_items, self.history_length = num_items, length
         self.query_bytes = 16 * length + 4 * dim
         self.item_read = nn.Embedding(num_items, dim)
         self.shift = nn.Parameter(torch.zeros(dim))
         self.item = nn.Embedding(num_items, dim)
-        self.bias = nn.Parameter(torch.zeros(num_items))
+        self.bias = None if self.cosine else nn.Parameter(torch.zeros(num_items))
         self.dropout = Dropout(dropout)
         for table in (self.item_read, self.item):
             nn.init.normal_(table.weight, std=_STD)
 
     def reset_head(self) -> None:
-        """Set c to 0; item vectors are kept."""
-        nn.init.zeros_(self.bias)
+        """Set c to 0 and reset a learned τ; item vectors are kept."""
+        self.reset_temperature()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     @property
     def item_layer(self) -> nn.Embedding:
@@ -63,8 +79,8 @@ class HistoryModel(DotProductModel):
         return self.item
 
     @property
-    def item_bias(self) -> Tensor:
-        """The popularity of each item."""
+    def item_bias(self) -> Tensor | None:
+        """The popularity of each item; none for the cosine."""
         return self.bias
 
     def query_vectors(self, query: Tensor) -> Tensor:

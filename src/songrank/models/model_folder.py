@@ -1,7 +1,7 @@
 """A trained model on disk, without pickle and independent of its training data.
 
 =========================  =============================================================================================
-``model.safetensors``      the weights
+``model.safetensors``      the weights; the graph of the training pairs if the model has one
 ``model.json``             model, sizes, input description, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
 ``seen.safetensors``       recommendation: seen items of each user in all splits
@@ -301,4 +301,7 @@ def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
     if not all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point()):
         raise DataError("has weights that are NaN or infinite", _AGAIN, file=str(path / WEIGHTS))
     model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=True)
+    for part in model.modules():
+        if isinstance(part, RankingModel):
+            part.check_buffers()
     return model

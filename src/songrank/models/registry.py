@@ -7,6 +7,7 @@ from songrank.core.checks import check_choice
 from songrank.models.base import RankingModel
 from songrank.models.context_aware import ContextAwareRanker
 from songrank.models.history import HistoryModel
+from songrank.models.lightgcn import LightGCN
 from songrank.models.matrix_factorisation import MatrixFactorisation
 from songrank.models.mlp import LabelMLP, MLPScorer
 from songrank.models.neumf import NeuMF
@@ -19,6 +20,7 @@ MODELS: dict[str, type[RankingModel]] = {
     "neumf": NeuMF,
     "matrix-factorisation": MatrixFactorisation,
     "two-tower": TwoTower,
+    "lightgcn": LightGCN,
     "sequence": SequenceModel,
     "history": HistoryModel,
     "context-aware": ContextAwareRanker,

@@ -1,13 +1,16 @@
 """A model of the next item of a user, from the sequence of previous items."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
 from songrank.core.options import Count, checked
-from songrank.models._inputs import check_history, item_scores, last_items
+from songrank.models._inputs import check_history, last_items
 from songrank.models._layers import AttentionBlock, Dropout, Dropped
-from songrank.models.base import Capabilities, DotProductModel
+from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
 
 _STD = 0.02
 
@@ -18,6 +21,8 @@ class SequenceModel(DotProductModel):
     With e_i the vector of item i, p_t of position t, s a start vector, and rows x = (s, e_1 + p_1, …, e_n + p_n),
 
         z = norm(blocks(x)),      score of item j after t items = z_t · e_j
+
+    or cos(z_t, e_j) / τ with ``scoring="cosine"``.
 
     A position attends to itself and previous positions, so one pass gives the state after each item, and each state is
     a query with a known next item. State 0 is for users without history. There are no user embeddings, so any history
@@ -33,6 +38,9 @@ class SequenceModel(DotProductModel):
         length: maximum number of items per history.
         feed_forward: width of feed-forward layers; 4 · ``dim`` by default.
         dropout: dropout probability, within blocks and of x.
+        scoring: ``"dot"`` or ``"cosine"``.
+        temperature: τ of the cosine, or its initial value.
+        learn_temperature: whether to learn τ.
 
     >>> from songrank.models import SequenceModel
     >>> model = SequenceModel(num_items=20, dim=8, length=4).eval()
@@ -43,7 +51,6 @@ class SequenceModel(DotProductModel):
 
     capabilities = Capabilities("sequence", item_tables=("item.weight",), dot_product=True)
     history_length: int
-    check_together = AttentionBlock.check_together
 
     @checked
     def __init__(
@@ -55,8 +62,11 @@ class SequenceModel(DotProductModel):
         length: Count = 200,
         feed_forward: Count | None = None,
         dropout: Dropped = 0.2,
+        scoring: Scoring = "dot",
+        temperature: Temperature = 1.0,
+        learn_temperature: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(scoring, temperature, learn_temperature)
         wide, states = feed_forward or 4 * dim, length + 1
         self.num_items, self.history_length = num_items, length
         self.query_bytes = 4 * states * (8 * dim + wide + heads * states)
@@ -69,8 +79,15 @@ class SequenceModel(DotProductModel):
         for weight in (self.item.weight, self.place, self.start):
             nn.init.normal_(weight, std=_STD)
 
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise unless ``heads`` divides ``dim``, and for a temperature without the cosine."""
+        AttentionBlock.check_together(options)
+        super().check_together(options)
+
     def reset_head(self) -> None:
-        """Reset gain and shift of the last norm to 1 and 0; item vectors are kept."""
+        """Reset gain and shift of the last norm to 1 and 0, and a learned τ; item vectors are kept."""
+        self.reset_temperature()
         self.norm.reset_parameters()
 
     def states(self, history: Tensor) -> Tensor:
@@ -89,10 +106,6 @@ class SequenceModel(DotProductModel):
             x = block(x)
         found: Tensor = self.norm(x)
         return found
-
-    def score(self, state: Tensor, item: Tensor) -> Tensor:
-        """Scores [B, L] of the items [B, L] or [1, L] in the states [B, dim]."""
-        return item_scores(state, self.item, item)
 
     @property
     def item_layer(self) -> nn.Embedding:

@@ -1,23 +1,21 @@
 """Two-tower model: the product of a query vector and an item vector, from ids or features."""
 
-import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
-from songrank.core.options import Annotated, Choice, Count, Number, checked
-from songrank.models._inputs import check_ids, check_item, item_rows, row_scores, table_rows, table_scores
-from songrank.models.base import Capabilities, RankingModel
+from songrank.core.options import Count, checked
+from songrank.models._inputs import check_ids, check_item, item_rows, row_scores, table_rows, table_scores, unit
+from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
 
 _STD = 0.1
 
 
-class TwoTower(RankingModel):
-    """score = s(f(query), g(item)) / τ, with s the dot product or the cosine and τ learned.
+class TwoTower(DotProductModel):
+    """score = s(f(query), g(item)) / τ, with s the dot product or the cosine.
 
     The standard retrieval model (Huang et al., *DSSM*, CIKM 2013; Yi et al., RecSys 2019): item vectors can be
     precomputed. Each tower is an embedding of ids or a custom module over features, such as an ``nn.Sequential``.
@@ -29,11 +27,14 @@ class TwoTower(RankingModel):
         item_encoder: module from rows of ``item_features`` [..., F] to vectors [..., D].
         item_features: [num_items, F], saved with the model.
         dim: width of the embeddings; both towers must have the same width.
-        similarity: ``"dot"`` or ``"cosine"``.
-        temperature: initial τ.
+        scoring: ``"dot"`` or ``"cosine"``.
+        temperature: τ, or its initial value.
+        learn_temperature: whether to learn τ, which also scales the dot product.
+        similarity: former name of ``scoring``.
 
+    >>> import torch
     >>> from songrank.models import TwoTower
-    >>> model = TwoTower(num_queries=4, num_items=9, dim=8, similarity="cosine", temperature=0.1)
+    >>> model = TwoTower(num_queries=4, num_items=9, dim=8, scoring="cosine", temperature=0.1)
     >>> model(torch.tensor([2, 0]), item=torch.tensor([[8, 1, 3]])).shape
     torch.Size([2, 3])
 
@@ -64,10 +65,12 @@ class TwoTower(RankingModel):
         item_encoder: nn.Module | None = None,
         item_features: Tensor | None = None,
         dim: Count = 64,
-        similarity: Annotated[str, Choice(("dot", "cosine"))] = "dot",
-        temperature: Annotated[float, Number(0.0, low_open=True)] = 1.0,
+        scoring: Scoring = "dot",
+        temperature: Temperature = 1.0,
+        learn_temperature: bool = True,
+        similarity: Scoring | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(similarity or scoring, temperature, learn_temperature)
         self.query_encoder = _tower("num_queries", num_queries, "query_encoder", query_encoder, dim)
         self.item_encoder = _tower("num_items", num_items, "item_encoder", item_encoder, dim)
         if (item_features is None) != (item_encoder is None):
@@ -82,44 +85,46 @@ class TwoTower(RankingModel):
             self.capabilities = replace(self.capabilities, item_tables=())
         items = self.item_encoder.get_parameter("weight") if item_features is None else item_features
         self.num_items = int(items.shape[0])
-        self.cosine = similarity == "cosine"
-        self._start = math.log(temperature)
-        self.log_temperature = nn.Parameter(torch.tensor(self._start))
+
+    @classmethod
+    def check_together(cls, options: Mapping[str, Any]) -> None:
+        """Raise if ``similarity`` contradicts ``scoring``; a temperature is valid with both."""
+        former = options["similarity"]
+        if former is not None and options["scoring"] not in ("dot", former):
+            fail("similarity", former, f"none with scoring={options['scoring']!r}")
 
     def reset_head(self) -> None:
-        """Reset τ; the towers are kept."""
-        nn.init.constant_(self.log_temperature, self._start)
+        """Reset a learned τ; the towers are kept."""
+        self.reset_temperature()
 
-    def forward(self, query: Any, item: Tensor) -> Tensor:
-        """Scores [B, L] of the items [B, L] or [1, L] for B queries."""
-        vectors = self._query_vectors(query)
-        check_item(item, vectors.shape[0])
-        # As in NeuMF: with more pairs than items, compute item vectors once per item.
-        if item.numel() < self.num_items:
-            return row_scores(vectors, self._item_vectors(item))
-        return table_scores(vectors, self._item_vectors(), item)
-
-    def score_all(self, query: Any) -> Tensor:
-        """Scores [B, num_items] for B queries, by one matrix product."""
-        return F.linear(self._query_vectors(query), self._item_vectors())
-
-    def _query_vectors(self, query: Any) -> Tensor:
-        """[B, D], divided by τ, which is cheapest here."""
+    def query_vectors(self, query: Any) -> Tensor:
+        """[B, D]: the vectors of the query tower."""
         if self.embeds_queries:
             check_ids(query)
         vectors: Tensor = self.query_encoder(query)
-        return self._scaled(vectors) * torch.exp(-self.log_temperature)
+        return vectors
 
-    def _item_vectors(self, item: Tensor | None = None) -> Tensor:
+    def score(self, vectors: Tensor, item: Tensor) -> Tensor:
+        """Scores [B, L] of the items [B, L] or [1, L] for the query vectors [B, D]."""
+        vectors = self.scaled(vectors)
+        check_item(item, vectors.shape[0])
+        # As in NeuMF: with more pairs than items, compute item vectors once per item.
+        if item.numel() < self.num_items:
+            return row_scores(vectors, self._encoded(item))
+        return table_scores(vectors, self._encoded(), item)
+
+    def item_vectors(self) -> Tensor:
+        """[num_items, D]: the vectors of the item tower, of length 1 for the cosine."""
+        return self._encoded()
+
+    def _encoded(self, item: Tensor | None = None) -> Tensor:
         """[..., D] of these items, or [num_items, D] of all."""
         if self.item_features is None:
             assert isinstance(self.item_encoder, nn.Embedding)
-            return self._scaled(self.item_encoder.weight if item is None else item_rows(self.item_encoder, item))
-        rows = self.item_features if item is None else table_rows(self.item_features, item)
-        return self._scaled(self.item_encoder(rows))
-
-    def _scaled(self, vectors: Tensor) -> Tensor:
-        return F.normalize(vectors, dim=-1) if self.cosine else vectors
+            vectors = self.item_encoder.weight if item is None else item_rows(self.item_encoder, item)
+        else:
+            vectors = self.item_encoder(self.item_features if item is None else table_rows(self.item_features, item))
+        return unit(vectors) if self.cosine else vectors
 
 
 def _tower(count_name: str, count: int | None, name: str, encoder: nn.Module | None, dim: int) -> nn.Module:

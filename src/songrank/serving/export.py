@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from songrank import __version__
 from songrank.core.errors import UserError, first_line
 from songrank.io.files import NEW, not_written, write_synced
-from songrank.models.base import capabilities_of
+from songrank.models.base import RankingModel, capabilities_of
 from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
 
@@ -78,11 +78,13 @@ def export_model(
     kind = _checked(inputs, format, path, mask=mask)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
-    recorded = (_Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue)(copied)
+    call = _Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue
+    traced = copied.for_export().eval().requires_grad_(False) if isinstance(copied, RankingModel) else copied
+    recorded = call(traced)
     size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
     if format == "onnx" and size > ONNX_BYTES:
         raise UserError(f"weights of {name} take {size / 2**30:.1f} GB, but ONNX is limited to 2 GB; use format torch")
-    examples = _examples(recorded, kind, sizes, f"{name} with inputs {inputs}")
+    examples = _examples(call(copied), kind, sizes, f"{name} with inputs {inputs}")
     with _quiet():
         try:
             about = {"songrank": __version__, "task": KINDS[inputs][0], "model": name}

@@ -15,7 +15,7 @@ from songrank.models.registry import INPUTS, MODELS
 from songrank.training.config.components import typed_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim.registry import OPTIMISERS
-from songrank.training.trained_model import model_inputs, model_sizes
+from songrank.training.trained_model import model_arguments, model_inputs
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
@@ -24,7 +24,7 @@ from songrank.training.trainer.stages import Stage
 def make_model(section: dict[str, Any], dataset: Dataset) -> RankingModel:
     """Build the recipe's model with the sizes of the data set; ``UserError`` if it cannot read this kind of data."""
     kind, options = _model_kind(section, dataset)
-    return kind.build(options, model_sizes(dataset))
+    return kind.build(options, model_arguments(dataset, kind))
 
 
 def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[RankingModel], dict[str, Any]]:
@@ -54,7 +54,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         adapter = adapter_for(dataset, device, query, length, **reads, evaluated=evaluated)
         sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
         at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
-        sizes, loss_sizes = model_sizes(dataset), {**adapter.loss_sizes(batch), "seed": recipe.seed}
+        sizes, loss_sizes = model_arguments(dataset, kind), {**adapter.loss_sizes(batch), "seed": recipe.seed}
         slates = {"seed": recipe.seed, "gain": recipe.gain}
         samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
         torch.manual_seed(recipe.seed)
@@ -73,11 +73,14 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:
     name, sections = recipe.model["name"], [section for section, _ in recipe.sections()]
+    lacks = "reads all rows of its tables" if able.graph else ""
     if not able.sparse_rows and any(not OPTIMISERS[section.optimiser].whole_gradient for section in sections):
-        raise UserError(f"optimiser is lazy-adam, but model {name!r} has no embedding tables of ids; use adam")
+        lacks = lacks or "has no embedding tables of ids"
+        raise UserError(f"optimiser is lazy-adam, but model {name!r} {lacks}; use adam")
     power = max(section.item_decay_power for section in sections)
     if power and not (able.sparse_rows and able.item_tables):
-        raise UserError(f"item_decay_power is {power:g}, but model {name!r} has no item embedding table; use 0")
+        lacks = lacks or "has no item embedding table"
+        raise UserError(f"item_decay_power is {power:g}, but model {name!r} {lacks}; use 0")
     for key in ("following", "windows"):
         value = getattr(recipe.batch, key)
         if value is not None and able.query != "sequence":

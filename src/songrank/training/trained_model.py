@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.csr import CSR
+from songrank.core.csr import CSR, segment_rows
 from songrank.core.pairs import key_table, latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
@@ -26,8 +26,8 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
     if isinstance(part, CatalogueSplit) and part.tokens is not None:
         words = read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
-    options = inspect.signature(type(model)).parameters
-    sizes = {name: size for name, size in model_sizes(dataset).items() if name in options}
+    arguments = model_arguments(dataset, type(model))
+    sizes = {name: part.shape[1] if isinstance(part, Tensor) else part for name, part in arguments.items()}
     info = {"task": dataset.task, "inputs": inputs, "model": dict(section), "sizes": sizes, **reads}
     item_ids = dataset.item_ids if inputs != "documents" else None
     query_ids = dataset.query_ids if has_users else None
@@ -60,6 +60,16 @@ def model_sizes(dataset: Dataset) -> dict[str, int]:
     if part.features is not None:
         return {"num_labels": dataset.num_items, "num_features": part.num_features}
     return {"num_queries": dataset.num_queries, "num_items": dataset.num_items}
+
+
+def model_arguments(dataset: Dataset, kind: type[RankingModel]) -> dict[str, int | Tensor]:
+    """The constructor arguments of a model that follow from the data set: sizes, and ``edges`` of a graph."""
+    known = inspect.signature(kind).parameters
+    found: dict[str, int | Tensor] = {name: size for name, size in model_sizes(dataset).items() if name in known}
+    if kind.capabilities.graph:
+        pairs = dataset.relevance("train")
+        found["edges"] = torch.stack([segment_rows(pairs.num_relevant), pairs.item.long()])
+    return found
 
 
 def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:

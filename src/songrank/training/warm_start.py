@@ -47,13 +47,14 @@ class WarmStart:
         """Copy weights, and memory of the same loss class, to a new trainer; new users and items keep their own."""
         users = dataset.query_ids.find(list(self.query_ids))
         items = dataset.item_ids.find(list(self.item_ids))
-        able, state = capabilities_of(trainer.model), trainer.model.state_dict()
+        able = capabilities_of(trainer.model)
+        state, weights = (_without(some, able.graph) for some in (trainer.model.state_dict(), self.weights))
         rows = {**dict.fromkeys(able.query_tables, users), **dict.fromkeys(able.item_tables, items)}
-        if _shapes(state, rows) != _shapes(self.weights, rows):
+        if _shapes(state, rows) != _shapes(weights, rows):
             what = "the model has different layers or sizes from the fitted one"
             raise UserError(f"{what}; call fit to train a new model")
         with torch.no_grad():
-            for name, old in self.weights.items():
+            for name, old in weights.items():
                 if name in rows:
                     kept, device = rows[name] >= 0, state[name].device
                     state[name][rows[name][kept].to(device)] = old[kept].to(device)
@@ -73,6 +74,10 @@ class WarmStart:
                 values = self.memory[name]
                 kept = (places >= 0) & values.isfinite()
                 loss.table(name).write(places[kept], values[kept])
+
+
+def _without(weights: Mapping[str, Tensor], names: Collection[str]) -> dict[str, Tensor]:
+    return {name: weight for name, weight in weights.items() if name not in names}
 
 
 def _shapes(weights: Mapping[str, Tensor], tables: Collection[str]) -> dict[str, tuple[int, ...]]:

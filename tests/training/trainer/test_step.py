@@ -28,6 +28,10 @@ MODELS = {
     "neumf, two layers": (lambda items: NeuMF(9, items, dim=5, hidden=(4, 3), dropout=0.0), ("product", "hidden")),
     "factors": (lambda items: MatrixFactorisation(9, items, dim=5), ("factors",)),
     "factors without bias": (lambda items: MatrixFactorisation(9, items, dim=5, bias=False), ("factors",)),
+    "factors, cosine": (
+        lambda items: MatrixFactorisation(9, items, 5, scoring="cosine", temperature=0.2, learn_temperature=True),
+        ("factors",),
+    ),
     "towers": (lambda items: TwoTower(9, items, dim=5, temperature=0.5), ("encoder",)),
     "towers, cosine": (lambda items: TwoTower(9, items, dim=5, similarity="cosine"), ("encoder",)),
 }
