@@ -130,10 +130,11 @@ class Recommender(RankingEstimator):
         >>> model.fit(train, test={"user": ["a", "b"], "item": [9, 1]}).evaluation_["test"].num_queries
         2
         """
-        table = read_interactions(interactions, y, self._columns())
-        if validation is not None or test is not None:
-            table = self._with_splits(table, y is not None, validation, test)
-        self._learn(table)
+        columns, own = self._columns(), validation is not None or test is not None
+        if own and columns.split_column is not None:
+            raise UserError(f"split_column is {columns.split_column!r}; expected none with validation or test")
+        table = read_interactions(interactions, y, columns)
+        self._learn(self._with_splits(table, y is not None, validation, test) if own else table)
         return self
 
     def _with_splits(self, table: InteractionTable, labelled: bool, validation: Any, test: Any) -> InteractionTable:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from songrank.core.columns import Array
-from songrank.core.errors import DataError, UserError
+from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.adapters.frames import is_table, kind_of, read_table
 from songrank.data.preparation.interaction_log import Interactions
@@ -58,9 +58,6 @@ class InteractionTable:
 
     def with_splits(self, held_out: "Mapping[str, InteractionTable]", fraction: float = 0.0) -> "InteractionTable":
         """These rows for training, followed by the rows of other splits, in a table with a column of splits."""
-        if SPLIT in self.names:
-            what = f"split_column is {self.names[SPLIT]!r}, but validation or test is given, too"
-            raise UserError(f"{what}; expected one of the two")
         table = self._in_split("train")
         for split, rows in held_out.items():
             try:

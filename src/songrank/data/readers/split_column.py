@@ -19,7 +19,7 @@ def read_splits(block: Block, name: str) -> Array:
     >>> read_splits(Block(rows, "rows.csv"), "part").tolist()
     [0, 1, 2, 1]
     """
-    fix, unknown = "expected train, validation (valid, val, dev) or test", _unknown(block.frame[name])
+    fix, unknown = "expected train, validation or test, or a synonym such as val or dev", _unknown(block.frame[name])
     if len(unknown) > 1:
         more = f" and {len(unknown) - _MAX_SHOWN:,} more" if len(unknown) > _MAX_SHOWN else ""
         fix += f"; unknown values are {', '.join(map(shown, unknown[:_MAX_SHOWN]))}{more}"
