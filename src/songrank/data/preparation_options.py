@@ -148,7 +148,9 @@ class ColumnOptions(RatingOptions):
         0.1, union_mode="left_to_right", description="time, random: test fraction; given: a file."
     )
     train: str | None = Field(None, min_length=1, description="File of training interactions, in place of a source.")
-    split_column: str | None = Field(None, description="Column of train, validation, test; none: no such column.")
+    split_column: str | None = Field(
+        None, description="Column of train, validation, test; auto: split; none: no such column."
+    )
     user_column: str = Field("auto", description="Column of users; auto: detected by name.")
     item_column: str = Field("auto", description="Column of items; auto: detected by name.")
     label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
@@ -192,10 +194,11 @@ class ColumnOptions(RatingOptions):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_given_splits(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if all(values.get(name) in (None, "none") for name in ("train", "split_column")):
+        named = {name: value for name, value in values.items() if value is not None and str(value) != "none"}
+        if not named.keys() & {"train", "split_column"}:
             return values
-        split = values.get("split", "none")
-        return {"validation": 0, "test": 0, **values, "split": "given" if split == "none" else split}
+        parts = {name: named.get(name, 0) for name in ("validation", "test")}
+        return {**values, **parts, "split": named.get("split", "given")}
 
     def check_together(self) -> None:
         """Raise if options are valid individually but incompatible."""

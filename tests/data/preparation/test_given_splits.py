@@ -182,3 +182,28 @@ def test_what_does_not_fit_together_is_one_line(splits, options, message, tmp_pa
         made(tmp_path, table(**splits), **options)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"validation": "none", "test": None}, {"split": "none"}, {"preset": "raw"}, {}])
+def test_none_is_no_split_of_its_own(options, tmp_path):
+    dataset = prepare("interactions", table(train=TRAIN, test=TEST), tmp_path / "set", split_column="auto", **options)
+    assert list(dataset) == ["train", "test"]
+    used = dataset.info["made"]["options"]
+    assert (used["split"], used["validation"], used["test"]) == ("given", 0, 0)
+
+
+def test_without_given_splits_their_options_change_nothing(tmp_path):
+    frame = table(train=[(user, item) for user in range(5) for item in range(6)])
+    sets = [
+        prepare("interactions", frame, tmp_path / str(at), split="random", validation=0.2, **options)
+        for at, options in enumerate(({}, {"train": None, "split_column": "none"}))
+    ]
+    assert contents(sets[0].path) == contents(sets[1].path)
+    assert "held_out" not in sets[0].info
+    with pytest.raises(DataError, match="expected train or split_column with split given"):
+        prepare("interactions", frame, tmp_path / "set", split="given")
+
+
+def test_a_table_is_no_file(tmp_path):
+    with pytest.raises(DataError, match="option train is .*expected a valid string"):
+        prepare("interactions", None, tmp_path / "set", train=table(train=TRAIN))

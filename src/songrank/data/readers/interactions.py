@@ -48,7 +48,7 @@ class InteractionColumns:
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, (*_TIME, *_only_time(columns)), columns, "time", file),
-            find_column(options.split_column, (), columns, "split", file),
+            options.split_column and need_column(options.split_column, ("split",), columns, "split", file),
         )
         if len(set(names.all)) < len(names.all):
             raise DataError(f"columns {', '.join(names.all)} are not distinct", "name different columns", file=file)
