@@ -36,7 +36,7 @@ class Options(BaseModel):
         """Read ``none`` as None for optional values, since command-line values are strings."""
         field = cls.model_fields[str(info.field_name)]
         absent_is_fine = type(None) in get_args(field.annotation)
-        return None if value == "none" and absent_is_fine else value
+        return None if isinstance(value, str) and value == "none" and absent_is_fine else value
 
     @property
     def source_files(self) -> tuple[str, ...]:
