@@ -11,7 +11,7 @@ import pytest
 
 PREPARE = ["data", "prepare", "movielens-1m", "x", "-o", "y"]
 KINDS = """movielens-100k movielens-1m movielens-10m movielens-20m movielens-25m movielens-32m netflix interactions
-sequences letor mslr-web10k mslr-web30k yahoo-ltr feature-table xmc xmc-text label-table arff synthetic"""
+sequences ir-benchmark letor mslr-web10k mslr-web30k yahoo-ltr feature-table xmc xmc-text label-table arff synthetic"""
 RATINGS = "".join(f"{user}::{movie}::{1 + movie % 5}::{movie}\n" for user in range(1, 6) for movie in range(1, 9))
 
 

@@ -20,6 +20,7 @@ from tests.data.folders import write_zip
 DAT = "".join(f"{user}::{movie}::4::{movie}\n" for user in (1, 2) for movie in (1, 2, 3))
 CSV = "userId,movieId,rating,timestamp\n" + "".join(f"{u},{m},4.0,{m}\n" for u in (1, 2) for m in (1, 2, 3))
 TABLE = "user,item,rating,time\n" + "".join(f"u{u},i{m},4.0,{m}\n" for u in (1, 2) for m in (1, 2, 3))
+IR = "user_procid\titem_procid\n" + "".join(f"{u}\t{m}\n" for u in (0, 1) for m in (0, 1))
 LETOR = "".join(f"{d} qid:{q} 1:0.5 2:{d} # doc\n" for q in range(1, 21) for d in (0, 1, 2))
 XMC = "3 4 5\n0,2 0:0.5 3:1\n1 1:2\n 2:1.5\n"
 ARFF = "@relation r\n@attribute f1 numeric\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n1.5,1,0\n2,0,1\n3,1,1\n"
@@ -107,6 +108,26 @@ ROWS = [
     one("interactions", "log.csv", replaced(TABLE, 3, "u1,i1,4.0,2"), "user 'u1' and item 'i1' are repeated", more=["--duplicates", "error"], id="duplicates are an error"),
     one("interactions", "log.parquet", b"PAR1 but no more", "log.parquet: is not a valid Parquet file", id="damaged Parquet"),
     one("interactions", "log.csv", "user,item\n1,2\n1,3\n2,3\n", "split time needs times", more=["--split", "time"], id="time split without times"),
+    # given splits
+    one("interactions", "log.csv", replaced(TABLE, 1, "user,item,rating,split").replace(",4.0,1", ",4.0,train").replace(",4.0,2", ",4.0,tets"), "log.csv, line 3: split is 'tets'", "unknown values are 'tets', '3'", more=["--split-column", "split"], id="unknown splits"),
+    one("interactions", "log.csv", TABLE, "log.csv: has no split column 'part'", more=["--split-column", "part"], id="no split column"),
+    one("interactions", "log.csv", "user,item,part\n1,2,test\n2,2,dev\n", "log.csv: the source has rows for validation and test, but none for training", more=["--split-column", "part"], id="split column without training"),
+    pytest.param("interactions", {"a.csv": TABLE, "b.csv": TABLE.replace(",time", ",when")}, "--train=a.csv", ["--test", "b.csv"], ["b.csv: columns differ from the previous file", "equal columns"], id="files with other columns"),
+    pytest.param("interactions", {"a.csv": TABLE}, "--train=a.csv", ["--test", "b.csv"], ["b.csv: does not exist", "check the path"], id="no such test file"),
+    pytest.param("interactions", {"a.csv": TABLE}, "--train=a.csv", ["--test", "a.csv"], ["a.csv: no test pair is left, of 6: 6 also in training"], id="test file is the training file"),
+    pytest.param("interactions", {"a.csv": TABLE, "b.csv": TABLE.replace("user", "w")}, "--train=a.csv", ["--validation", "b.csv"], ["b.csv: cannot find the user"], id="validation file without users"),
+    pytest.param("interactions", {"a.csv": TABLE, "b.csv": replaced(TABLE, 3, "u1,i9,-1,2")}, "--train=a.csv", ["--test", "b.csv"], ["b.csv, line 3: rating is '-1'"], id="negative rating in a test file"),
+    pytest.param("interactions", {"a.csv": TABLE}, "a.csv", ["--train", "a.csv"], ["the source and the option train, a.csv, are given", "pass one of the two"], id="source and training file"),
+    pytest.param("interactions", {"a.csv": TABLE}, "a.csv", ["--test", "b.csv"], ["expected train with test b.csv"], id="test file without training file"),
+    pytest.param("interactions", {"a.csv": TABLE}, "--train=a.csv", ["--validation", "1.5"], ["validation is '1.5'; expected a fraction from 0 to below 1, or a file"], id="validation fraction above 1"),
+    pytest.param("interactions", {"a.csv": TABLE}, "--train=a.csv", ["--test", "0.1"], ["expected a file for test"], id="test fraction with a training file"),
+    # IR-Benchmark
+    one("ir-benchmark", "b.zip", {"a/train.tsv": IR, "a/test.tsv": IR, "b/train.tsv": IR, "b/test.tsv": IR}, "b.zip: contains 2 sets", "pass --set with one of a, b", id="several sets"),
+    one("ir-benchmark", "b.zip", {"a/train.tsv": IR, "a/test.tsv": IR}, "b.zip: contains no set 'c'", "one of a", more=["--set", "c"], id="no such set"),
+    one("ir-benchmark", "b.zip", {"a/train.tsv": IR}, "b.zip: set a has no test.tsv", id="set without a test file"),
+    one("ir-benchmark", "b.zip", {"a/train.tsv": IR.replace("procid", "id"), "a/test.tsv": IR}, "b.zip/a/train.tsv, line 1: the first line has columns 'user_id', 'item_id'", "expected 'user_procid', 'item_procid'", id="other header"),
+    one("ir-benchmark", "b.zip", {"a/train.tsv": IR, "a/test.tsv": IR}, "b.zip: no test pair is left", "4 also in training", more=["--validation", "0"], id="equal files of a set"),
+    one("ir-benchmark", "b.zip", {"a/train.tsv": replaced(IR, 3, "0"), "a/test.tsv": IR}, "b.zip/a/train.tsv, line 3: has 1 columns", id="short row of a set"),
     # sequences
     one("sequences", "s.txt", "1 2 3 4\n2,3,4,5\n", "s.txt, line 2: user '2,3,4,5' has no items", "separated by spaces", id="commas in sequences"),
     one("sequences", "s.txt", "1 2 3 4\n2 1 3 5\n1 5 6 7\n", "s.txt, line 3: user '1' is repeated from line 1", id="user twice"),

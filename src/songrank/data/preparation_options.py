@@ -1,10 +1,21 @@
 """Options of data preparation, validated before any data is read."""
 
+import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from songrank.core.errors import DataError, expected, shown, suggestion
 
@@ -25,7 +36,12 @@ class Options(BaseModel):
         """Read ``none`` as None for optional values, since command-line values are strings."""
         field = cls.model_fields[str(info.field_name)]
         absent_is_fine = type(None) in get_args(field.annotation)
-        return None if value == "none" and absent_is_fine else value
+        return None if isinstance(value, str) and value == "none" and absent_is_fine else value
+
+    @property
+    def source_files(self) -> tuple[str, ...]:
+        """Files that these options name in place of a source."""
+        return ()
 
     @classmethod
     def current_names(cls, values: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
@@ -98,26 +114,109 @@ class RatingOptions(Options):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        self.check_together()
+        return self
+
+    def check_together(self) -> None:
+        """Raise if options are valid individually but incompatible."""
         if self.drop_last and self.split in ("time", "random"):
             raise ValueError(f"drop_last 0 with split {self.split}; drop_last is for leave-last-out")
         if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
             raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}, so that no test pair is kept")
         if self.split in ("time", "random") and self.validation + self.test >= 1:
             raise ValueError(f"validation {self.validation:g} + test {self.test:g} below 1")
-        return self
 
 
 class ColumnOptions(RatingOptions):
-    """Options of interaction tables."""
+    """Options of interaction tables; ``train`` or ``split_column`` select splits that the data already has."""
 
     renamed: ClassVar[dict[str, str]] = {"query_column": "user_column"}
 
+    # Wider types than in the base class, whose readers use the fractions of split time and random only.
+    split: Literal["leave-last-out", "time", "random", "none", "given"] = Field(  # type: ignore[assignment]
+        "leave-last-out",
+        description="Hold out the last pairs per user, the latest pairs, or random pairs; given: with train or "
+        "split_column.",
+    )
+    validation: float | str = Field(  # type: ignore[assignment]
+        0.1,
+        union_mode="left_to_right",
+        description="time, random: validation fraction; given: a file, or a fraction of each user's training pairs "
+        "(0 by default).",
+    )
+    test: float | str = Field(  # type: ignore[assignment]
+        0.1, union_mode="left_to_right", description="time, random: test fraction; given: a file."
+    )
+    train: str | None = Field(None, min_length=1, description="File of training interactions, in place of a source.")
+    split_column: str | None = Field(
+        None, description="Column of train, validation, test; auto: split; none: no such column."
+    )
     user_column: str = Field("auto", description="Column of users; auto: detected by name.")
     item_column: str = Field("auto", description="Column of items; auto: detected by name.")
     label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
     time_column: str | None = Field("auto", description="Column of times or dates; none: rows are in time order.")
     separator: str | None = Field(None, description="Separator of a text file; detected by default.")
     encoding: str = Field("utf-8", description="Encoding of a text file.")
+
+    @property
+    def source_files(self) -> tuple[str, ...]:
+        """The files of the splits, training first."""
+        return tuple(self.files_by_split.values())
+
+    @property
+    def files_by_split(self) -> dict[str, str]:
+        """The file of each split; empty without ``train``."""
+        named = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: file for split, file in named.items() if isinstance(file, str)}
+
+    @property
+    def training_fraction(self) -> float:
+        """The fraction of each user's training pairs to hold out for validation."""
+        return self.validation if self.split == "given" and isinstance(self.validation, float) else 0.0
+
+    @field_validator("train", "validation", "test", mode="before")
+    @classmethod
+    def _path_as_text(cls, value: Any) -> Any:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    @field_validator("validation", "test")
+    @classmethod
+    def _fraction_below_one(cls, value: float | str) -> float | str:
+        if value == "" or (isinstance(value, float) and not 0 <= value < 1):
+            raise ValueError("a fraction from 0 to below 1, or a file")
+        return value
+
+    @field_serializer("train", "validation", "test")
+    def _file_name(self, value: float | str | None) -> float | str | None:
+        """The name of a file without its directory, so that the result does not depend on where the files are."""
+        return Path(value).name if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_given_splits(cls, values: dict[str, Any]) -> dict[str, Any]:
+        named = {name: value for name, value in values.items() if value is not None and str(value) != "none"}
+        if not named.keys() & {"train", "split_column"}:
+            return values
+        parts = {name: named.get(name, 0) for name in ("validation", "test")}
+        return {**values, **parts, "split": named.get("split", "given")}
+
+    def check_together(self) -> None:
+        """Raise if options are valid individually but incompatible."""
+        files = [f"{name} {file}" for name, file in self.files_by_split.items() if name != "train"]
+        named = {"train": self.train, "split_column": self.split_column}
+        own = [name for name, value in named.items() if value is not None]
+        if len(own) == 2:
+            raise ValueError("train or split_column, not both")
+        if files and own != ["train"]:
+            raise ValueError(f"train with {files[0]}")
+        if bool(own) != (self.split == "given"):
+            raise ValueError(f"split given with {own[0]}" if own else "train or split_column with split given")
+        if not own:
+            super().check_together()
+        elif self.drop_last:
+            raise ValueError("drop_last 0 with split given; drop_last is for leave-last-out")
+        elif self.test and not isinstance(self.test, str):
+            raise ValueError(f"a file for test, or no test, with {own[0]}; a fraction is for split time and random")
 
 
 class SequenceOptions(RatingOptions):

@@ -29,7 +29,7 @@ def prepare(
 
     Args:
         name: kind of data set; ``songrank data list`` lists all.
-        source: a file, a zip archive, a directory or a DataFrame; None for synthetic data.
+        source: a file, a zip archive, a directory or a DataFrame; None for synthetic data, or if options name files.
         directory: output directory.
         preset: named option values: ``"paper"`` as in the paper, ``"raw"`` for unmodified files.
         overwrite: replace an existing data set.
@@ -58,7 +58,14 @@ def prepare(
     elif source is not None and not kind.reads_tables:
         raise DataError(f"source is a {type(source).__name__}", f"{name} needs {kind.wants}")
     directory = os.path.abspath(directory)
-    if (source is None) != kind.without_source:
+    files = chosen.source_files
+    for file in files:
+        if "\0" in file:
+            raise DataError("a path contains a NUL character", "pass an existing file")
+        _check_apart(Path(file), Path(directory))
+    if (source is None) != (kind.without_source or bool(files)):
+        if files:
+            raise DataError(f"the source and the option train, {files[0]}, are given", "pass one of the two")
         what = f"source is {'missing' if source is None else 'given'}"
         raise DataError(what, f"{name} needs {'no source' if kind.without_source else kind.wants}")
     own = ("vocabulary.txt",)
@@ -70,9 +77,10 @@ def prepare(
             content = kind.run(source, chosen, job, scratch)
             write_content(folder, content, name=name, options=used, job=job)
         except DataError as error:  # errors about the whole data name the source
-            if error.file is not None or not isinstance(source, Path):
+            whole = str(source) if isinstance(source, Path) else files[0] if files else None
+            if error.file is not None or whole is None:
                 raise
-            raise DataError(error.what, error.fix, file=str(source)) from None
+            raise DataError(error.what, error.fix, file=whole) from None
         del content  # unmaps files in scratch, which Windows could not remove
         shutil.rmtree(scratch)
     return open_dataset(directory)

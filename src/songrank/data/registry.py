@@ -173,7 +173,7 @@ KINDS = {
         _log(
             "interactions",
             "Interaction log: a table with user, item, and optional rating and time columns",
-            _TABLES,
+            f"{_TABLES}; or --train FILE, --validation FILE and --test FILE",
             "interactions:interactions",
             "ColumnOptions",
             reads_tables=True,
@@ -184,6 +184,14 @@ KINDS = {
             "a text file, or archive.zip/file",
             "sequences:sequences",
             "SequenceOptions",
+        ),
+        Kind(
+            "ir-benchmark",
+            "recommendation",
+            "IR-Benchmark (Amazon-Health, Amazon-Electronic, Gowalla, …): given training and test pairs, without times",
+            "a directory or archive with train.tsv and test.tsv per set",
+            ".readers.ir_benchmark:ir_benchmark",
+            ".readers.ir_benchmark:IrBenchmarkOptions",
         ),
         _letor("letor", "LETOR (svmlight) text with qid:, or with .query files", "a file, directory or archive"),
         _mslr("10K"),

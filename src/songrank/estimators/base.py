@@ -19,6 +19,7 @@ from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
 from songrank.data.adapters.feature_matrix import FittedColumns
+from songrank.data.preparation.given_splits import held_out_notes
 from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
 from songrank.io.files import make_folder
 from songrank.io.locks import alone
@@ -137,6 +138,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
             dataset = prepare(kind, source, work / "data", **told)
+            for note in held_out_notes(dataset.info):
+                self._say(note)
             if "validation" not in dataset:
                 more = (*more, "validation.every=0")
             run = self._begin(self._recipe(work / "data", *more), work / "run")

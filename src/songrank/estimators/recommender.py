@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -55,7 +56,7 @@ class Recommender(RankingEstimator):
         model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"sequence"`` (next item),
             ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
             "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
-            ``"sequence"`` if the data has times (smaller on a CPU), else ``"neumf"``.
+            ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held out, else ``"neumf"``.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"`` or ``"histories"`` for these
             models, else ``"recommendation"``.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
@@ -68,7 +69,8 @@ class Recommender(RankingEstimator):
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
     The last two items of each user are held out for validation and test; ``evaluation_`` has their metrics, with all
-    items ranked. ``data_options={"split": "none"}`` trains on all data.
+    items ranked. :meth:`fit` takes your own validation and test sets, and ``data_options={"split": "none"}`` trains on
+    all data.
 
     >>> clicks = {"user": ["a", "a", "a", "a", "b", "b", "b", "b"], "item": [1, 2, 3, 4, 3, 2, 9, 1]}
     >>> small = {"model.dim": 4, "batch.irrelevant": 2, "warm_up.epochs": 1}
@@ -109,21 +111,60 @@ class Recommender(RankingEstimator):
             return ()
         return (*_ON_A_CPU, _DRAWN) if items > _MANY_ITEMS else _ON_A_CPU
 
-    def fit(self, interactions: Any, y: Any = None) -> Self:
+    def fit(self, interactions: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
         """Fit to a table of interactions.
+
+        With ``validation`` or ``test``, no other rows are held out, ``interactions`` are for training, and
+        ``evaluation_`` has the metrics of these sets. Held-out rows are dropped and counted, in a line of output and in
+        ``dataset.json``, if their user or item is unknown in training, or if the pair is also in training.
 
         Args:
             interactions: pandas, polars or Arrow table, dict of columns, or array of user, item, label and time.
             y: labels of the rows, if not a column.
+            validation: a table with the same columns, which selects the best epoch; or the fraction of each user's
+                training pairs to hold out at random, e.g. 0.1. With ``y``, a table is given as (table, labels).
+            test: a table, which is evaluated once after training.
+
+        >>> train = {"user": ["a", "a", "a", "b", "b", "b"], "item": [1, 2, 3, 3, 2, 9]}
+        >>> small = {"model.dim": 4, "batch.irrelevant": 2, "warm_up.epochs": 1}
+        >>> model = Recommender(epochs=1, options=small, verbose=0)
+        >>> model.fit(train, test={"user": ["a", "b"], "item": [9, 1]}).evaluation_["test"].num_queries
+        2
         """
-        self._learn(read_interactions(interactions, y, self._columns()))
+        columns, own = self._columns(), validation is not None or test is not None
+        if own and columns.split_column is not None:
+            raise UserError(f"split_column is {columns.split_column!r}; expected none with validation or test")
+        table = read_interactions(interactions, y, columns)
+        self._learn(self._with_splits(table, y is not None, validation, test) if own else table)
         return self
+
+    def _with_splits(self, table: InteractionTable, labelled: bool, validation: Any, test: Any) -> InteractionTable:
+        """Training rows with validation and test rows; ``labelled``: labels are given besides the tables."""
+        fraction, given = 0.0, {"validation": validation, "test": test}
+        if isinstance(validation, Real):
+            fraction = float(given.pop("validation"))
+            if not 0 <= fraction < 1:
+                raise UserError(f"validation is {validation!r}; expected a fraction from 0 to below 1, or a table")
+        held_out = {}
+        for split, rows in given.items():
+            if rows is None:
+                continue
+            if labelled != (isinstance(rows, tuple) and len(rows) == 2):
+                wanted = "(table, labels), since y is given" if labelled else "a table of interactions"
+                raise UserError(f"{split} is a {type(rows).__name__}; expected {wanted}")
+            part, labels = rows if labelled else (rows, None)
+            try:
+                held_out[split] = read_interactions(part, labels, self._columns())
+            except DataError as error:
+                raise DataError(error.what, error.fix, file=split) from None
+        return table.with_splits(held_out, fraction)
 
     def partial_fit(self, interactions: Any, y: Any = None, *, epochs: int = 10) -> Self:
         """Warm start with additional interactions of known and new users and items; the first call is a :meth:`fit`.
 
         Weights of known users and items and the memory of known pairs are kept, new ones are initialised. Fine-tunes on
-        all interactions so far without resetting the head; the last two items of each user are held out.
+        all interactions so far without resetting the head; the last two items of each user are held out, or the
+        validation and test sets of :meth:`fit`, and all additional interactions are for training.
 
         Args:
             interactions: as in :meth:`fit`, with the fitted columns.
@@ -142,7 +183,7 @@ class Recommender(RankingEstimator):
         return self
 
     def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
-        self._timed = "time" in interactions.names
+        self._timed = "time" in interactions.names and not interactions.fraction
         self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
         if self._in_order():
             self._say("the data has times, so a sequence model is fitted; pass model='neumf' to ignore the order")
@@ -155,7 +196,11 @@ class Recommender(RankingEstimator):
 
     def _columns(self) -> ColumnOptions:
         return ColumnOptions(
-            user_column=self.user, item_column=self.item, label_column=self.label, time_column=self.time
+            user_column=self.user,
+            item_column=self.item,
+            label_column=self.label,
+            time_column=self.time,
+            split_column=(self.data_options or {}).get("split_column"),
         )
 
     def recommend(
@@ -269,7 +314,8 @@ class Recommender(RankingEstimator):
 
 def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, bytes]:
     """Files to save; without a past, only names and types of columns."""
-    told = {"names": dict(interactions.names), "kind": interactions.kind, "loss": None if past is None else past.loss}
+    told = {"names": dict(interactions.names), "kind": interactions.kind, "fraction": interactions.fraction}
+    told["loss"] = None if past is None else past.loss
     table = io.BytesIO()
     (interactions.frame.clear() if past is None else interactions.frame).write_parquet(table)
     files = {_TOLD: json.dumps(told).encode(), _TABLE: table.getvalue()}
@@ -281,7 +327,8 @@ def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, b
 def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, WarmStart | None]:
     """The inverse of :func:`_pack`."""
     told = json.loads(files[_TOLD])
-    table = InteractionTable(pl.read_parquet(io.BytesIO(files[_TABLE])), dict(told["names"]), str(told["kind"]))
+    frame, fraction = pl.read_parquet(io.BytesIO(files[_TABLE])), float(told.get("fraction", 0.0))
+    table = InteractionTable(frame, dict(told["names"]), str(told["kind"]), fraction)
     if _PAST not in files:
         return table, None
     arrays = load(files[_PAST])

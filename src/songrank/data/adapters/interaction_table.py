@@ -1,7 +1,7 @@
-"""Interaction tables in memory: user, item, optionally label and time, with original ids."""
+"""Interaction tables in memory: user, item, optionally label, time and split, with original ids."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,28 @@ from songrank.io.tables.polars_frames import TABLE, to_polars
 from songrank.io.tables.typed_columns import LABEL_EXPECTED, read_column, read_ids, read_labels
 
 COLUMNS = ("user", "item", "label", "time")
+SPLIT = "split"
 HISTORY = ("user", "item", "time")
 
 
 @dataclass(frozen=True)
 class InteractionTable:
-    """Rows with standard column names, the original names, and the type of the input table."""
+    """Rows with standard column names, the original names, and the type of the input table.
+
+    With a column ``split``, ``fraction`` of each user's training rows is for validation.
+    """
 
     frame: pl.DataFrame
     names: Mapping[str, str]
     kind: str
+    fraction: float = 0.0
 
-    def options(self) -> dict[str, str | None]:
+    def options(self) -> dict[str, Any]:
         """Options of preparation that name the columns of :meth:`called`."""
-        return {f"{word}_column": self.names.get(word) for word in COLUMNS}
+        named: dict[str, Any] = {f"{word}_column": self.names.get(word) for word in COLUMNS}
+        if SPLIT in self.names:
+            named |= {"split_column": self.names[SPLIT], "validation": self.fraction}
+        return named
 
     def called(self) -> pl.DataFrame:
         """The table to prepare, with original column names, which a model keeps for its output."""
@@ -48,8 +56,29 @@ class InteractionTable:
         collector.add(Block(self._prepared(), TABLE))
         return collector.finish()
 
+    def with_splits(self, held_out: "Mapping[str, InteractionTable]", fraction: float = 0.0) -> "InteractionTable":
+        """These rows for training, followed by the rows of other splits, in a table with a column of splits."""
+        table = self._in_split("train")
+        for split, rows in held_out.items():
+            try:
+                table = table.and_more(rows._in_split(split))
+            except DataError as error:
+                raise DataError(error.what, error.fix.replace("in fit", "for training"), file=split) from None
+        return replace(table, fraction=fraction)
+
+    def _in_split(self, split: str) -> "InteractionTable":
+        """The same rows, all of this split."""
+        name = SPLIT
+        while name in self.names.values():
+            name += "_"
+        return replace(
+            self, frame=self.frame.with_columns(pl.lit(split).alias(SPLIT)), names={**self.names, SPLIT: name}
+        )
+
     def and_more(self, more: "InteractionTable") -> "InteractionTable":
-        """These rows, followed by those of another table with the same columns."""
+        """These rows, followed by those of another table with the same columns, for training if it has no splits."""
+        if SPLIT in self.names and SPLIT not in more.names:
+            more = more._in_split("train")
         try:
             if set(more.frame.columns) != set(self.frame.columns):
                 raise pl.exceptions.ShapeError
@@ -59,7 +88,7 @@ class InteractionTable:
         except pl.exceptions.PolarsError:
             found, expected = (", ".join(f"{k} {v}" for k, v in f.schema.items()) for f in (more.frame, self.frame))
             raise DataError(f"columns are {found}", f"expected {expected}, as in fit") from None
-        return InteractionTable(both, self.names, self.kind)
+        return replace(self, frame=both)
 
     def original(self, word: str, ids: Ids) -> pl.Series:
         """The original value of each id, by number, in its input type if known, else as a string."""
@@ -113,7 +142,8 @@ def read_interactions(table: Any, y: Any, columns: ColumnOptions) -> Interaction
         frame = _with_labels(frame, y)
         columns = columns.model_copy(update={"label_column": "label"})
     found = InteractionColumns.find(frame.columns, columns, TABLE, ("user=…", "item=…"))
-    names = dict(zip(COLUMNS, (found.query, found.item, found.label, found.time), strict=True))
+    columns_found = (found.query, found.item, found.label, found.time, found.split)
+    names = dict(zip((*COLUMNS, SPLIT), columns_found, strict=True))
     called = {word: name for word, name in names.items() if name is not None}
     frame = frame.select(pl.col(name).alias(word) for word, name in called.items())
     frame = frame.with_columns(id_keys(frame[name]) for name, kind in frame.schema.items() if kind == pl.Object)

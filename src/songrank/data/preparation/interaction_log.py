@@ -14,7 +14,8 @@ from songrank.core.ids import Ids
 from songrank.core.pairs import pack
 from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
-from songrank.data.preparation.splits import split_pairs
+from songrank.data.preparation.given_splits import check_given, cut_validation, drop_unknown
+from songrank.data.preparation.splits import TRAIN, split_pairs
 from songrank.data.preparation_options import RatingOptions
 from songrank.io.source import Job
 from songrank.io.tables.id_columns import number_integers
@@ -30,6 +31,7 @@ class Interactions:
     item_ids: Ids
     label: Array | None = None
     time: Array | None = None
+    split: Array | None = None  # splits of the source as 0, 1 or 2
     met: tuple[Array, Array] | None = None  # query and item of rows that are not relevant
 
     def take(self, rows: Array) -> None:
@@ -37,31 +39,42 @@ class Interactions:
         self.query, self.item = self.query[rows], self.item[rows]
         self.label = None if self.label is None else self.label[rows]
         self.time = None if self.time is None else self.time[rows]
+        self.split = None if self.split is None else self.split[rows]
 
 
-def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content:
+def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: float = 0.0) -> Content:
     """Filter, order and split interactions; each step reports the number of dropped rows.
+
+    With splits of the source, ``log.split``, steps 3 and 4 look at each split and at training alone, and this
+    ``fraction`` of each user's training pairs is for validation.
 
     1. rows with label 0, or below ``min_rating``, are not relevant;
     2. rows are ordered by query, then time; equal times keep the order of the source;
     3. repeated pairs are reduced according to ``duplicates``;
     4. queries and items with too few interactions are dropped until all have enough;
-    5. the last ``drop_last`` pairs of each query are dropped;
+    5. the last ``drop_last`` pairs of each query are dropped; with splits of the source, held-out pairs that cannot be
+       ranked (:func:`~songrank.data.preparation.given_splits.drop_unknown`);
     6. ids without interactions are dropped;
     7. pairs are split.
     """
     job.report("ordering", 0, None)
+    if log.split is not None:
+        check_given(log.split, fraction)
     _keep_relevant(log, options, job)
     _order(log)
     _drop_duplicates(log, options, job)
     _keep_active(log, options, job)
     _drop_last(log, options, job)
+    dropped = None if log.split is None else drop_unknown(log)
     _compact(log)
     if not log.query.shape[0]:
         fix = "check the file, or lower min_interactions, min_per_item or drop_last"
         raise DataError("no interaction is left", fix)
     counts = np.bincount(log.query, minlength=len(log.query_ids))
-    codes = split_pairs(counts, log.time, options, job)
+    if log.split is None:
+        codes = split_pairs(counts, log.time, options, job)
+    else:
+        codes = cut_validation(log, fraction, options.seed)
     place = _places(log.query, counts, codes)
     label = np.ones(log.query.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
     columns = {"item": log.item, "label": label.astype(np.float32, copy=False), "time": log.time, "place": place}
@@ -78,7 +91,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job) -> Content
         query, item = log.met
         order = np.argsort(query, kind="stable")
         splits["train"] |= {"met.offsets": _offsets(query, len(log.query_ids)), "met.item": item[order]}
-    return Content("recommendation", splits, log.query_ids, log.item_ids)
+    return Content("recommendation", splits, log.query_ids, log.item_ids, {"held_out": dropped} if dropped else {})
 
 
 def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
@@ -121,6 +134,7 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
     if options.duplicates == "keep":
         return
     key = pack(log.query.astype(np.int64), log.item, len(log.item_ids))
+    key = key if log.split is None else key * len(SPLITS) + log.split
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
         return
@@ -143,8 +157,12 @@ def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:
     while before != log.query.shape[0]:
         before = log.query.shape[0]
         for name, least in (("queries", options.min_interactions), ("items", options.min_per_item)):
+            if least == 1:
+                continue
             column = log.query if name == "queries" else log.item
-            if least > 1 and not (kept := np.bincount(column)[column] >= least).all():
+            held_out = np.zeros(column.shape[0], bool) if log.split is None else log.split != TRAIN
+            counts = np.bincount(column[~held_out], minlength=int(column.max(initial=0)) + 1)
+            if not (kept := held_out | (counts[column] >= least)).all():
                 _keep(log, kept, f"rows of {name} with too few interactions", job)
 
 

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from pydantic import Field, field_validator
 
-from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.document_lists import ListOptions, ListRows
 from songrank.data.preparation.splits import UNNAMED
-from songrank.data.split_names import SPLIT_WORDS, in_order, name_splits
+from songrank.data.readers.split_column import read_splits
+from songrank.data.split_names import in_order, name_splits
 from songrank.io.source import Job, check_one_kind, find_sources
 from songrank.io.tables.input_table import Block, InputTable
 from songrank.io.tables.polars_frames import find_column, need_column
@@ -109,7 +108,7 @@ def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: List
     query = block.read(read_ids, names.query, ID_EXPECTED)
     label = block.read(read_labels, names.label, LABEL_EXPECTED)
     if names.split is not None:
-        codes = block.read(_read_splits, names.split, "expected train, validation or test")
+        codes = read_splits(block, names.split)
     else:
         codes = np.full(block.frame.height, UNNAMED if split is None else SPLITS.index(split), np.uint8)
     features = np.empty((block.frame.height, len(names.features)), np.float32)
@@ -119,13 +118,3 @@ def _add(block: Block, names: FeatureTableColumns, split: str | None, rows: List
     rows.features.add(features)
     weight = None if names.weight is None else block.read(read_labels, names.weight, LABEL_EXPECTED)
     rows.add(query, label, codes, weight)
-
-
-def _read_splits(column: pl.Series) -> Array | None:
-    """Codes of splits, or None if a name is unknown."""
-    if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return None
-    codes = {word: SPLITS.index(split) for word, split in SPLIT_WORDS.items()}
-    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-    found = words.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.UInt8)
-    return None if found.null_count() else found.to_numpy()

@@ -1,6 +1,6 @@
-"""Interaction logs: CSV, TSV and Parquet files, or a DataFrame."""
+"""Interaction logs: CSV, TSV and Parquet files, or a DataFrame; in one piece or with splits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ import numpy as np
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.data.content import Content
+from songrank.data.dataset import SPLITS
 from songrank.data.preparation.interaction_log import Interactions, to_catalogue
 from songrank.data.preparation_options import ColumnOptions
+from songrank.data.readers.split_column import read_splits
 from songrank.io.source import Job, Source, check_one_kind, find_sources
 from songrank.io.tables import typed_columns
 from songrank.io.tables.id_columns import IdColumn
@@ -35,6 +37,7 @@ class InteractionColumns:
     item: str
     label: str | None
     time: str | None
+    split: str | None = None
 
     @classmethod
     def find(
@@ -51,6 +54,7 @@ class InteractionColumns:
             need_column(options.item_column, ITEM_NAMES, columns, "item", file, named_by[1]),
             find_column(options.label_column, _LABEL, columns, "label", file),
             find_column(options.time_column, (*_TIME, *_only_time(columns)), columns, "time", file),
+            options.split_column and need_column(options.split_column, ("split",), columns, "split", file),
         )
         if len(set(names.all)) < len(names.all):
             raise DataError(f"columns {', '.join(names.all)} are not distinct", "name different columns", file=file)
@@ -59,7 +63,13 @@ class InteractionColumns:
     @property
     def all(self) -> list[str]:
         """Names of all columns to read."""
-        return [name for name in (self.query, self.item, self.label, self.time) if name is not None]
+        columns = (self.query, self.item, self.label, self.time, self.split)
+        return [name for name in columns if name is not None]
+
+    @property
+    def called(self) -> dict[str, str | None]:
+        """Names by role for ``dataset.json``."""
+        return {role: name for role, name in asdict(self).items() if role != "split" or name is not None}
 
 
 def _only_time(columns: list[str]) -> list[str]:
@@ -77,9 +87,10 @@ class Collector:
         self._label: list[Array] = []
         self._time: list[Array] = []
         self._kind: str | None = None  # kind of times in the first block
+        self._split: list[Array] = []
 
-    def add(self, block: Block) -> None:
-        """Append a block; the error names the first invalid row and column."""
+    def add(self, block: Block, split: str | None = None) -> None:
+        """Append a block, of this ``split`` if given; the error names the first invalid row and column."""
         names = self.names
         query = block.read(typed_columns.read_ids, names.query, typed_columns.ID_EXPECTED)
         item = block.read(typed_columns.read_ids, names.item, typed_columns.ID_EXPECTED)
@@ -92,6 +103,10 @@ class Collector:
                 raise DataError(what, "expected times of one kind", file=block.file)
             self._kind = kind
             self._time.append(time)
+        if split is not None:
+            self._split.append(np.full(len(query), SPLITS.index(split), np.uint8))
+        elif names.split is not None:
+            self._split.append(read_splits(block, names.split))
         self._query.add(query)
         self._item.add(item)
 
@@ -102,13 +117,14 @@ class Collector:
         whole = (part for part in self._time if part.dtype.kind == "i")
         if time is not None and time.dtype.kind == "f" and any((np.abs(part) > 2**53).any() for part in whole):
             raise DataError(f"{self.names.time} contains fractions and numbers above 2^53", "expected whole numbers")
-        return Interactions(*self._query.finish(), *self._item.finish(), label, time)
+        split = np.concatenate(self._split) if self._split else None
+        return Interactions(*self._query.finish(), *self._item.finish(), label, time, split)
 
 
 def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -> Content:
-    """Read a file, several files of one type in a directory or archive, or a table in memory."""
+    """Read a file, several files of one type in a directory or archive, a table in memory, or a file per split."""
     collector: Collector | None = None
-    for one in _files(source, options) if isinstance(source, Path) else [source]:
+    for one, split in _sources(source, options):
         table = InputTable(one, job, options.separator)
         names = InteractionColumns.find(table.columns, options, table.name)
         collector = collector or Collector(names)
@@ -116,11 +132,18 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
             fix = "expected files with equal columns"
             raise DataError("columns differ from the previous file", fix, file=table.name)
         for block in table.blocks(names.all, least=None):  # some writers create empty parts
-            collector.add(block)
+            collector.add(block, split)
     assert collector is not None  # a source has at least one file
-    content = to_catalogue(collector.finish(), options, job)
-    content.extra["called"] = asdict(collector.names)
+    content = to_catalogue(collector.finish(), options, job, options.training_fraction)
+    content.extra["called"] = collector.names.called
     return content
+
+
+def _sources(source: Any, options: ColumnOptions) -> Iterable[tuple[Any, str | None]]:
+    """Files or tables, each with its split if options name a file per split."""
+    if options.files_by_split:
+        return [(one, name) for name, file in options.files_by_split.items() for one in _files(Path(file), options)]
+    return [(one, None) for one in (_files(source, options) if isinstance(source, Path) else [source])]
 
 
 def _files(path: Path, options: ColumnOptions) -> list[Source]:
