@@ -15,7 +15,7 @@ from songrank.losses.paper_form import PaperForm
 from songrank.losses.song import SONG
 from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SELECTOR_SCALE, TAU1, TAU2, K
 from songrank_paper.theory.runs import Draws, Scorer
-from songrank_paper.theory.two_points import Constants, TwoPoints
+from songrank_paper.theory.two_points import StepSizes, TwoPoints
 
 THRESHOLD_RATE = 2.0
 """η₀/γ of the step of λ in K-SONG."""
@@ -102,7 +102,7 @@ def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[f
         gamma = 1.0 if name == "biased" else min(0.5, a * base.num_queries / draws.batch)
         optimiser = torch.optim.SGD(groups, momentum=1.0 - a, dampening=1.0 - a, weight_decay=DECAY)
         return _one_point(scorer, _loss(rows, gamma, top_k=method.top_k), optimiser, runs)
-    constants = Constants(a, C0, FASTER_THRESHOLD_RATE)
+    constants = StepSizes(a, C0, FASTER_THRESHOLD_RATE)
     running = TwoPoints(scorer, draws, rates, constants, method.form, method.memory, top_k=method.top_k)
     return Stepper(running.step, running.momentum)
 

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from songrank.core.slate import Slate
 from songrank.functional.threshold import weighted_threshold
-from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SCALE, SELECTOR_SCALE, TAU1, TAU2, K, Problem
+from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SCALE, SELECTOR_SCALE, TAU1, TAU2, K
 from songrank_paper.theory.runs import Draws, Scorer
 
 FORMS = ("printed", "lagged", "exact-lag", "corrected", "predicted", "half")
@@ -39,7 +39,7 @@ MEMORIES = ("storm", "msvr", "moving_average")
 
 
 @dataclass(frozen=True)
-class Constants:
+class StepSizes:
     """Step sizes: η_t = (c₀/(c₀ + t))^{1/3} and γ_t = min(½, a η_t²/π), as in ``songrank.losses.schedules``.
 
     Args:
@@ -47,7 +47,7 @@ class Constants:
         c0: c₀.
         threshold_rate: τ of λ_{t+1} = λ_t − τ η_t z_t.
 
-    >>> Constants(a=0.1, c0=100.0).gamma(t=700)
+    >>> StepSizes(a=0.1, c0=100.0).gamma(t=700)
     0.025
     """
 
@@ -79,7 +79,7 @@ class TwoPoints:
     >>> from songrank_paper.theory.problem import make_problem
     >>> draws = Draws(make_problem(), 50, "all", seeds=(0,))
     >>> scorer = Scorer(draws.problem, copies=1, seeds=1)
-    >>> run = TwoPoints(scorer, draws, [1.0], Constants(0.1), "corrected", top_k=False)
+    >>> run = TwoPoints(scorer, draws, [1.0], StepSizes(0.1), "corrected", top_k=False)
     >>> for slate in draws.steps(3):
     ...     exact = draws.problem.gradient(scorer.weights())
     ...     run.step(slate)
@@ -92,7 +92,7 @@ class TwoPoints:
         scorer: Scorer,
         draws: Draws,
         rates: Sequence[float],
-        constants: Constants,
+        constants: StepSizes,
         form: str,
         memory: str = "storm",
         *,
@@ -234,20 +234,3 @@ def msvr_beta(gamma: float, share: float) -> float:
     0.5
     """
     return 1.0 - gamma + (1.0 - share) / (share * (1.0 - gamma))
-
-
-def noise_free(problem: Problem, form: str, *, a: float, rate: float, steps: int, top_k: bool) -> list[float]:
-    """‖∇F(w_t)‖² for t ≤ ``steps`` with all queries and whole lists in each step.
-
-    >>> from songrank_paper.theory.problem import make_problem
-    >>> noise_free(make_problem(), "corrected", a=0.1, rate=1.0, steps=3, top_k=False)[-1] < 0.2
-    True
-    """
-    draws = Draws(problem, problem.features.shape[0], "all", (0,), K if top_k else None)
-    scorer = Scorer(problem, 1, 1)
-    run = TwoPoints(scorer, draws, [rate], Constants(a), form, top_k=top_k)
-    found = []
-    for slate in draws.steps(steps):
-        run.step(slate)
-        found.append(float(problem.squared_gradient(scorer.weights(), top_k=top_k)))
-    return found
