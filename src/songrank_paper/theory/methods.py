@@ -50,8 +50,9 @@ class Method:
     """An algorithm: its title, its objective, and the number of points per step at which it evaluates the gradient.
 
     ``form`` of a method with two points is one of ``two_points.FORMS``, which says which u and s the two gradients use;
-    ``memory`` is their estimator: MSVR, as in the paper, or STORM. ``theorem`` is the exponent of T in the theorem that
-    covers the method as it is run here, None if there is none.
+    ``memory`` is their estimator: MSVR, as in the paper, or STORM. With one point, the printed form uses u and s from
+    before the step, the default of the package those from after it. ``theorem`` is the exponent of T in the theorem
+    whose algorithm this is: T^(−1/2) for 1/ε⁴ iterations, T^(−2/3) for 1/ε³; None for any other form.
     """
 
     title: str
@@ -64,18 +65,26 @@ class Method:
 
 METHODS = {
     "biased": Method("biased SGD (γ = 1)", top_k=False, points=1),
-    "song": Method("SONG", top_k=False, points=1, theorem=-0.5),
+    "song": Method("SONG", top_k=False, points=1),
+    "printed-song": Method("SONG, printed", top_k=False, points=1, form="printed", theorem=-0.5),
     "faster-song": Method("Faster SONG, printed", top_k=False, points=2, form="printed", theorem=-2.0 / 3.0),
     "exact-lag-msvr-song": Method("Faster SONG, exact lag, MSVR", top_k=False, points=2, form="exact-lag"),
     "exact-lag-song": Method("Faster SONG, exact lag", top_k=False, points=2, form="exact-lag", memory="storm"),
     "lagged-song": Method("Faster SONG, lagged", top_k=False, points=2, form="lagged", memory="storm"),
     "corrected-song": Method("Faster SONG, corrected", top_k=False, points=2, form="corrected", memory="storm"),
-    "k-song": Method("K-SONG", top_k=True, points=1, theorem=-0.5),
+    "corrected-average-song": Method(
+        "Faster SONG, corrected, moving average", top_k=False, points=2, form="corrected", memory="moving_average"
+    ),
+    "k-song": Method("K-SONG", top_k=True, points=1),
+    "printed-k-song": Method("K-SONG, printed", top_k=True, points=1, form="printed", theorem=-0.5),
     "faster-k-song": Method("Faster K-SONG, printed", top_k=True, points=2, form="printed", theorem=-2.0 / 3.0),
     "exact-lag-msvr-k-song": Method("Faster K-SONG, exact lag, MSVR", top_k=True, points=2, form="exact-lag"),
     "exact-lag-k-song": Method("Faster K-SONG, exact lag", top_k=True, points=2, form="exact-lag", memory="storm"),
     "lagged-k-song": Method("Faster K-SONG, lagged", top_k=True, points=2, form="lagged", memory="storm"),
     "corrected-k-song": Method("Faster K-SONG, corrected", top_k=True, points=2, form="corrected", memory="storm"),
+    "corrected-average-k-song": Method(
+        "Faster K-SONG, corrected, moving average", top_k=True, points=2, form="corrected", memory="moving_average"
+    ),
 }
 
 
@@ -101,17 +110,20 @@ def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[f
         groups = [{"params": [weight], "lr": rate} for weight, rate in zip(scorer.runs, rates, strict=True)]
         gamma = 1.0 if name == "biased" else min(0.5, a * base.num_queries / draws.batch)
         optimiser = torch.optim.SGD(groups, momentum=1.0 - a, dampening=1.0 - a, weight_decay=DECAY)
-        return _one_point(scorer, _loss(rows, gamma, top_k=method.top_k), optimiser, runs)
+        return _one_point(scorer, _loss(rows, gamma, method), optimiser, runs)
     constants = StepSizes(a, C0, FASTER_THRESHOLD_RATE)
     running = TwoPoints(scorer, draws, rates, constants, method.form, method.memory, top_k=method.top_k)
     return Stepper(running.step, running.momentum)
 
 
-def _loss(rows: tuple[int, int], gamma: float, *, top_k: bool) -> SONG:
-    if not top_k:
-        return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, dtype=torch.float64)
+def _loss(rows: tuple[int, int], gamma: float, method: Method) -> SONG:
+    lagged = method.form == "printed"
+    if not method.top_k:
+        form = PaperForm(lagged=lagged)
+        return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, form=form, dtype=torch.float64)
+    form = PaperForm(lagged=lagged, **{**EQUATION_5, "implicit": "memory_before" if lagged else "memory"})
     threshold = ThresholdOptions(THRESHOLD_RATE * gamma, gamma, **SMOOTHING)
-    return KSONG(*rows, K, gamma, threshold=threshold, form=PaperForm(**EQUATION_5), **TOP_K)
+    return KSONG(*rows, K, gamma, threshold=threshold, form=form, **TOP_K)
 
 
 def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int) -> Stepper:

@@ -34,7 +34,7 @@ from songrank.functional.threshold import weighted_threshold
 from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SCALE, SELECTOR_SCALE, TAU1, TAU2, K
 from songrank_paper.theory.runs import Draws, Scorer
 
-FORMS = ("printed", "lagged", "exact-lag", "corrected", "predicted", "half")
+FORMS = ("printed", "lagged", "exact-lag", "corrected")
 MEMORIES = ("storm", "msvr", "moving_average")
 
 
@@ -166,10 +166,6 @@ class TwoPoints:
         if self.form == "corrected":
             return new, (new - (now - then)).clamp_min(floor)
         old_or_then = torch.where(old.isnan(), then, old)
-        if self.form == "predicted":
-            return (old_or_then + (now - then)).clamp_min(floor), old_or_then
-        if self.form == "half":
-            return (old_or_then + 0.5*(now - then)).clamp_min(floor), (old_or_then - 0.5*(now - then)).clamp_min(floor)
         if self.form == "printed":
             return new, old_or_then
         if self.form == "lagged":
