@@ -55,9 +55,7 @@ class Check:
     @property
     def holds(self) -> bool:
         """Whether left ≤ right at all points, up to rounding."""
-        return all(
-            a <= b + _ROUNDING * (abs(a) + abs(b) + 1e-3) for a, b in zip(self.left, self.right, strict=True)
-        )
+        return all(a <= b + _ROUNDING * (abs(a) + abs(b) + 1e-3) for a, b in zip(self.left, self.right, strict=True))
 
 
 def _points(count: int, seed: int) -> Tensor:
@@ -152,7 +150,9 @@ def tracking(found: Trajectory, steps: Steps, problem: Problem, which: str) -> C
             bound = 2 * n / (b * rate * mu) * first + 4 * n * rate * t * noise / mu
             bound += 8 * length * lipschitz["λ"] ** 2 / (rate * mu) ** 2 * moved[t]
         else:
-            bound = 4 * n / (b * rate) * first + 32 * lipschitz["bend"] ** 2 * sums["λ"][t - 1] + 8 * n * rate * t * noise
+            bound = (
+                4 * n / (b * rate) * first + 32 * lipschitz["bend"] ** 2 * sums["λ"][t - 1] + 8 * n * rate * t * noise
+            )
             turned = lipschitz["bend"] ** 2 * (1 + lipschitz["λ"] ** 2)
             bound += 32 * length * turned / rate**2 * moved[t]
         right.append(bound)
@@ -379,4 +379,3 @@ def show(protocol: Protocol, found: Found) -> Findings:
     columns = ["lemma", "points", "result", "largest left/right", "constants"]
     table = Table("Lemmas of the appendix: left side ≤ right side", columns, rows)
     return Findings([f"Lemmas of the appendix: {said}."], {"lemmas": table})
-

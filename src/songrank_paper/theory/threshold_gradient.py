@@ -1,7 +1,7 @@
 r"""(f) Bias of ∇λ on a sampled slate, by estimator.
 
-∇λ = Σ_j w_j φ″(h_j − λ) ∇h_j / H with H = τ₂ + Σ_j w_j φ″(h_j − λ) is a ratio of sums over the list. On a slate both are
-unbiased; their ratio is not, if few sampled items are near λ. A_j = w_j φ″(h_j − λ) and B = Σ_j A_j are of the slate:
+∇λ = Σ_j w_j φ″(h_j − λ) ∇h_j / H with H = τ₂ + Σ_j w_j φ″(h_j − λ) is a ratio of sums over the list. On a slate both
+are unbiased; their ratio is not, if few sampled items are near λ. A_j = w_j φ″(h_j − λ) and B = Σ_j A_j of the slate:
 
 ===============  ================================================================================================
 estimator        coefficient of ∇h_j
@@ -136,5 +136,5 @@ def show(protocol: Protocol, found: Found) -> Findings:
     columns = ["K", "sampled", "estimator", "relative bias along h", "sd", "sum of coefficients", "Σ |bias|"]
     table = Table(f"∇λ from a sample of {LIST_SIZE} items", columns, rows)
     slate = found[_cell(protocol, *CASES[0]).key]["slate"]["along"]
-    remark = f"∇λ at K = {CASES[0][0]} from {CASES[0][1]} of {LIST_SIZE} items: the slate's ratio is off by {slate:+.0%}."
+    remark = f"∇λ at K = {CASES[0][0]} from {CASES[0][1]} of {LIST_SIZE} items: off by {slate:+.0%}."
     return Findings([remark], {"threshold-gradient": table})

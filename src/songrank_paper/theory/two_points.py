@@ -128,16 +128,16 @@ class TwoPoints:
         before = {name: values.clone() for name, values in self.table.items()}
 
         u = self._estimates("u", slate.pair, now.rank, then.rank, gamma, share, 1.0 / now.size)
-        threshold, s = (None, None), u
+        s = u  # not used without top K
         if self.top_k:
-            threshold = self._thresholds(slate, now)
-            before["threshold"][slate.query] = threshold[0]
-            now.track(threshold[0])
-            then.track(threshold[1])
+            levels = self._thresholds(slate, now)
+            before["threshold"][slate.query] = levels[0]
+            now.track(levels[0])
+            then.track(levels[1])
             s = self._estimates("s", slate.query, now.bend, then.bend, gamma, share, TAU2)
             z = self._updated("z", slate.query, now.pull, then.pull, gamma, share)
             self.table["z"][slate.query] = z
-            moved = threshold[0] - self.constants.threshold_rate * self.constants.eta(self.time) * z
+            moved = levels[0] - self.constants.threshold_rate * self.constants.eta(self.time) * z
             self.table["threshold"][slate.query] = moved
         self.last_table = before
 
@@ -147,7 +147,9 @@ class TwoPoints:
         self.last_weight = self.weight
         self.weight = self.weight - self.rate * self.constants.eta(self.time) * self.m
         with torch.no_grad():
-            for parameter, values in zip(self.scorer.runs, self.weight.split(len(self.scorer.runs[0])), strict=True):
+            for parameter, values in zip(
+                self.scorer.runs, torch.split(self.weight, len(self.scorer.runs[0])), strict=True
+            ):
                 parameter.copy_(values)
 
     def _updated(self, name: str, rows: Tensor, now: Tensor, then: Tensor, gamma: float, share: float) -> Tensor:
@@ -159,7 +161,7 @@ class TwoPoints:
     def _estimates(
         self, name: str, rows: Tensor, now: Tensor, then: Tensor, gamma: float, share: float, floor: float
     ) -> tuple[Tensor, Tensor]:
-        """u or s for G(w_t) and for G(w_{t−1}), at least ``floor``; writes the new values."""
+        """Values of u or s for G(w_t) and for G(w_{t−1}), at least ``floor``; writes the new values."""
         old, older = self.table[name][rows], self.last_table[name][rows]
         new = self._updated(name, rows, now, then, gamma, share).clamp_min(floor)
         self.table[name][rows] = new
