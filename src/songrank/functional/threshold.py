@@ -135,8 +135,9 @@ def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 
     keys = torch.where(counts > 0, scores, -torch.inf)
     ordered, order = keys.topk(_depth(counts, k + epsilon), dim=-1)
     total = counts.gather(-1, order).cumsum(-1, dtype=torch.float64)
+    before = (total < (k + epsilon) * (1.0 - _TIE)).sum(-1)
     last = (counts > 0).sum(-1) - 1
-    place = torch.minimum((total < (k + epsilon) * (1.0 - _TIE)).sum(-1), last.clamp_min(0)).clamp_max(order.shape[-1] - 1)
+    place = torch.minimum(before, last.clamp_min(0)).clamp_max(order.shape[-1] - 1)
     return ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1)
 
 
