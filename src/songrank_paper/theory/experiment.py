@@ -11,13 +11,14 @@ from songrank_paper.theory import (
     estimation,
     forms,
     lemmas,
+    less_noise,
     speed_up,
     still,
     threshold_gradient,
 )
 from songrank_paper.theory.protocol import FULL, QUICK, Protocol
 
-PARTS = (estimation, forms, convergence, still, speed_up, cost, threshold_gradient, lemmas)
+PARTS = (estimation, forms, convergence, less_noise, still, speed_up, cost, threshold_gradient, lemmas)
 
 
 class Theory(Experiment):

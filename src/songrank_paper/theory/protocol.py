@@ -38,6 +38,7 @@ class Protocol:
         ratio_lists: number of lists on which estimators of ∇λ are compared.
         ratio_draws: number of samples of each list.
         forms_steps: number of steps of the faster forms without noise.
+        quiet_steps: largest T of the runs with less noise.
 
     >>> len(Protocol().rates) * len(Protocol().memories)
     15
@@ -68,6 +69,7 @@ class Protocol:
     ratio_lists: int = 20
     ratio_draws: int = 3000
     forms_steps: int = 1000
+    quiet_steps: int = 2000
 
 
 FULL = Protocol()
@@ -94,4 +96,5 @@ QUICK = Protocol(
     ratio_lists=4,
     ratio_draws=500,
     forms_steps=100,
+    quiet_steps=100,
 )

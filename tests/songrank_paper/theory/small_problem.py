@@ -39,4 +39,5 @@ TINY = replace(
     ratio_lists=1,
     ratio_draws=60,
     forms_steps=12,
+    quiet_steps=8,
 )
