@@ -1,4 +1,4 @@
-"""The work of ``fig-peers``: the loss of libauc in our training loop, and timed epochs."""
+"""The work of ``fig-peers``: losses of other libraries in our training loop, and timed epochs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory
+from songrank_paper.peer_losses import RandomTiesListMLE
 from songrank_paper.runs import finish_run, results, watch_curve
 
 
@@ -60,8 +61,19 @@ class LibaucSONG(RankingLoss):
         return scores.new_zeros(())
 
 
-def train_libauc(
+def train_libauc(folder: Path, **options: Any) -> dict[str, Any]:
+    """Like :func:`songrank_paper.runs.train` with the loss of libauc, but never resumed."""
+    return _train_peer(folder, _put_libauc, **options)
+
+
+def train_listmle(folder: Path, **options: Any) -> dict[str, Any]:
+    """Like :func:`songrank_paper.runs.train` with ListMLE of TensorFlow Ranking, but never resumed."""
+    return _train_peer(folder, _put_listmle, **options)
+
+
+def _train_peer(
     folder: Path,
+    prepare: Callable[[Run], None],
     *,
     recipe: Mapping[str, Any],
     data: str,
@@ -70,11 +82,10 @@ def train_libauc(
     path: str,
     device: str,
 ) -> dict[str, Any]:
-    """Like :func:`songrank_paper.runs.train` with the loss of libauc, but never resumed."""
     shutil.rmtree(folder / "run", ignore_errors=True)
 
     def opened(run: Run) -> None:
-        _put_libauc(run)
+        prepare(run)
         watch_curve(run)
 
     given = {**recipe, "data": path, "device": device}
@@ -107,8 +118,19 @@ def time_epochs(
 
 
 def time_libauc(folder: Path, **options: Any) -> dict[str, Any]:
-    """Like :func:`clock` with the loss of libauc."""
+    """Like :func:`time_epochs` with the loss of libauc."""
     return time_epochs(folder, **options, prepare=_put_libauc)
+
+
+def time_listmle(folder: Path, **options: Any) -> dict[str, Any]:
+    """Like :func:`time_epochs` with ListMLE of TensorFlow Ranking."""
+    return time_epochs(folder, **options, prepare=_put_listmle)
+
+
+def _put_listmle(run: Run) -> None:
+    """Replace the loss of the last stage by ListMLE of TensorFlow Ranking."""
+    loss = RandomTiesListMLE(run.recipe.seed).to(run.trainer.adapter.relevance.device)
+    run.trainer.stages[-1] = replace(run.trainer.stages[-1], loss=loss)
 
 
 def _put_libauc(run: Run) -> None:

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 from songrank_paper.curves import Curve, curve_table, diverged_remarks, draw_curves
 from songrank_paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
 from songrank_paper.methods import Setting
+from songrank_paper.peer_losses import LISTNET
 from songrank_paper.protocol import SetProtocol, Training, protocols, waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WORK = "songrank_paper.peer_runs"
-_TF_RANKING = {  # with the defaults of its losses
-    "ListNet": Setting(("loss=listnet",)),
+_TF_RANKING = {  # with the definitions and the defaults of its losses
+    "ListNet": Setting((f"loss={LISTNET}",)),
     "ListMLE": Setting(("loss=listmle",)),
     "ApproxNDCG": Setting(("loss=approx-ndcg", "loss.temperature=0.1")),
     "Gumbel-ApproxNDCG": Setting(("loss=gumbel-approx-ndcg", "loss.temperature=0.1")),
 }
+_OWN_WORK = {"ListMLE": "listmle"}
+"""Losses that songrank does not have: the suffix of their functions in ``peer_runs``."""
 _LIBAUC = "SONG of libauc"
+_EPOCHS = {"movielens-20m": 100}
+"""Epochs after the warm-up in the paper's comparison, by recipe; in its tables they are 120. Others: as in tables."""
 _VALUE = "validation NDCG@5"
 
 
@@ -74,8 +79,9 @@ def _remarks(each: SetProtocol) -> list[str]:
     said = [
         f"All losses train the same model in the same loop with a learning rate of {rate:g}; none was tuned. SONG and "
         "K-SONG start with the warm-up, the others do not; the total number of epochs is the same.",
-        "TensorFlow Ranking itself was not run: its four losses, with its defaults, are implemented in songrank. This "
-        "compares losses, not libraries.",
+        "TensorFlow Ranking itself was not run: its four losses, with its definitions and defaults, are implemented "
+        "here (ListNet: cross-entropy with target y/Σy; ListMLE: ties in random order). This compares losses, not "
+        "libraries.",
         "Seconds exclude evaluation, one run at a time; other work on the machine affects them.",
     ]
     if not find_spec("libauc"):
@@ -93,9 +99,17 @@ def _remarks(each: SetProtocol) -> list[str]:
 
 
 def _constant(each: SetProtocol) -> list[str]:
-    """A constant learning rate."""
+    """A constant learning rate, and the number of epochs after the warm-up."""
     rate = each.recipe.warm_up(0)["warm_up"]["learning_rate"]
-    return [f"fine_tuning.learning_rate={rate}", "fine_tuning.decay={}", "fine_tuning.reset_head=false"]
+    rates = [f"fine_tuning.learning_rate={rate}", "fine_tuning.decay={}", "fine_tuning.reset_head=false"]
+    return [*rates, f"fine_tuning.epochs={_epochs(each)[1]}"]
+
+
+def _epochs(each: SetProtocol) -> tuple[int, int]:
+    """Epochs of the warm-up and after it."""
+    base = each.recipe.fine_tuning(Setting(("loss=song",)), 0)
+    after = base["fine_tuning"]["epochs"]
+    return base["warm_up"]["epochs"], min(after, _EPOCHS.get(each.recipe.source, after))
 
 
 def _ours(each: SetProtocol) -> dict[str, Setting]:
@@ -109,9 +123,7 @@ def _libauc_relevant(each: SetProtocol) -> int:
 
 
 def _runs(each: SetProtocol) -> dict[str, list[Training]]:
-    base = each.recipe.fine_tuning(Setting(("loss=song",)), 0)
-    epochs = base["warm_up"]["epochs"] + base["fine_tuning"]["epochs"]
-    alone = [*_constant(each), "warm_up.epochs=0", f"fine_tuning.epochs={epochs}"]
+    alone = [*_constant(each), "warm_up.epochs=0", f"fine_tuning.epochs={sum(_epochs(each))}"]
     seeds, only = each.plan.seeds, ["validation"]
     runs = {
         label: [each.run(setting, seed, *_constant(each), splits=only, called=f"{label}, peers") for seed in seeds]
@@ -120,9 +132,19 @@ def _runs(each: SetProtocol) -> dict[str, list[Training]]:
     if find_spec("libauc") and _libauc_relevant(each) > 1:
         runs[_LIBAUC] = [_libauc(each, seed) for seed in seeds]
     return runs | {
-        label: [each.run(setting, seed, *alone, splits=only, called=f"{label} alone") for seed in seeds]
+        label: [
+            each.run(setting, seed, *alone, splits=only, work=_work(label, "train"), called=f"{label} alone")
+            for seed in seeds
+        ]
         for label, setting in _TF_RANKING.items()
     }
+
+
+def _work(label: str, what: str) -> str:
+    """The function that trains a loss, or times it."""
+    if label in _OWN_WORK:
+        return f"{_WORK}:{what}_{_OWN_WORK[label]}"
+    return f"{_WORK}:time_epochs" if what == "time" else "songrank_paper.runs:train"
 
 
 def _libauc(each: SetProtocol, seed: int) -> Training:
@@ -134,7 +156,10 @@ def _libauc(each: SetProtocol, seed: int) -> Training:
 
 def _timings(each: SetProtocol) -> dict[str, Training]:
     settings = {**_ours(each), **_TF_RANKING}
-    timed = {label: each.by_the_clock(label, setting, *_constant(each)) for label, setting in settings.items()}
+    timed = {
+        label: each.by_the_clock(label, setting, *_constant(each), work=_work(label, "time"))
+        for label, setting in settings.items()
+    }
     if find_spec("libauc") and (few := _libauc_relevant(each)) > 1:
         changes = (*_constant(each), f"batch.relevant={few}")
         timed[_LIBAUC] = each.by_the_clock(_LIBAUC, settings["SONG"], *changes, work=f"{_WORK}:time_libauc")

@@ -1,5 +1,7 @@
 """The threshold problem: its derivatives against finite differences, and its minimiser."""
 
+from fractions import Fraction
+
 import pytest
 import torch
 
@@ -169,6 +171,51 @@ def test_a_weighted_threshold_does_not_look_at_scores_that_count_for_nothing():
     scores = double([[9.0, 1.0, 3.0, 2.0]])
     assert F.weighted_threshold(scores, double([[0.0, 1.0, 1.0, 1.0]]), 1).tolist() == [2.0]
     assert F.weighted_threshold(scores, double([[0.0, 1.0, 1.0, 1.0]]), 8).tolist() == [1.0]
+
+
+def threshold_by_fractions(scores, counts, k):
+    """The largest score at which the exact cumulative count reaches K + ½."""
+    total = Fraction(0)
+    for score, count in sorted(zip(scores, counts, strict=True), reverse=True):
+        total += count
+        if total >= k + Fraction(1, 2):
+            return score
+    return min(scores)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("count", "k"), [((1, 10), 1), ((7, 6), 3), ((9, 14), 4), ((41, 22), 20), ((1333, 300), 666)])
+def test_a_cumulative_count_of_k_and_a_half_gives_the_larger_score_in_any_order_and_precision(dtype, count, k):
+    """The count, rounded, times the number of items is below or above K + ½, which the exact product equals."""
+    count = Fraction(*count)
+    needed = (k + Fraction(1, 2)) / count
+    assert needed.denominator == 1
+    scores = [0.25 * j for j in range(int(needed) + 7)]
+    assert threshold_by_fractions(scores, [count] * len(scores), k) == scores[-int(needed)]
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        order = torch.randperm(len(scores), generator=generator)
+        counts = torch.full((len(scores),), float(count), dtype=dtype)
+        for drift in (1.0, 1.0 - 2e-7, 1.0 + 2e-7):  # as of weights that were divided by N and multiplied again
+            found = F.weighted_threshold(torch.tensor(scores, dtype=dtype)[order], counts * drift, k)
+            assert found.item() == scores[-int(needed)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sampled_slate_decides_ties_as_fractions_do(dtype):
+    """Counts of 1 for relevant items and N⁻/m⁻ for others; some cumulative counts equal K + ½."""
+    generator = torch.Generator().manual_seed(1)
+    ties = 0
+    for sampled in (2, 4, 6, 10, 12):
+        for k in range(1, 14):
+            counts = [Fraction(1)] * 3 + [Fraction(27, sampled)] * sampled
+            scores = torch.randn(len(counts), generator=generator).tolist()
+            sums = {sum(c for c, s in zip(counts, scores, strict=True) if s >= at) for at in scores}
+            ties += k + Fraction(1, 2) in sums
+            values = torch.tensor([float(count) for count in counts], dtype=dtype) / 30 * 30
+            found = F.weighted_threshold(torch.tensor(scores, dtype=dtype), values, k)
+            assert found.item() == threshold_by_fractions(scores, counts, k)
+    assert ties > 3
 
 
 def test_the_smooth_threshold_is_the_minimum_even_where_k_is_the_whole_list():

@@ -1,9 +1,12 @@
 """Runs with other implementations."""
 
+from unittest import mock
+
 import pytest
 import torch
 
 from songrank import Relevance, SlateSampler
+from tests.songrank_paper.small_training import TINY, done, plan, users
 
 
 def test_libaucs_loss_is_its_own_and_rows_of_padding_do_not_count():
@@ -26,3 +29,23 @@ def test_libaucs_loss_is_its_own_and_rows_of_padding_do_not_count():
     assert value.item() == pytest.approx(expected.item())
     torch.testing.assert_close(scores.grad[:2], own.grad)
     assert not scores.grad[2].any()
+
+
+def test_listmle_of_tensorflow_ranking_replaces_the_loss_of_a_run(tmp_path):
+    from songrank_paper.peer_losses import RandomTiesListMLE
+    from songrank_paper.peers import FigPeers
+
+    used = []
+
+    class Watched(RandomTiesListMLE):
+        def forward(self, scores, slate):
+            used.append(int(self.steps))
+            return super().forward(scores, slate)
+
+    settings = plan((0,), netflix=users(tmp_path / "data"))
+    (cell,) = (cell for cell in FigPeers(TINY).cells(settings, {}) if cell.name.endswith("ListMLE alone, seed 0"))
+    with mock.patch("songrank_paper.peer_runs.RandomTiesListMLE", Watched):
+        result = done(cell, tmp_path / "cells")
+    assert used == list(range(len(used)))
+    assert len(used) > 4
+    assert [epoch for epoch, _ in result["curve"]] == [1, 2, 3, 4, 5]

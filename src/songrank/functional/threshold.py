@@ -15,6 +15,9 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice, check_int, check_number
 
+_TIE = 1e-6
+"""Relative difference of a cumulative count from K + ε that is attributed to rounding of float32 counts."""
+
 
 @dataclass(frozen=True)
 class ThresholdProblem:
@@ -120,16 +123,21 @@ def exact_threshold(scores: Tensor, k: int, *, mask: Tensor | None = None) -> Te
 def weighted_threshold(scores: Tensor, counts: Tensor, k: int, epsilon: float = 0.5) -> Tensor:
     """The (K+1)-th largest score with item j repeated ``counts[j]`` times; the smallest if the counts sum to less.
 
-    It minimises the unsmoothed L_q over the weighted sample.
+    The result is the largest score h_i with Σ_j counts[j] 𝕀(h_j ≥ h_i) ≥ K + ε, which minimises the unsmoothed L_q over
+    the weighted sample. Where the sum equals K + ε, L_q is constant between h_i and the next score; h_i is returned.
+    Sums less than 10⁻⁶ (K + ε) below K + ε count as equal, so rounding and the order of the items have no effect.
 
     >>> weighted_threshold(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1.0, 5.0, 5.0]), k=4)
+    tensor(2.)
+    >>> weighted_threshold(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1.5, 1.0, 1.0]), k=2)       # 1.5 + 1 = K + ½
     tensor(2.)
     """
     keys = torch.where(counts > 0, scores, -torch.inf)
     ordered, order = keys.topk(_depth(counts, k + epsilon), dim=-1)
-    total = counts.gather(-1, order).cumsum(-1)
+    total = counts.gather(-1, order).cumsum(-1, dtype=torch.float64)
+    before = (total < (k + epsilon) * (1.0 - _TIE)).sum(-1)
     last = (counts > 0).sum(-1) - 1
-    place = torch.minimum((total < k + epsilon).sum(-1), last.clamp_min(0)).clamp_max(order.shape[-1] - 1)
+    place = torch.minimum(before, last.clamp_min(0)).clamp_max(order.shape[-1] - 1)
     return ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1)
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from songrank_paper.experiment import Cell, Experiment, Findings, Found, Plan
-from songrank_paper.theory import convergence, cost, estimation, speed_up, still
+from songrank_paper.theory import (
+    convergence,
+    cost,
+    estimation,
+    forms,
+    lemmas,
+    less_noise,
+    speed_up,
+    still,
+    threshold_gradient,
+)
 from songrank_paper.theory.protocol import FULL, QUICK, Protocol
 
-PARTS = (estimation, convergence, still, speed_up, cost)
+PARTS = (estimation, forms, convergence, less_noise, still, speed_up, cost, threshold_gradient, lemmas)
 
 
 class Theory(Experiment):
-    """Estimation errors, convergence, speed-up and cost on a problem where F and ∇F are exact.
+    """Estimation errors, convergence, speed-up, cost and the lemmas on a problem where F and ∇F are exact.
 
     Seeds are those of the protocol, separate from the tuning seeds; ``plan.seeds`` is not used.
 
@@ -24,7 +34,7 @@ class Theory(Experiment):
     """
 
     name = "theory"
-    title = "The theorems on a small problem: estimation errors, rates, speed-up, cost"
+    title = "The theorems on a small problem: estimation errors, rates, speed-up, cost, lemmas"
 
     def __init__(self, protocol: Protocol | None = None) -> None:
         self.protocol = protocol

@@ -8,19 +8,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from songrank.core.slate import Slate
-from songrank.losses.faster_ksong import FasterKSONG
-from songrank.losses.faster_song import FasterSONG, VarianceReduced
 from songrank.losses.ksong import KSONG
-from songrank.losses.paper_form import FasterForm, PaperForm
-from songrank.losses.schedules import Schedule
+from songrank.losses.paper_form import PaperForm
 from songrank.losses.song import SONG
 from songrank.losses.top_k import ThresholdOptions
-from songrank.training.optim.storm import Storm
 from songrank_paper.theory.problem import DECAY, EPSILON, MARGIN, SELECTOR_SCALE, TAU1, TAU2, K
 from songrank_paper.theory.runs import Draws, Scorer
+from songrank_paper.theory.two_points import StepSizes, TwoPoints
 
 THRESHOLD_RATE = 2.0
 """η₀/γ of the step of λ in K-SONG."""
@@ -46,45 +42,50 @@ class Stepper:
     """A method during its runs: ``step(slate)`` is a step of all runs."""
 
     step: Callable[[Slate], None]
-    optimiser: torch.optim.Optimizer
-
-    def momentum(self) -> Tensor:
-        """[R, d]: m of each run, if the method has momentum (a < 1 for one point)."""
-        names = {"momentum", "momentum_buffer"}
-        states = [self.optimiser.state[group["params"][0]] for group in self.optimiser.param_groups]
-        return torch.cat([state[name] for state in states for name in names & set(state)])
+    momentum: Callable[[], Tensor]
+    """[R, d]: m of each run, if the method has momentum (a < 1 for one point)."""
 
 
 @dataclass(frozen=True)
 class Method:
     """An algorithm: its title, its objective, and the number of points per step at which it evaluates the gradient.
 
-    In the faster forms of the paper, G(w_t) uses u_t and s_t, which the same slate has just updated, and G(w_{t−1})
-    uses u_{t−1} and s_{t−1}. ``lagged`` uses the values of a step earlier, which do not depend on the slate: u_{t−1}
-    and s_{t−1}, and u_{t−2} and s_{t−2}. ``memory`` is their estimator: MSVR, as in the paper, or STORM. ``shipped`` is
-    the form of the package, with u_{t−1} and s_{t−1} in both gradients.
+    ``form`` of a method with two points is one of ``two_points.FORMS``, which says which u and s the two gradients use;
+    ``memory`` is their estimator: MSVR, as in the paper, or STORM. With one point, the printed form uses u and s from
+    before the step, the default of the package those from after it. ``theorem`` is the exponent of T in the theorem
+    whose algorithm this is: T^(−1/2) for 1/ε⁴ iterations, T^(−2/3) for 1/ε³; None for any other form.
     """
 
     title: str
     top_k: bool
     points: int
-    lagged: bool = False
+    form: str = ""
     memory: str = "msvr"
-    shipped: bool = False
+    theorem: float | None = None
 
 
 METHODS = {
     "biased": Method("biased SGD (γ = 1)", top_k=False, points=1),
     "song": Method("SONG", top_k=False, points=1),
-    "faster-song": Method("Faster SONG", top_k=False, points=2),
-    "lagged-faster-song": Method("Faster SONG, lagged", top_k=False, points=2, lagged=True),
-    "lagged-storm-song": Method("Faster SONG, lagged, STORM", top_k=False, points=2, lagged=True, memory="storm"),
-    "shipped-song": Method("Faster SONG, as shipped", top_k=False, points=2, memory="storm", shipped=True),
+    "printed-song": Method("SONG, printed", top_k=False, points=1, form="printed", theorem=-0.5),
+    "faster-song": Method("Faster SONG, printed", top_k=False, points=2, form="printed", theorem=-2.0 / 3.0),
+    "exact-lag-msvr-song": Method("Faster SONG, exact lag, MSVR", top_k=False, points=2, form="exact-lag"),
+    "exact-lag-song": Method("Faster SONG, exact lag", top_k=False, points=2, form="exact-lag", memory="storm"),
+    "lagged-song": Method("Faster SONG, lagged", top_k=False, points=2, form="lagged", memory="storm"),
+    "corrected-song": Method("Faster SONG, corrected", top_k=False, points=2, form="corrected", memory="storm"),
+    "corrected-average-song": Method(
+        "Faster SONG, corrected, moving average", top_k=False, points=2, form="corrected", memory="moving_average"
+    ),
     "k-song": Method("K-SONG", top_k=True, points=1),
-    "faster-k-song": Method("Faster K-SONG", top_k=True, points=2),
-    "lagged-faster-k-song": Method("Faster K-SONG, lagged", top_k=True, points=2, lagged=True),
-    "lagged-storm-k-song": Method("Faster K-SONG, lagged, STORM", top_k=True, points=2, lagged=True, memory="storm"),
-    "shipped-k-song": Method("Faster K-SONG, as shipped", top_k=True, points=2, memory="storm", shipped=True),
+    "printed-k-song": Method("K-SONG, printed", top_k=True, points=1, form="printed", theorem=-0.5),
+    "faster-k-song": Method("Faster K-SONG, printed", top_k=True, points=2, form="printed", theorem=-2.0 / 3.0),
+    "exact-lag-msvr-k-song": Method("Faster K-SONG, exact lag, MSVR", top_k=True, points=2, form="exact-lag"),
+    "exact-lag-k-song": Method("Faster K-SONG, exact lag", top_k=True, points=2, form="exact-lag", memory="storm"),
+    "lagged-k-song": Method("Faster K-SONG, lagged", top_k=True, points=2, form="lagged", memory="storm"),
+    "corrected-k-song": Method("Faster K-SONG, corrected", top_k=True, points=2, form="corrected", memory="storm"),
+    "corrected-average-k-song": Method(
+        "Faster K-SONG, corrected, moving average", top_k=True, points=2, form="corrected", memory="moving_average"
+    ),
 }
 
 
@@ -105,36 +106,25 @@ def stepper(name: str, scorer: Scorer, draws: Draws, a: float, rates: Sequence[f
     tensor([True])
     """
     method, runs, base = METHODS[name], len(rates) * len(draws.seeds), draws.problem.relevance
-    rows = (runs * base.num_pairs, runs * base.num_queries)
-    groups = [{"params": [weight], "lr": rate} for weight, rate in zip(scorer.runs, rates, strict=True)]
     if method.points == 1:
+        rows = (runs * base.num_pairs, runs * base.num_queries)
+        groups = [{"params": [weight], "lr": rate} for weight, rate in zip(scorer.runs, rates, strict=True)]
         gamma = 1.0 if name == "biased" else min(0.5, a * base.num_queries / draws.batch)
         optimiser = torch.optim.SGD(groups, momentum=1.0 - a, dampening=1.0 - a, weight_decay=DECAY)
-        return _one_point(scorer, _plain(rows, gamma, top_k=method.top_k), optimiser, runs)
-    schedule = Schedule(C0, a)
-    storm = Storm(groups, weight_decay=DECAY, schedule=schedule)
-    loss = _faster(rows, runs * draws.batch, schedule, method)
-    # Only gradients at the given u and s are needed; γ = 1e-12 leaves s unchanged.
-    by_given = _plain(rows, 1e-12, top_k=method.top_k, lagged=True) if method.lagged else None
-    return _two_points(scorer, loss, storm, runs, by_given)
+        return _one_point(scorer, _loss(rows, gamma, method), optimiser, runs)
+    constants = StepSizes(a, C0, FASTER_THRESHOLD_RATE)
+    running = TwoPoints(scorer, draws, rates, constants, method.form, method.memory, top_k=method.top_k)
+    return Stepper(running.step, running.momentum)
 
 
-def _plain(rows: tuple[int, int], gamma: float, *, top_k: bool, lagged: bool = False) -> SONG:
-    if not top_k:
+def _loss(rows: tuple[int, int], gamma: float, method: Method) -> SONG:
+    lagged = method.form == "printed"
+    if not method.top_k:
         form = PaperForm(lagged=lagged)
         return SONG(rows[0], gamma, margin=MARGIN, rank_offset=0.0, form=form, dtype=torch.float64)
+    form = PaperForm(lagged=lagged, **{**EQUATION_5, "implicit": "memory_before" if lagged else "memory"})
     threshold = ThresholdOptions(THRESHOLD_RATE * gamma, gamma, **SMOOTHING)
-    return KSONG(*rows, K, gamma, threshold=threshold, form=PaperForm(lagged=lagged, **EQUATION_5), **TOP_K)
-
-
-def _faster(rows: tuple[int, int], batch: int, schedule: Schedule, method: Method) -> VarianceReduced:
-    if not method.top_k:
-        options: dict[str, Any] = {"margin": MARGIN, "rank_offset": 0.0, "dtype": torch.float64}
-        form = FasterForm(lagged=method.shipped, memory=method.memory)
-        return FasterSONG(*rows, batch, schedule, form=form, **options)
-    form = FasterForm(lagged=method.shipped, memory=method.memory, **EQUATION_5)
-    threshold = ThresholdOptions(FASTER_THRESHOLD_RATE, **SMOOTHING)
-    return FasterKSONG(*rows, K, batch, schedule, threshold=threshold, form=form, **TOP_K)
+    return KSONG(*rows, K, gamma, threshold=threshold, form=form, **TOP_K)
 
 
 def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int) -> Stepper:
@@ -144,26 +134,7 @@ def _one_point(scorer: Scorer, loss: SONG, optimiser: torch.optim.SGD, runs: int
         torch.autograd.backward(runs * value)
         optimiser.step()
 
-    return Stepper(step, optimiser)
+    def momentum() -> Tensor:
+        return torch.cat([optimiser.state[weight]["momentum_buffer"] for weight in scorer.runs])
 
-
-def _two_points(scorer: Scorer, loss: VarianceReduced, optimiser: Storm, runs: int, by_given: SONG | None) -> Stepper:
-    """The form of the paper or, with ``by_given``, with the estimates of one step earlier in its tables."""
-    previous = optimiser.previous(scorer)
-
-    def step(slate: Slate) -> None:
-        optimiser.zero_grad()
-        where = slate.query, slate.item
-        now, before = scorer(*where), functional_call(scorer, previous, where)
-        if by_given is None:
-            value: Tensor = loss(now, slate, before=before)
-        else:
-            value = by_given.step(now, slate, loss.gather(slate))[0]
-            value = value + by_given.step(before, slate, by_given.gather(slate))[0]
-            for table in (*by_given.by_pair, *by_given.by_query):
-                getattr(by_given, table).values.copy_(getattr(loss, table).values)
-            loss(now.detach(), slate, before=before.detach())
-        torch.autograd.backward(runs * value)
-        optimiser.step()
-
-    return Stepper(step, optimiser)
+    return Stepper(step, momentum)

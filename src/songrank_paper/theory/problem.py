@@ -68,6 +68,12 @@ class Problem:
         queries = torch.arange(self.relevant.shape[0]).unsqueeze(1).expand_as(self.relevant)
         return self.relevance.pair_index(queries.reshape(-1), self.relevant.reshape(-1)).view_as(self.relevant)
 
+    @property
+    def ideal(self) -> float:
+        """Z of every query, for NDCG and, with at most K relevant items, for NDCG@K."""
+        gain = (2.0**self.label - 1.0).sort(descending=True).values
+        return float((gain / torch.log2(2.0 + torch.arange(len(gain), dtype=torch.float64))).sum())
+
     def scores(self, weights: Tensor) -> Tensor:
         """[R, Q, N]: h of every item for every query."""
         return SCALE * torch.tanh(torch.einsum("qnd,rd->rqn", self.features, weights))
@@ -102,10 +108,7 @@ class Problem:
         """[R]: F(w), or F_K(w)."""
         scores = self.scores(weights)
         gain = 2.0**self.label - 1.0
-        discount = torch.log2(2.0 + torch.arange(len(self.label), dtype=torch.float64))
-        best = gain.sort(descending=True).values / discount
-        ideal = best[:K].sum() if top_k else best.sum()
-        terms = -gain / (ideal * torch.log2(scores.shape[-1] * self.ranks(scores) + 1.0))
+        terms = -gain / (self.ideal * torch.log2(scores.shape[-1] * self.ranks(scores) + 1.0))
         if top_k:
             exact = self.threshold(scores)
             # Another Newton step does not move λ̂, and has the derivative of the implicit function in the scores.

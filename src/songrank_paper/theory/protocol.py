@@ -33,6 +33,12 @@ class Protocol:
         still_seeds: number of seeds of its mean.
         list_sizes: values of N_q in the cost experiment.
         repeats: number of timed steps, of which the median is reported.
+        lemma_runs: number of runs of Algorithm 2 over which the lemmas take means.
+        lemma_steps: their number of steps.
+        ratio_lists: number of lists on which estimators of ∇λ are compared.
+        ratio_draws: number of samples of each list.
+        forms_steps: number of steps of the faster forms without noise.
+        quiet_steps: largest T of the runs with less noise.
 
     >>> len(Protocol().rates) * len(Protocol().memories)
     15
@@ -58,6 +64,12 @@ class Protocol:
     still_seeds: int = 32
     list_sizes: tuple[int, ...] = (300, 1000, 3000, 10_000, 30_000)
     repeats: int = 30
+    lemma_runs: int = 16
+    lemma_steps: int = 300
+    ratio_lists: int = 20
+    ratio_draws: int = 3000
+    forms_steps: int = 1000
+    quiet_steps: int = 2000
 
 
 FULL = Protocol()
@@ -79,4 +91,10 @@ QUICK = Protocol(
     still_seeds=16,
     list_sizes=(300, 3000),
     repeats=5,
+    lemma_runs=4,
+    lemma_steps=60,
+    ratio_lists=4,
+    ratio_draws=500,
+    forms_steps=100,
+    quiet_steps=100,
 )

@@ -71,13 +71,12 @@ class Draws:
         base, streams = self.problem.relevance, len(self.seeds)
         assert slate.pair is not None
         copy = torch.arange(copies).repeat_interleave(slate.query.shape[0]) * streams - first
-        shared = slate.item.shape[0] == 1
         return replace(
             slate,
             query=slate.query.repeat(copies) + copy * base.num_queries,
             pair=slate.pair.repeat(copies, 1) + (copy * base.num_pairs).unsqueeze(1),
-            item=slate.item if shared else slate.item.repeat(copies, 1),
-            mask=slate.mask if shared else slate.mask.repeat(copies, 1),
+            item=_repeated(slate.item, copies),
+            mask=_repeated(slate.mask, copies),
             label=slate.label.repeat(copies, 1),
             column=slate.column.repeat(copies, 1),
             list_size=slate.list_size.repeat(copies),
@@ -113,6 +112,11 @@ class Scorer(nn.Module):
         chosen = self.features[(query % queries).unsqueeze(1), item]
         own = self.weights()[torch.div(query, queries, rounding_mode="floor")]
         return SCALE * torch.tanh(torch.bmm(chosen, own.unsqueeze(2)).squeeze(2))
+
+
+def _repeated(values: Tensor, copies: int) -> Tensor:
+    """The rows, ``copies`` times; a single row is shared by all."""
+    return values if values.shape[0] == 1 else values.repeat(copies, 1)
 
 
 def _copied(relevance: Relevance, copies: int) -> Relevance:

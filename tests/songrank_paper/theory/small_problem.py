@@ -34,4 +34,10 @@ TINY = replace(
     still_seeds=2,
     list_sizes=(100, 200),
     repeats=1,
+    lemma_runs=2,
+    lemma_steps=8,
+    ratio_lists=1,
+    ratio_draws=60,
+    forms_steps=12,
+    quiet_steps=8,
 )

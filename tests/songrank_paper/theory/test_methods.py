@@ -28,7 +28,7 @@ def test_whole_lists_of_all_queries_make_every_method_gradient_descent_at_first(
 def test_lagged_momentum_is_unbiased_where_the_printed_one_is_not():
     options = {"a": 0.1, "seeds": list(range(300, 364)), "steps": 100, "batch": 5, "irrelevant": 8}
     printed = stand_still(HERE, method="faster-song", **options)
-    lagged = stand_still(HERE, method="lagged-faster-song", **options)
+    lagged = stand_still(HERE, method="exact-lag-msvr-song", **options)
     assert printed["bias"] > 4 * printed["error"]
     assert lagged["bias"] < 4 * lagged["error"]
     assert printed["bias"] > 3 * lagged["bias"]
