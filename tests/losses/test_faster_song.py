@@ -48,7 +48,7 @@ def build(oracle, dtype=torch.float64):
     gamma = Schedule(*oracle.gamma) if isinstance(oracle.gamma, tuple) else oracle.gamma
     shared = {"margin": oracle.margin, "rank_offset": oracle.offset, "dtype": dtype}
     shared |= {"surrogate": oracle.inner, "temperature": oracle.temperature}
-    form = FasterForm(lagged=oracle.lagged, memory=oracle.memory)
+    form = FasterForm(lagged=oracle.lagged, memory=oracle.memory, earlier=oracle.earlier)
     if oracle.k is None:
         return FasterSONG(PAIRS, QUERIES, BATCH, gamma, form=form, **shared)
     form = replace(form, threshold_step=oracle.step, implicit=oracle.implicit, smoothing=oracle.smoothing)
@@ -89,6 +89,10 @@ CASES = [
     {"k": 5, "implicit": "slate", "step": "newton", "mode": "theoretical"},
     {"k": 3, "mode": "practical"},
     {"k": 3, "implicit": "memory_before"},
+    {"earlier": "corrected"},
+    {"earlier": "corrected", "inner": "exponential", "temperature": 0.7},
+    {"earlier": "corrected", "k": 3},
+    {"earlier": "corrected", "k": 4, "implicit": "slate", "mode": "practical"},
     {"k": 2, "smoothing": "hinge", "tau1": 0.8, "rate": 0.1},
 ]
 

@@ -20,6 +20,8 @@ from tests.slates import sampled_slate
         {"implicit": "memory"},
         {"implicit": "memory", "gamma_s": 0.1, "rate": 0.1},
         {"implicit": "memory_before"},
+        {"implicit": "regression"},
+        {"implicit": "regression", "k": 5, "gamma_s": 0.1, "estimator": "plain"},
         {"implicit": "memory_before", "gamma_s": 0.1, "rate": 0.1, "step": "gradient"},
         {"k": 1000},
         {"selector": "smooth_step", "scale": 0.7},

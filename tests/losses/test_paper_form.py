@@ -80,7 +80,7 @@ def recipe_of(**loss):
 def test_a_recipe_says_the_paper_form_in_one_word_or_single_switches():
     assert recipe_of(name="k-song", k=3, form="paper")["form"] == "paper"
     found = recipe_of(name="faster-song", form={"memory": "msvr"})["form"]
-    assert (found["memory"], found["lagged"], found["implicit"]) == ("msvr", True, "memory")
+    assert (found["memory"], found["earlier"], found["implicit"]) == ("msvr", "corrected", "memory")
 
 
 FORMER = {

@@ -20,6 +20,7 @@ class FasterOracle:
     step: str = "gradient"
     implicit: str = "memory"
     lagged: bool = False
+    earlier: str = "memory"
     rate: float = 0.3
     tau1: float = 0.4
     tau2: float = 0.01
@@ -100,8 +101,11 @@ class FasterOracle:
             known = estimates[1] if past is not None else None
             old = self.track(self.u, pair, estimates[0], known, moved, drawn, self.gamma)
             self.guard(self.u, pair, self.surrogate(0.0)[0] / row.size, 0)
+            u_then = old
+            if self.earlier == "corrected" and past is not None and not self.lagged:
+                u_then = max(self.u[pair] - (estimates[0] - estimates[1]), self.surrogate(0.0)[0] / row.size)
             for (point, gradient), u, chosen in zip(
-                points, (old if self.lagged else self.u[pair], old), choice, strict=False
+                points, (old if self.lagged else self.u[pair], u_then), choice, strict=False
             ):
                 added = self.add_gradient(point, i, u, chosen, weights, gradient)
                 value += added if point is row else 0.0
@@ -172,6 +176,8 @@ class FasterOracle:
         by = bend if self.implicit == "slate" else s_now
         found = [(lam, {j: weights[j] * second[j] / by for j in weights}), None]
         if past is not None:
+            if self.earlier == "corrected" and not self.lagged:
+                s_then = max(self.s[q] - (bend - bend_then), self.tau2)
             by = bend_then if self.implicit == "slate" else s_then
             found[1] = earlier, {j: weights[j] * second_then[j] / by for j in weights}
         return found

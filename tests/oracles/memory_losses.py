@@ -247,8 +247,13 @@ class SongOracle:
             reach = abs(own - lam) + self.tau1
             move = max(min(move / self.s[q], reach), -reach)
         self.lam[q] = lam - move if self.source == "tracked" else lam
-        divisor = {"slate": bend, "memory": self.s[q], "memory_before": before}[self.implicit]
-        return lam, {j: weights[j] * second[j] / divisor for j in weights}
+        divisor = {"slate": bend, "memory": self.s[q]}.get(self.implicit, before)
+        slopes = {j: weights[j] * second[j] / divisor for j in weights}
+        if self.implicit == "regression":  # what is missing to a sum of 1 goes to the items around λ
+            around = {j: weights[j] / math.cosh((row.scores[j] - lam) / (8 * self.tau1)) ** 2 for j in weights}
+            missing = 1 - sum(slopes.values())
+            slopes = {j: slopes[j] + missing * around[j] / sum(around.values()) for j in weights}
+        return lam, slopes
 
 
 @dataclass

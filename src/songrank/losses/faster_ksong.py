@@ -57,7 +57,7 @@ class FasterKSONG(VarianceReduced, KSONG):
 
     traits = replace(KSONG.traits, previous_point=True, whole_batch=True, plain="k-song")
     by_query = ("threshold", "curvature", "centre", "slope")
-    switches = (*(name for name in KSONG.switches if name != "selection"), "memory")
+    switches = (*(name for name in KSONG.switches if name != "selection"), "memory", "earlier")
     slope: MemoryTable
     last_query: Tensor
     """[B] int64: the queries of the previous step, −1 for none."""
@@ -178,7 +178,7 @@ class FasterKSONG(VarianceReduced, KSONG):
         now = self._selection(relevant, size, cross, divisor)
         then = None
         if past is not None:
-            divisor = bend_before if by_slate else kept
+            divisor = bend_before if by_slate else s - (bend - bend_before) if self.corrects else kept
             relevant = past.gather(1, slate.column) - earlier.unsqueeze(1)
             then = self._selection(relevant, size, cross_before, divisor.clamp_min(floor))
         return now, then, {**self._after(after, size, slate, rows), "used": visit.threshold}, [lifted]

@@ -35,7 +35,10 @@ class VarianceReduced(SONG):
         super().check_together(options)
         if check_int("points", options["points"]) > 2:
             fail("points", options["points"], "1 or 2")
-        memory = FasterForm.read(options["form"], cls.switches).memory
+        form = FasterForm.read(options["form"], cls.switches)
+        if form.implicit == "regression":
+            fail("form.implicit", form.implicit, "slate, memory or memory_before for the faster losses")
+        memory = form.memory
         fixed_gamma(options["gamma"], memory)
         if "threshold" in options:
             fixed_gamma(options["threshold"].gamma, memory, "threshold.gamma")
@@ -86,16 +89,16 @@ class VarianceReduced(SONG):
         with torch.no_grad():
             moved = None if change is None else present_scores(change, slate, kind)
             points = (h.detach(), None if past is None else past.detach(), moved)
-            now, then, new, old, lifted = self._both_ranks(*points, slate, rows)
+            now, then, new, earlier, lifted = self._both_ranks(*points, slate, rows)
             selected, selected_before, others, also_lifted = self._both_selections(*points, slate, rows)
-            total, gradient = self._evaluate(now, old if self.form.lagged else new, selected, slate)
+            total, gradient = self._evaluate(now, earlier if self.form.lagged else new, selected, slate)
         after = {**others, self.by_pair[0]: new, "guarded": torch.stack([lifted, *also_lifted])}
         value = attach_gradient(total, h, gradient)
         if past is not None and past.requires_grad:
             assert then is not None
             assert selected_before is not None
             with torch.no_grad():
-                _, gradient = self._evaluate(then, old, selected_before, slate)
+                _, gradient = self._evaluate(then, earlier, selected_before, slate)
             value = value + attach_gradient(torch.zeros_like(total), past, gradient)
         return value, after
 
@@ -116,7 +119,7 @@ class VarianceReduced(SONG):
     def _both_ranks(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
     ) -> tuple[Terms, Terms | None, Tensor, Tensor, Tensor]:
-        """The terms of ĝ at both points, u after and before, number of lifted u."""
+        """The terms of ĝ at both points, u after this step and u of G(w_{t−1}), number of lifted u."""
         now = self._terms(h, slate, moved)
         then = None if past is None else self._terms(past, slate)
         old = rows[self.by_pair[0]].to(h.dtype)
@@ -135,7 +138,23 @@ class VarianceReduced(SONG):
             new = msvr(old, now.estimate, difference, *rates)
             new, lifted = lift(new, self._lowest(slate, h.dtype), slate.active)
         first = now.estimate if then is None else then.estimate
-        return now, then, new, torch.where(seen(old), old, first), lifted
+        earlier = torch.where(seen(old), old, first)
+        if then is not None and self.corrects:
+            earlier = self._corrected(new, now.estimate, then.estimate, self._lowest(slate, h.dtype))
+        return now, then, new, earlier, lifted
+
+    @property
+    def corrects(self) -> bool:
+        """Whether u and s of G(w_{t−1}) are those of this step without the change of their estimates."""
+        return self.form.earlier == "corrected" and not self.form.lagged
+
+    def _corrected(self, new: Tensor, now: Tensor, then: Tensor, lowest: Tensor) -> Tensor:
+        """u_t − (ĝ(w_t) − ĝ(w_{t−1})), or its logarithm from logarithms, at least ``lowest``."""
+        if not self.surrogate.in_logs:
+            return torch.maximum(new - (now - then), lowest)
+        top = torch.maximum(torch.maximum(new, now), then)
+        value = torch.exp(new - top) - torch.exp(now - top) + torch.exp(then - top)
+        return torch.maximum(torch.log(value.clamp_min(torch.finfo(value.dtype).tiny)) + top, lowest)
 
     def _both_selections(
         self, h: Tensor, past: Tensor | None, moved: Tensor | None, slate: Slate, rows: Rows
@@ -168,9 +187,9 @@ class FasterSONG(VarianceReduced):
 
         u_t      = (1 − γ) u_{t−1} + γ ĝ(w_t) + β (ĝ(w_t) − ĝ(w_{t−1})),     β = 1 − γ + (1 − π) / (π (1 − γ))
         G(w_t)   = mean over queries of N_q⁺ · mean over sampled i of f′(u_t) ∇ĝ(w_t)
-        G(w_{t−1}), the same with u_{t−1} and ∇ĝ(w_{t−1}), on this step's slate
+        G(w_{t−1}), the same with u_t − (ĝ(w_t) − ĝ(w_{t−1})) and ∇ĝ(w_{t−1}), on this step's slate
 
-    With ``form.lagged`` both use u_{t−1}.
+    G(w_{t−1}) has u_{t−1} as printed (``form.earlier``). With ``form.lagged`` both use u_{t−1}.
 
     ``loss(scores, slate, before=scores_at_previous_weights)`` has the gradients G(w_t) in ``scores`` and G(w_{t−1}) in
     ``before``: one ``backward()`` gives both to :class:`songrank.training.optim.storm.Storm`. With
@@ -200,7 +219,7 @@ class FasterSONG(VarianceReduced):
     """
 
     traits = replace(SONG.traits, previous_point=True, whole_batch=True, plain="song")
-    switches = (*SONG.switches, "memory")
+    switches = (*SONG.switches, "memory", "earlier")
 
     @checked
     def __init__(

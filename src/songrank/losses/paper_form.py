@@ -14,11 +14,12 @@ _CHOICES = {
     "estimator": ("strata", "plain"),
     "offset": ("sqrt", "zero"),
     "selection": ("bilevel", "rank"),
-    "implicit": ("slate", "memory", "memory_before"),
+    "implicit": ("slate", "regression", "memory", "memory_before"),
     "threshold_step": ("newton", "gradient"),
     "centre": ("first", "zero"),
     "smoothing": ("softplus", "hinge"),
     "memory": ("msvr", "storm", "moving_average"),
+    "earlier": ("corrected", "memory"),
 }
 
 
@@ -31,8 +32,10 @@ class PaperForm:
         estimator: ``"strata"``, unbiased (``functional.strata``); printed: ``"plain"``, the mean over the slate.
         offset: meaning of ``rank_offset=None``: ``"sqrt"``, √N of each list; printed: ``"zero"``.
         selection: ``"bilevel"``, ψ(h_i − λ_q), as printed; or ``"rank"``, ψ(K − N u_i), for comparison.
-        implicit: divisor of ∇λ in eq. (5): ``"slate"``, this slate's H; ``"memory"``, s after this visit; printed:
-            ``"memory_before"``, s_t from before it.
+        implicit: divisor of ∇λ in eq. (5): ``"slate"``, this slate's H, whose ratio is biased towards 0 on samples of
+            long lists; ``"regression"``, this slate's cross terms over s from before this visit, plus a broader
+            estimate of what is missing to a sum of 1, nearly unbiased with more noise; ``"memory"``, s after this
+            visit; printed: ``"memory_before"``, s_t from before it.
         threshold_step: ``"newton"``: λ ← λ − η₀ ∇_λL / s, limited to τ₁ more than the distance to the slate's own
             (K+1)-th largest score, since s can be as small as τ₂; printed: ``"gradient"``: λ ← λ − η₀ ∇_λL.
         centre: centre of the τ₂ term: ``"first"``, each query's first λ, for shift invariance; printed: ``"zero"``.
@@ -85,22 +88,25 @@ class FasterForm(PaperForm):
     Other fields are those of :class:`PaperForm`; the defaults of ``implicit`` and ``threshold_step`` are as printed.
 
     Args:
-        lagged: G(w_t) and G(w_{t−1}) both use u and s from before this step, which do not depend on the slate.
-            Printed: False, u_t and s_t in one of them; the differences summed by the momentum are then biased, by
-            several times the gradient (docs/experiments/theory.md).
+        lagged: G(w_t) and G(w_{t−1}) both use u and s from before this step, which do not depend on the slate: the
+            lowest error in the long run under strong noise, but without noise it misses the change of u
+            (docs/experiments/theory.md). Printed: False, u_t and s_t in G(w_t).
+        earlier: u and s in G(w_{t−1}), unless lagged: ``"corrected"``, u_t − (ĝ(w_t) − ĝ(w_{t−1})), with which the
+            momentum is gradient descent without noise; printed: ``"memory"``, u_{t−1}; the differences summed by the
+            momentum are then biased, by several times the gradient.
         memory: β: printed: ``"msvr"``; ``"storm"``, 1 − γ, stable at usual learning rates; ``"moving_average"``, 0.
             The last two allow γ = 1.
 
-    >>> FasterForm().memory, FasterForm.printed().memory
-    ('storm', 'msvr')
+    >>> FasterForm().earlier, FasterForm.printed().earlier
+    ('corrected', 'memory')
     """
 
-    lagged: bool = True
     implicit: str = "memory"
     threshold_step: str = "gradient"
     memory: str = "storm"
+    earlier: str = "corrected"
 
-    _printed: ClassVar[dict[str, Any]] = {"lagged": False, "memory": "msvr"}
+    _printed: ClassVar[dict[str, Any]] = {"memory": "msvr", "earlier": "memory"}
 
 
 SHIPPED = PaperForm()

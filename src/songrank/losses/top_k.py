@@ -1,6 +1,6 @@
 """The selector of top-K losses: ψ(h_i − λ_q), where λ_q tracks the (K+1)-th largest score of the query's list."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -58,6 +58,8 @@ class ThresholdOptions:
 
 
 THRESHOLD = ThresholdOptions()
+_BROADER = 4.0
+"""Temperature, in τ₁, of the items around λ to which the regression estimate of ∇λ gives what is missing."""
 
 
 class TopK(SmoothRankLoss):
@@ -136,8 +138,13 @@ class TopK(SmoothRankLoss):
         if visit.count is not None:
             moved["visits"] = visit.count
         divisor = bend if self.form.implicit == "slate" else curvature
-        if self.form.implicit == "memory_before":
+        if self.form.implicit in ("memory_before", "regression"):
             divisor = torch.where(seen(remembered), remembered, bend)
+        if self.form.implicit == "regression":
+            broad = replace(self.problem, tau1=_BROADER * self.problem.tau1)
+            around = broad.cross_curvature(visit.threshold, h, visit.weight)
+            around = around / around.sum(-1, keepdim=True).clamp_min(smallest)
+            cross = cross + (divisor - cross.sum(-1)).unsqueeze(1) * around
         lead = h.gather(1, slate.column) - visit.threshold.unsqueeze(1)
         after = self._after(moved, size, slate, rows)
         return self._selection(lead, size, cross, divisor.clamp_min(smallest), after)

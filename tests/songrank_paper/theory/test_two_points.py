@@ -53,10 +53,12 @@ def by_plain_tensors(form, memory, top_k, batch, irrelevant, steps):
 
 @pytest.mark.parametrize("top_k", [False, True])
 @pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize(("form", "lagged"), [("printed", False), ("lagged", True)])
-def test_two_implementations_agree_on_sampled_slates(form, lagged, memory, top_k):
+@pytest.mark.parametrize("form", ["printed", "lagged", "corrected"])
+def test_two_implementations_agree_on_sampled_slates(form, memory, top_k):
     """The package computes Z in float32, which limits the agreement."""
-    theirs = by_the_package({"lagged": lagged, "memory": memory}, top_k, 5, 8, 12)
+    earlier = "memory" if form == "printed" else "corrected"
+    options = {"lagged": form == "lagged", "earlier": earlier, "memory": memory}
+    theirs = by_the_package(options, top_k, 5, 8, 12)
     ours = by_plain_tensors(form, memory, top_k, 5, 8, 12)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     assert float(ours.abs().max()) > 0.01
