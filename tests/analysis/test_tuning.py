@@ -31,7 +31,7 @@ BASE = {
     "fine_tuning": {"epochs": 2, "learning_rate": 0.01},
     "evaluation": {"metrics": ["ndcg@5"]},
     "device": "cpu",
-    "losses": {"k-song": {"loss": {"k": 20}}, "sl-at-k": {"loss": {"k": 20}}},
+    "losses": {"k-song": {"loss": {"k": 20}}},
 }
 RATE = "fine_tuning.learning_rate=1e-3..1e-1:log"
 

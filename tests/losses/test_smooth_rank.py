@@ -265,3 +265,7 @@ def test_without_a_rival_bsl_is_zero_and_so_is_its_gradient():
     assert float(value) == pytest.approx(0.0, abs=1e-6)  # the second list: ln 1
     assert scores.grad[0].tolist() == [0.0, 0.0]
     assert scores.grad[1, 0] < 0 < scores.grad[1, 1]
+
+
+def test_sl_at_k_has_a_cutoff_by_default_so_every_recipe_serves_it():
+    assert SLatK(PAIRS, QUERIES).k == 20
