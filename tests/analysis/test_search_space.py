@@ -62,6 +62,17 @@ def test_the_usual_search_follows_the_recipe(source):
     assert [word.partition("=")[0] for word in default_search(only)] == [
         "warm_up.learning_rate",
         "warm_up.loss.gamma",
+        "warm_up.loss.temperature",
+    ]
+
+
+def test_the_usual_search_leaves_schedules_alone():
+    stage = {"epochs": 9}
+    loss = {"name": "faster-song", "gamma": {"c0": 1.0, "a": 0.5}, "surrogate": "exponential"}
+    values = {"data": "data/clicks", "model": {"name": "neumf", "dropout": 0}, "fine_tuning": stage, "loss": loss}
+    assert default_search(Recipe.read(values))[1:] == [
+        "loss.temperature=0.25..4.0:log",
+        "loss.rank_offset=null,4,16,64,256",
     ]
 
 

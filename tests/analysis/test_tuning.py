@@ -60,12 +60,23 @@ def stored(place):
 # ---- a study
 
 
+def test_the_usual_search_of_a_surrogate_with_a_temperature_has_no_margin(source):
+    for loss in ("song", "k-song", "faster-song", "faster-k-song"):
+        words = default_search(load_recipe(source, [f"loss={loss}", "loss.surrogate=exponential"]))
+        keys = [word.partition("=")[0] for word in words]
+        assert "loss.temperature" in keys
+        assert "loss.margin" not in keys
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_has_a_usual_search_that_its_recipe_accepts(name, source, tmp_path):
     recipe = load_recipe(source, [f"loss={name}"])
     words = default_search(recipe)
     keys = [word.partition("=")[0] for word in words]
-    usual = {"gamma", "margin", "rank_offset", "temperature", "sigma"} | ({"k"} if name.endswith("k-song") else set())
+    usual = {"gamma", "margin", "rank_offset", "temperature", "sigma", "t", "weight_temperature"}
+    usual |= {"k"} if name.endswith("k-song") or name == "sl-at-k" else set()
+    usual -= {"temperature"} if recipe.loss.get("surrogate") == "squared_hinge" else set()
+    usual -= {"gamma"} if name in ("sl-at-k", "psl", "bsl") else set()  # γ = 1, as published
     assert keys[0] == "fine_tuning.learning_rate"
     assert set(keys[1:]) == {f"loss.{option}" for option in usual & recipe.loss.keys()}
     study = Study(source, [f"loss={name}"], [], tmp_path / "study")

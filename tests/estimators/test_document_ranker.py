@@ -182,6 +182,7 @@ def test_weights_are_taken_by_the_losses_that_are_made_of_gains_and_by_no_other(
     def gradient(labels, kind):
         whole = {"num_pairs": 0, "gamma": 1.0}  # nothing to remember
         more = {"song": whole, "listwise-ce": whole, "k-song": {**whole, "num_queries": 5, "k": 3}}
+        more["sl-at-k"] = more["k-song"]
         more["faster-song"] = {**whole, "num_queries": 5, "queries_per_batch": 5}
         more["faster-k-song"] = {**more["faster-song"], "k": 3}
         moved = scores.clone().requires_grad_()

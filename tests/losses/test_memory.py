@@ -11,6 +11,7 @@ from songrank.losses.memory import (
     UNSEEN,
     MemoryTable,
     log_moving_average,
+    log_msvr,
     merge_states,
     moving_average,
     msvr,
@@ -212,6 +213,13 @@ def test_a_first_visit_takes_the_estimate_whatever_beta_is(now, before, gamma, b
     assert torch.equal(msvr(rows, now, now - before, gamma, beta), now)
     as_storm = msvr(before, now, now - before, gamma, 1 - gamma)
     torch.testing.assert_close(as_storm, now, rtol=1e-12, atol=1e-10)
+
+
+def test_a_floor_far_above_all_terms_does_not_overflow():
+    low = torch.tensor([-500.0])
+    new, lifted = log_msvr(low, low, low, None, 0.1, 0.9, torch.tensor([-3.0]))
+    assert new.tolist() == [-3.0]
+    assert lifted.tolist() == [True]
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])

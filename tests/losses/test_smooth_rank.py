@@ -51,6 +51,47 @@ def test_song_in_log_space_gives_the_papers_estimator(make, inner, options):
     held(loss, oracle)
 
 
+def weighted(seed, without):
+    """Random sampling weights, 0 for the columns ``without``, beside row 1, which has relevant items only."""
+    slate = sampled_slate(seed)
+    weight = torch.rand(slate.label.shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+    weight[:1, without] = weight[2:, without] = 0.0
+    weight = torch.where(slate.mask, weight, 0.0)
+    return replace(slate, weight=weight / weight.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("without", [[], [0, 1, 2, 3], [4, 5, 6]], ids=["none", "relevant", "irrelevant"])
+@pytest.mark.parametrize("gamma", [1.0, 0.2])
+@pytest.mark.parametrize("inner", INNER, ids=str)
+def test_own_weights_may_leave_out_columns(inner, gamma, without):
+    """Without its own comparison u may be below ℓ(0)/N, where f and f′ are constant."""
+    oracle = SongOracle(gamma, **inner)
+    loss = SONG(PAIRS, gamma, rank_offset=0.0, dtype=DOUBLE, **inner)
+    assert run(loss, oracle, [weighted(seed, without) for seed in range(STEPS)], scale=0.7) < 1e-9
+    held(loss, oracle)
+
+
+@pytest.mark.parametrize("make", [lambda: SONG(1, 1.0, "exponential"), lambda: ListwiseCE(1), lambda: BSL(1)])
+def test_a_column_without_weight_does_not_hide_the_others(make):
+    """A score that exceeds all others by more than the range of exp, but has no weight, changes nothing."""
+    slate = Slate.from_batch(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1, -1]]))
+    slate = replace(slate, weight=torch.tensor([[0.5, 0.5, 0.0]]))
+    found = []
+    for high in (0.0, 500.0):
+        scores = torch.tensor([[0.2, 0.3, high]], requires_grad=True)
+        (value := make()(scores, slate)).backward()
+        found.append(torch.cat([value.detach().view(1, 1), scores.grad], dim=1))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("make", [lambda: BSL(1), lambda: ListwiseCE(1), lambda: SONG(1, 1.0, "exponential")])
+def test_an_infinite_score_is_not_remembered(make):
+    loss = make()
+    slate = Slate.from_batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0, -1]]))
+    assert not loss(torch.tensor([[0.0, torch.inf]]), slate).isfinite()
+    assert loss.log_u.read().isnan().all()
+
+
 @pytest.mark.parametrize("mode", ["theoretical", "practical"])
 @pytest.mark.parametrize("inner", INNER[1:3], ids=str)
 @pytest.mark.parametrize(
@@ -224,3 +265,7 @@ def test_without_a_rival_bsl_is_zero_and_so_is_its_gradient():
     assert float(value) == pytest.approx(0.0, abs=1e-6)  # the second list: ln 1
     assert scores.grad[0].tolist() == [0.0, 0.0]
     assert scores.grad[1, 0] < 0 < scores.grad[1, 1]
+
+
+def test_sl_at_k_has_a_cutoff_by_default_so_every_recipe_serves_it():
+    assert SLatK(PAIRS, QUERIES).k == 20

@@ -189,7 +189,8 @@ class SongOracle:
             before = self.u.get(pair, estimate)
             self.u[pair] = (1 - self.gamma) * before + self.gamma * estimate if pair in self.u else estimate
             used = before if self.lagged else self.u[pair]
-            f, slope = outer(used, row.labels[i], row, offset)
+            lowest = surrogate(inner_of[0], 0.0, *inner_of[1:])[0] / row.size  # an item's own comparison
+            f, slope = outer(max(used, lowest), row.labels[i], row, offset)
             if self.outer == "likelihood":
                 f, slope = likelihood(used, row, self.factor)
             psi, psi_slope = 1.0, 0.0

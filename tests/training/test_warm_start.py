@@ -1,5 +1,6 @@
 """Weights and memory go with their ids, whatever numbers these have next time."""
 
+import pytest
 import torch
 
 from songrank.data import prepare
@@ -97,3 +98,20 @@ def test_another_loss_starts_without_memory(tmp_path):
     past.carry_over(second, data)
     assert torch.isnan(second.stages[-1].loss.table(second.stages[-1].loss.by_pair[0]).read()).all()
     assert by_id(second, data)["head.weight", ""] == by_id(first, data)["head.weight", ""]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"name": "song"}, {"name": "song", "surrogate": "exponential"}),
+        ({"name": "k-song", "k": 3}, {"name": "k-song", "k": 3, "threshold": {"source": "periodic"}}),
+    ],
+    ids=["surrogate", "threshold"],
+)
+def test_another_kind_of_memory_of_the_same_loss_starts_anew(tmp_path, before, after):
+    first, data = trainer_for(tmp_path / "old", OLD, before)
+    first.run()
+    second, data = trainer_for(tmp_path / "new", OLD, after)
+    WarmStart.of(first, data).carry_over(second, data)
+    loss = second.stages[-1].loss
+    assert all(loss.table(name).read().isnan().all() for name in loss.by_pair + loss.by_query)

@@ -122,10 +122,11 @@ _RANGES: dict[str, Callable[[Any], str]] = {  # by the kinds of ``Traits.search`
 
 
 def default_search(recipe: Recipe) -> list[str]:
-    """The default search space: the learning rate, and the options that the loss declares."""
+    """The default search space: the learning rate, and the options that the loss declares, except schedules."""
     stage, key, loss = recipe.fine_tuning, "loss", recipe.loss
     if stage.epochs == 0:
         stage, key, loss = recipe.warm_up, "warm_up.loss", recipe.warm_up.loss  # type: ignore[assignment]
     searched = LOSSES[loss["name"]].searched(loss)
+    searched = {name: kind for name, kind in searched.items() if not isinstance(loss[name], Mapping)}
     rate = f"{'fine_tuning' if key == 'loss' else 'warm_up'}.learning_rate={_around(stage.learning_rate, 10**0.5)}"
     return [rate, *(f"{key}.{name}={_RANGES[kind](loss[name])}" for name, kind in searched.items())]

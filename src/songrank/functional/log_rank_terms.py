@@ -54,10 +54,10 @@ class ExponentialTerms:
         """Compare each relevant item with every rival."""
         h = scores if surrogate.temperature == 1.0 else scores / surrogate.temperature
         weight, own = _weights(slate, h.dtype, estimator, rivals)
-        present = slate.mask.expand(h.shape) if rivals == "all" else weight > 0
+        present = slate.mask.expand(h.shape) if rivals == "all" and slate.weight is None else weight > 0
         top = torch.where(present, h, -torch.inf).amax(-1, keepdim=True)
-        top = torch.where(slate.rows_present.unsqueeze(1), top, 0.0) if rivals == "all" else top.nan_to_num(0, 0, 0)
-        mass = weight * torch.exp((h - top).clamp_max(0.0))  # only padding can lie above the top
+        top = torch.where(present.any(-1, keepdim=True), top, 0.0)
+        mass = weight * torch.exp((h - top).clamp_max(0.0))  # only columns that do not count can lie above the top
         active = slate.active
         relevant = torch.where(active, h.gather(1, slate.column), top)
         itself = torch.exp((relevant - top).clamp_max(0.0))

@@ -63,15 +63,18 @@ def log_slate_ndcg_terms(
 ) -> tuple[Tensor, Tensor]:
     """(f(u), u f′(u)) from ln u, without overflow: :func:`slate_ndcg_terms` in log space.
 
-    With r = N u + 1 + o: u f′(u) = (2^y − 1) / (Z ln 2 log₂(r)²) · N u / r.
+    With r = N u + 1 + o: u f′(u) = (2^y − 1) / (Z ln 2 log₂(r)²) · N u / r. The factor u, by which gradients divide, is
+    not clamped.
     """
     size, gain, ideal, offset = _constants(slate, log_u.dtype, rank_offset)
-    log_rank = (log_u + torch.log(size)).clamp_min(math.log(lowest))
+    above = log_u + torch.log(size) - math.log(lowest)
+    log_rank = above.clamp_min(0.0) + math.log(lowest)
     offset = offset if isinstance(offset, Tensor) else torch.full_like(size, offset)
     log_start = torch.log1p(offset)
     bits = torch.logaddexp(log_rank, log_start) / math.log(2.0)
     value = -gain / (ideal * bits)
-    return value, gain / (ideal * math.log(2.0) * bits.square()) * torch.sigmoid(log_rank - log_start)
+    slope = gain / (ideal * math.log(2.0) * bits.square()) * torch.sigmoid(log_rank - log_start)
+    return value, slope * torch.exp(above.clamp_max(0.0))
 
 
 def _constants(

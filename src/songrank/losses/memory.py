@@ -278,7 +278,7 @@ def log_msvr(
     parts = [torch.where(seen(log_rows), log_rows, log_estimate), log_estimate]
     if log_before is not None:
         parts.append(log_before)
-    top = torch.stack(parts).amax(0)
+    top = torch.maximum(torch.stack(parts).amax(0), log_floor)
     row, estimate, *before = (torch.exp(part - top) for part in parts)
     change = estimate - before[0] if before else 0.0 if log_change is None else estimate * log_change
     value = (1.0 - gamma) * row + gamma * estimate + beta * change

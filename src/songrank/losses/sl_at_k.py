@@ -30,7 +30,7 @@ class SLatK(TopK):
     Args:
         num_pairs: upper bound of the row ids in ``slate.pair``; 0 with γ = 1.
         num_queries: upper bound of the ids in ``slate.query`` (0 … num_queries − 1), ``relevance.num_queries``.
-        k: K.
+        k: K, 20 as in most published figures.
         gamma: γ; 1, as published, estimates the sum from the slate alone.
         temperature: τ, in units of the scores.
         weight_temperature: τ_w, in units of the scores.
@@ -59,7 +59,7 @@ class SLatK(TopK):
         self,
         num_pairs: int,
         num_queries: int,
-        k: Count,
+        k: Count = 20,
         gamma: Gamma = 1.0,
         *,
         temperature: Positive = 0.1,

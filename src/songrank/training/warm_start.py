@@ -62,7 +62,7 @@ class WarmStart:
                     state[name].copy_(old)
         loss, adapter = trainer.stages[-1].loss, _catalogue(trainer)
         same = type(loss).__name__ == self.loss and adapter.one_row_per_key
-        if not isinstance(loss, MemoryLoss) or not same or not self.memory:
+        if not isinstance(loss, MemoryLoss) or not same or self.memory.keys() != {*loss.by_pair, *loss.by_query}:
             return
         query, item = unpack(self.pairs, len(self.item_ids))
         user, item = users[query], items[item]
