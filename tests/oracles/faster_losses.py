@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from tests.oracles.memory_losses import list_weights, outer, rank_weights, rows_of, selector, surrogate
 
 BATCH, QUERIES = 4, 12
+LOGS = ("exponential", "tanh", "atan", "relu")
 
 
 @dataclass
@@ -45,10 +46,12 @@ class FasterOracle:
     def eta(self):
         return (self.gamma[0] / (self.gamma[0] + self.t)) ** (1 / 3) if isinstance(self.gamma, tuple) else 1.0
 
+    def rate_of(self, share, gamma):
+        return min(0.5, self.gamma[1] * self.eta() ** 2 / share) if isinstance(self.gamma, tuple) else gamma
+
     def track(self, table, key, now, then, change, share, gamma):
         """Moves a row on; returns its value before."""
-        if isinstance(self.gamma, tuple):
-            gamma = min(0.5, self.gamma[1] * self.eta() ** 2 / share)
+        gamma = self.rate_of(share, gamma)
         if key not in table:
             table[key] = now
             return now if then is None else then
@@ -100,10 +103,13 @@ class FasterOracle:
             drawn = share * min(1.0, len(row.pairs) / row.total)
             known = estimates[1] if past is not None else None
             old = self.track(self.u, pair, estimates[0], known, moved, drawn, self.gamma)
-            self.guard(self.u, pair, self.surrogate(0.0)[0] / row.size, 0)
+            floors = [self.surrogate(0.0)[0] / row.size] * 2
+            if self.inner in LOGS:  # u ≥ γ ĝ, as for a moving average
+                floors = [max(floors[0], self.rate_of(drawn, self.gamma) * estimate) for estimate in estimates]
+            self.guard(self.u, pair, floors[0], 0)
             u_then = old
             if self.earlier == "corrected" and past is not None and not self.lagged:
-                u_then = max(self.u[pair] - (estimates[0] - estimates[1]), self.surrogate(0.0)[0] / row.size)
+                u_then = max(self.u[pair] - (estimates[0] - estimates[1]), floors[1])
             for (point, gradient), u, chosen in zip(
                 points, (old if self.lagged else self.u[pair], u_then), choice, strict=False
             ):

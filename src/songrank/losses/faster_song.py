@@ -1,5 +1,6 @@
 """Faster SONG: SONG with variance-reduced memory and the gradient at two points (the paper's last section)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -129,7 +130,8 @@ class VarianceReduced(SONG):
         rates = self._rates(self.gamma, share.unsqueeze(1), h.dtype)
         if self.surrogate.in_logs:
             before = None if then is None else then.estimate
-            new, lifted = log_msvr(old, now.estimate, before, now.moved, *rates, self._lowest(slate, h.dtype))
+            floor = torch.maximum(self._lowest(slate, h.dtype), now.estimate + _log(rates[0]))
+            new, lifted = log_msvr(old, now.estimate, before, now.moved, *rates, floor)
             lifted = (lifted & slate.active).sum()
         else:
             difference: Tensor | float = 0.0 if now.moved is None else now.moved
@@ -140,7 +142,10 @@ class VarianceReduced(SONG):
         first = now.estimate if then is None else then.estimate
         earlier = torch.where(seen(old), old, first)
         if then is not None and self.corrects:
-            earlier = self._corrected(new, now.estimate, then.estimate, self._lowest(slate, h.dtype))
+            floor = self._lowest(slate, h.dtype)
+            if self.surrogate.in_logs:
+                floor = torch.maximum(floor, then.estimate + _log(rates[0]))
+            earlier = self._corrected(new, now.estimate, then.estimate, floor)
         return now, then, new, earlier, lifted
 
     @property
@@ -197,7 +202,8 @@ class FasterSONG(VarianceReduced):
     an ordinary optimiser; no theorem covers that. With neither, u is the moving average of :class:`SONG`.
 
     A first visit sets u to ĝ(w_t), and the u before it to ĝ(w_{t−1}). MSVR can leave the range of its estimates: u is
-    kept at ℓ(0)/N or above, an item's own comparison; ``guarded`` counts these cases. Other options are those of
+    kept at ℓ(0)/N or above, an item's own comparison, and in log space also at γ ĝ or above, as a moving average is;
+    ``guarded`` counts these cases. Other options are those of
     :class:`SONG`.
 
     Args:
@@ -256,6 +262,10 @@ def fixed_gamma(gamma: float | Schedule, memory: str, name: str = "gamma") -> fl
     if memory == "msvr" and number == 1.0:
         fail(name, number, "a number in (0, 1) with memory='msvr'")
     return number
+
+
+def _log(gamma: Tensor | float) -> Tensor | float:
+    return torch.log(gamma) if isinstance(gamma, Tensor) else math.log(gamma)
 
 
 def lift(values: Tensor, floor: Tensor | float, where: Tensor) -> tuple[Tensor, Tensor]:
