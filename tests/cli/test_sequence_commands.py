@@ -200,7 +200,7 @@ def test_a_model_of_ids_is_refused_in_one_line(songrank, run, tmp_path):
     words = ["--histories", tmp_path / "today.csv", "-o", tmp_path / "best.csv"]
     done = songrank("recommend", tmp_path / "neumf", *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "contains neumf, which does not read histories; train with model=sequence" in done.stderr
+    assert "contains matrix-factorisation, which does not read histories; train with model=sequence" in done.stderr
     done = songrank("recommend", run, "--item-column", "sku", "-o", tmp_path / "best.csv")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--item-column and --time-column need --histories" in done.stderr

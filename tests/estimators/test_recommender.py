@@ -39,13 +39,13 @@ def test_the_estimator_the_recipe_and_the_command_give_the_same_weights(tmp_path
 
     columns = {"user_column": "who", "item_column": "what", "label_column": "stars", "time_column": "when"}
     prepare("interactions", table, tmp_path / "data", **columns)
-    run = Run.begin(load_recipe("recommendation", [f"data={tmp_path / 'data'}", *changes]), tmp_path / "run")
+    run = Run.begin(load_recipe("neumf", [f"data={tmp_path / 'data'}", *changes]), tmp_path / "run")
     run.finish()
 
     table.to_csv(tmp_path / "clicks.csv", index=False)
     words = [word for name, column in columns.items() for word in (f"--{name.replace('_', '-')}", column)]
     songrank("data", "prepare", "interactions", tmp_path / "clicks.csv", "-o", tmp_path / "files", *words)
-    songrank("train", "recommendation", f"data={tmp_path / 'files'}", *changes, "-o", tmp_path / "command")
+    songrank("train", "neumf", f"data={tmp_path / 'files'}", *changes, "-o", tmp_path / "command")
 
     expected = (tmp_path / "run" / "model.safetensors").read_bytes()
     assert (tmp_path / "estimator" / "run" / "model.safetensors").read_bytes() == expected

@@ -68,7 +68,8 @@ def test_a_name_alone_takes_the_recipe_for_sequences():
     assert Recommender(model="sequence")._default_recipe() == "sequences"
     assert Recommender(model={"name": "sequence", "dim": 8})._default_recipe() == "sequences"
     assert Recommender(model="history")._default_recipe() == "histories"
-    assert Recommender()._default_recipe() == Recommender(model="neumf")._default_recipe() == "recommendation"
+    assert Recommender(model="neumf")._default_recipe() == "neumf"
+    assert Recommender()._default_recipe() == Recommender(model="lightgcn")._default_recipe() == "recommendation"
     with pytest.raises(UserError, match="model.name is 'sequences'; did you mean 'sequence'"):
         Recommender(model="sequences").fit({"user": [1, 1, 1], "item": [1, 2, 3]})
 
@@ -206,7 +207,15 @@ def test_dates_and_numbers_do_not_stand_in_one_history(table):
 )
 def test_who_says_otherwise_or_has_no_times_gets_another(table, told):
     model = Recommender(**{**NAMES, **QUICK, **told}).fit(table)
-    assert model.recipe_.model["name"] == "neumf"
+    assert model.recipe_.model["name"] == told.get("model", "matrix-factorisation")
+
+
+@pytest.mark.parametrize("name", ["matrix-factorisation", "lightgcn"])
+def test_models_of_the_tasks_recipe_have_cosine_scores_by_name(table, name):
+    model = Recommender(**{**NAMES, **QUICK, "model": name}).fit(table)
+    assert (model.recipe_.model["name"], model.recipe_.model["scoring"]) == (name, "cosine")
+    with_options = Recommender(**{**NAMES, **QUICK, "model": {"name": name, "dim": 4}}).fit(table)
+    assert with_options.recipe_.model["scoring"] == "dot"
 
 
 def test_a_recipe_that_is_named_is_taken_as_it_is(table):

@@ -62,7 +62,7 @@ def test_a_fraction_of_training_for_validation(parts, tmp_path):
     train, _, test = parts
     model = Recommender(**NAMES, epochs=1, verbose=0, options={"warm_up.epochs": 1, "batch.irrelevant": 5})
     model.set_params(folder=str(tmp_path)).fit(train, validation=0.2, test=test)
-    assert model.recipe_.model["name"] == "neumf"  # as with a random split
+    assert model.recipe_.model["name"] == "matrix-factorisation"  # as with a random split
     cut = pairs(tmp_path, "validation")
     assert pairs(tmp_path, "train") == rows(train) - cut
     counts = train.groupby("who").size()

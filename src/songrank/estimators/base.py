@@ -103,13 +103,17 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     def _changes(self) -> list[str]:
         """Recipe overrides of the parameters; None keeps the value of the recipe."""
         stage = {"fine_tuning.epochs": self.epochs, "fine_tuning.learning_rate": self.learning_rate}
-        words = {key: value for key, value in {"model": self.model, **stage}.items() if value is not None}
+        words = {key: value for key, value in {"model": self._model(), **stage}.items() if value is not None}
         words = {"loss": self.loss, **words, "seed": _seed(self.random_state), "device": self.device}
         words |= self.options or {}
         try:
             return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
         except TypeError as error:
             raise UserError(f"invalid parameter for a recipe ({error}); expected numbers, strings and lists") from None
+
+    def _model(self) -> str | Mapping[str, Any] | None:
+        """The model of the recipe, or None to keep it."""
+        return self.model
 
     def _default_recipe(self) -> str:
         """The default recipe."""
