@@ -18,7 +18,7 @@ from songrank.data import open_dataset
 from songrank.training.run_directory import fingerprint
 from songrank_paper.data_sets import SETS
 from songrank_paper.experiment import Cell, Found, Plan
-from songrank_paper.methods import METHODS, Method, Setting, find_method
+from songrank_paper.methods import METHODS, Method, Setting
 from songrank_paper.set_recipes import CHOSEN_BY, METRICS, SetRecipe
 
 TUNING_SEED = 1_000_000
@@ -111,7 +111,7 @@ class SetProtocol:
 
     def method(self, name: str) -> Method:
         """A method by name."""
-        return find_method(self.task, name)
+        return next(method for method in self.methods if method.name == name)
 
     def cell(self, what: str, work: str, recipe: Mapping[str, Any], *, timed: bool = False, **options: Any) -> Cell:
         """A cell on this set, named ``what``; timed results depend on the device."""

@@ -163,7 +163,8 @@ def objective(each: BenchmarkProtocol, method: Method, found: Found) -> str:
 
 def _reproduced(each: BenchmarkProtocol, found: Found) -> list[str]:
     """Which published rows are reproduced."""
-    close, apart = [], []
+    close: list[str] = []
+    apart: list[str] = []
     for method in each.methods:
         theirs = _published(each).get(method.name, {}).get(METRICS[0])
         values = [result["metrics"]["test"][METRICS[0]] for result in _values(each, method, found)]

@@ -8,7 +8,10 @@ from typing import Any
 from songrank_paper.methods import Setting
 from songrank_paper.set_recipes import plain_recipe
 
-BACKBONES = {"mf": {"name": "matrix-factorisation"}, "lightgcn": {"name": "lightgcn", "layers": 2}}
+BACKBONES: dict[str, dict[str, Any]] = {
+    "mf": {"name": "matrix-factorisation"},
+    "lightgcn": {"name": "lightgcn", "layers": 2},
+}
 """Models by short name; both have 64 dimensions and cosine scores."""
 METRICS = ("ndcg@20", "recall@20")
 EPOCHS, QUICK_EPOCHS = 100, 8
