@@ -7,8 +7,8 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from songrank.analysis.report.formatting import mean_sd
-from songrank.losses.registry import LOSSES
 from songrank_paper.experiment import Cell, Experiment, Findings, Found, Plan, Table
+from songrank_paper.ir_benchmark.losses import OBJECTIVES
 from songrank_paper.ir_benchmark.protocol import BASELINES, FIRST, SECOND, BenchmarkProtocol, benchmark_protocols
 from songrank_paper.ir_benchmark.recipes import BACKBONES, METRICS
 from songrank_paper.methods import Method
@@ -147,10 +147,10 @@ def _cost(each: BenchmarkProtocol, method: Method, found: Found) -> Row:
 
 def objective(each: BenchmarkProtocol, method: Method, found: Found) -> str:
     """The objective that a row optimises, with the chosen setting or the first one."""
+    if method.name in OBJECTIVES:
+        return OBJECTIVES[method.name]
     recipe = each.settings.fine_tuning(each.chosen(method, found) or method.settings(1)[0], 0)
     loss, temperature = recipe["loss"], recipe["model"]["temperature"]
-    if loss["name"] not in ("song", "k-song"):
-        return LOSSES[loss["name"]].traits.objective
     offset = "√N" if loss["rank_offset"] is None else f"{loss['rank_offset']:g}"
     inner = f"exp(x/{loss['temperature']:g})"
     if loss["surrogate"] != "exponential":

@@ -92,5 +92,16 @@ BENCHMARK_METHODS = (
     ),
 )
 """In the order of the tables."""
+OBJECTIVES = {
+    "bpr": "ln(1 + exp(−σx)) over pairs",
+    "softmax": "−ln likelihood",
+    "bsl": "−ln likelihood among irrelevant items",
+    "psl": "ln Σ (1 + tanh x)^(1/τ)",
+    "sl-at-k": "−ln likelihood, weight σ((h − β)/τ_w), K = 20",
+    "gbce": "binary cross-entropy, calibrated, t = 0.75",
+    "lambdaloss": "LambdaLoss@K, K = 20",
+    "listwise-ce": "−ln likelihood, moving average",
+}
+"""What the losses other than SONG and K-SONG optimise, in tables."""
 SOFTMAX, SONG = "softmax", "song-exponential"
 """The baselines of the paired differences."""

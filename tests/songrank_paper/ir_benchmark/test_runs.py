@@ -35,8 +35,9 @@ def test_joined_data_have_all_training_pairs_and_the_same_test(data, tmp_path):
     assert result == {"data": fingerprint(joined)}
 
 
-def test_a_run_tells_its_best_epoch_and_what_an_epoch_takes(data, tmp_path):
-    each = protocol(data, changes=(*TINY, "fine_tuning.epochs=4", "warm_up.epochs=3"))
+@pytest.mark.parametrize("backbone", ["mf", "lightgcn"])
+def test_a_run_tells_its_best_epoch_and_what_an_epoch_takes(data, tmp_path, backbone):
+    each = protocol(data, backbone, changes=(*TINY, "fine_tuning.epochs=4", "warm_up.epochs=3"))
     method = each.method("song")
     training = next(iter(each.tuning(method).values()))
     result = done(training.cell, tmp_path)
