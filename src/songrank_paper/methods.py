@@ -63,6 +63,10 @@ class Method:
         other = Setting(self._changes(self.beyond[place]), best.rate)
         return [Setting(best.changes, round(best.rate * step, 6)), other]
 
+    def is_outermost(self, setting: Setting) -> bool:
+        """Whether a setting has an alternative of the second round, beyond which none was tried."""
+        return setting.changes in [self._changes(options) for options in self.beyond]
+
     def _changes(self, options: tuple[str, ...]) -> tuple[str, ...]:
         return (f"loss={self.loss or self.name}", *self.fixed, *options)
 

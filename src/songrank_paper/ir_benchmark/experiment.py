@@ -54,7 +54,7 @@ class IrBenchmark(Experiment):
             compared = {name: found[cell.key] for name, cell in each.comparisons(found).items() if cell.key in found}
             tables[f"{each.name}-{each.backbone}"] = _table(each, found, compared)
             remarks += [*each.remarks(each.methods), *_reproduced(each, found), *_verdict(each, compared)]
-            remarks += [*diverged(each, found), *edges(each, found)]
+            remarks += [*diverged(each, found), *edges(each, found), *_limits(each, found)]
         tables["runs"], tables["settings"] = runs_table(sets, found), settings_table(sets, found)
         return Findings(remarks, tables)
 
@@ -177,6 +177,28 @@ def _reproduced(each: BenchmarkProtocol, found: Found) -> list[str]:
         f"{each.title}: published {METRICS[0]} reproduced within {CLOSE:g} %: {', '.join(close) or 'none'}; not: "
         f"{', '.join(apart) or 'none'}."
     ]
+
+
+def _limits(each: BenchmarkProtocol, found: Found) -> list[str]:
+    """Remarks on methods that a larger search may improve: at the end of their options, or at the limit of epochs."""
+    outer: list[str] = []
+    longest: list[str] = []
+    watch = each.settings.base["validation"]
+    enough = each.settings.epochs - watch["every"] * watch["patience"]
+    for method in each.methods:
+        setting = each.chosen(method, found)
+        if setting is not None:
+            outer += [method.title] if method.is_outermost(setting) else []
+            epochs = each.tried_result(setting, found).get("epochs", {})
+            longest += [method.title] if sum(epochs.values()) > enough else []
+    remarks = []
+    if outer:
+        what = "which was tried with one learning rate; values beyond it may be better"
+        remarks.append(f"{each.title}: the outermost option was chosen for {', '.join(outer)}, {what}.")
+    if longest:
+        what = "before early stopping; more epochs may be better"
+        remarks.append(f"{each.title}: training reached the limit of epochs for {', '.join(longest)} {what}.")
+    return remarks
 
 
 def _verdict(each: BenchmarkProtocol, compared: Mapping[str, Mapping[str, Any]]) -> list[str]:

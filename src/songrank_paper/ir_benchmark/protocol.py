@@ -77,13 +77,17 @@ class BenchmarkProtocol(SetProtocol):
         setting = self.chosen(method, found)
         if setting is None or self.joined.key not in found:
             return []
-        result = found[self._tried(setting).cell.key]
+        result = self.tried_result(setting, found)
         if "diverged" in result:
             return []
         lengths = [f"{stage}.epochs={count}" for stage, count in result["epochs"].items()]
         all_changes = (*lengths, "validation.every=0", "validation.patience=null", *changes)
         whole = {"joined": self.joined.key, "data": found[self.joined.key]["data"]}
         return [self._run(setting, seed, all_changes, "test", **whole) for seed in self.plan.seeds]
+
+    def tried_result(self, setting: Setting, found: Found) -> dict[str, Any]:
+        """The result of a setting on validation."""
+        return found[self._tried(setting).cell.key]
 
     def comparisons(self, found: Found) -> dict[str, Cell]:
         """By baseline, the comparison of all methods with it; none before all runs are done."""

@@ -6,9 +6,9 @@ from statistics import mean, stdev
 import pytest
 
 from songrank_paper.ir_benchmark import IrBenchmark, IrBenchmarkMF
-from songrank_paper.ir_benchmark.experiment import _reproduced, _table, objective
+from songrank_paper.ir_benchmark.experiment import _limits, _reproduced, _table, objective
 from songrank_paper.ir_benchmark.losses import BENCHMARK_METHODS
-from tests.songrank_paper.ir_benchmark.small import SHORT, protocol
+from tests.songrank_paper.ir_benchmark.small import SHORT, TINY, protocol, value
 from tests.songrank_paper.small_training import do, plan, users
 
 TITLES = [method.title for method in BENCHMARK_METHODS]
@@ -114,3 +114,23 @@ def test_a_published_value_is_reproduced_within_three_per_cent(whole, monkeypatc
     deviations = {row[0]: row[4] for row in _table(each, found, {}).rows}
     assert deviations["BPR"] == pytest.approx(2.5, abs=0.2)
     assert deviations["softmax"] is None
+
+
+@pytest.mark.parametrize(("best", "epochs", "outer", "longest"), [(2, 4, True, True), (0, 1, False, False)])
+def test_limits_of_the_search_are_said(whole, best, epochs, outer, longest):
+    each = protocol(whole[0].data["ir-health"], changes=TINY)
+    each.settings.base["validation"] = {"every": 1, "patience": 5}
+    method, found = each.method("bpr"), {}
+    for setting in method.settings(2):
+        found[each._tried(setting).cell.key] = value(0.1)
+    third = method.around(dict.fromkeys(method.settings(2), 0.1))
+    for setting in third:
+        found[each._tried(setting).cell.key] = value(0.1)
+    settings = [*method.settings(2), third[1]]
+    found[each._tried(settings[best]).cell.key] = {**value(0.2), "epochs": {"warm_up": 0, "fine_tuning": epochs}}
+    if best == 2:  # a quick run tries only the first of the second round
+        each.tuning = lambda method, found: {one: each._tried(one) for one in settings if method.name == "bpr"}
+        each.chosen = lambda method, found: settings[2] if method.name == "bpr" else None
+    remarks = _limits(each, found)
+    assert any("outermost option was chosen for BPR" in remark for remark in remarks) == outer
+    assert any("limit of epochs for BPR" in remark for remark in remarks) == longest
