@@ -24,6 +24,9 @@ EXPERIMENTS = {
     "fig-functions": "songrank_paper.functions:FigFunctions",
     "fig-stop-gradient": "songrank_paper.stop_gradient:FigStopGradient",
     "fig-complexity": "songrank_paper.complexity:FigComplexity",
+    "ir-benchmark-mf": "songrank_paper.ir_benchmark:IrBenchmarkMF",
+    "ir-benchmark-lightgcn": "songrank_paper.ir_benchmark:IrBenchmarkLightGCN",
+    "ir-benchmark": "songrank_paper.ir_benchmark:IrBenchmark",
     "theory": "songrank_paper.theory:Theory",
 }
 """Experiments by name, in the order of the report; their modules are imported on demand."""

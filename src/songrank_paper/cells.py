@@ -185,7 +185,7 @@ class _Left:
         """Up to ``enough`` cells that are not assigned yet; timed cells are put aside."""
         found: list[Cell] = []
         for experiment in tuple(self.experiments):
-            needed = self._needed(experiment)
+            needed = self.needed(experiment)
             if all(key in self.done for key in needed):
                 self.experiments.remove(experiment)
                 self.complete(experiment, {key: self.done[key] for key in needed})
@@ -199,7 +199,7 @@ class _Left:
         self.observe.known(len(self.done), len(self._given.union(self.done)))
         return found
 
-    def _needed(self, experiment: Experiment) -> dict[str, Cell]:
+    def needed(self, experiment: Experiment) -> dict[str, Cell]:
         """All known cells of an experiment; those in the store are done."""
         while True:
             cells = {cell.key: cell for cell in experiment.cells(self.plan, results(self.done))}
@@ -209,6 +209,13 @@ class _Left:
             if not kept:
                 return cells
             self.done |= kept
+
+
+def stored(experiment: Experiment, plan: Plan, store: Store) -> dict[str, Done]:
+    """The finished cells of an experiment by key, without running any."""
+    known = _Left([experiment], plan, store, Observer(), lambda experiment, done: None)
+    needed = known.needed(experiment)
+    return {key: known.done[key] for key in needed if key in known.done}
 
 
 def results(done: Mapping[str, Done]) -> dict[str, dict[str, Any]]:

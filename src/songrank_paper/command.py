@@ -46,7 +46,8 @@ def paper(
 
     Pass data sets with --data: those of the paper (movielens-20m, netflix, mslr-web30k, yahoo-ltr, eurlex-4k,
     wiki10-31k) or substitutes (movielens-1m, movielens-100k, amazon-beauty, amazon-sports, yelp, mslr-web10k,
-    mslr-sample, mq2008, mq2007-agg, bibtex, eurlex-4k-text, wiki10-31k-text). For a task without a data set, synthetic
+    mslr-sample, mq2008, mq2007-agg, bibtex, eurlex-4k-text, wiki10-31k-text); for ir-benchmark, ir-health,
+    ir-electronic and ir-gowalla, each the archive of IR-Benchmark. For a task without a data set, synthetic
     data with the shape of the paper's data are generated. Each section of the report names its data sets.
 
         songrank paper                                     list the results
@@ -65,7 +66,7 @@ def paper(
     from songrank.io.files import make_folder
     from songrank.io.locks import alone
     from songrank_paper import EXPERIMENTS, load_all, load_experiment
-    from songrank_paper.cells import Store, run_cells
+    from songrank_paper.cells import Store, run_cells, stored
     from songrank_paper.experiment import Plan
     from songrank_paper.given_sets import DataSets, read_given
     from songrank_paper.page import check_report, write_report
@@ -100,6 +101,10 @@ def paper(
                 run_cells(chosen, plan, store, workers, view, show)
         except KeyboardInterrupt:
             store.sweep()
+            for experiment in chosen:
+                if experiment.partial and (so_far := stored(experiment, plan, store)):
+                    _show(experiment, so_far, plan, view, output, options)
+                    write_report(output, list(EXPERIMENTS), view.warn)
             typer.echo(f"stopped, {view.told()}; run the same command to resume", err=True)
             sys.exit(128 + (received[0] if received else 2))
     place = output / "report.html"

@@ -22,6 +22,7 @@ class PaperSet:
         stands_for: the paper's set that it substitutes; empty for sets of the paper.
         shape: options of synthetic data of this shape; None if there is no such data.
         small: changes of these options for a quick run.
+        benchmark: the experiment of its own that it belongs to; empty for the sets of the paper's tables and figures.
 
     >>> SETS["movielens-1m"].stands_for, SETS["movielens-20m"].published["items"]
     ('movielens-20m', 26744)
@@ -36,6 +37,12 @@ class PaperSet:
     stands_for: str = ""
     shape: Mapping[str, Any] | None = None
     small: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: str = ""
+
+    @property
+    def group(self) -> str:
+        """The sets that are used together: those of a benchmark, or of a task."""
+        return self.benchmark or self.task
 
     @property
     def published(self) -> Mapping[str, Any]:
@@ -44,6 +51,7 @@ class PaperSet:
         return next((figures for figures in known if figures["title"] == self.title), {})
 
 
+IR_BENCHMARK = "ir-benchmark"
 _HELD_OUT = {"validation": 0.1}
 _BAG = {**_HELD_OUT, "scale": "log-l2"}
 _WITHIN = {"standardise": True, "within_query": "z-rank"}
@@ -60,9 +68,16 @@ def _shaped(name: str, task: str, title: str, of: str = "", small: Mapping[str, 
     return PaperSet(name, task, title, name, stands_for=of, shape={"shape": name}, small=small or {})
 
 
+def _ir_benchmark(name: str, folder: str, title: str, shape: Mapping[str, Any] | None = None) -> PaperSet:
+    small = {"queries": 300, "items": 150, "pairs": 6_000} if shape else {}
+    options = {"set": folder, **_HELD_OUT}
+    return PaperSet(name, "recommendation", title, IR_BENCHMARK, options, "", "", shape, small, IR_BENCHMARK)
+
+
 _FEW_USERS = {"queries": 600, "items": 400, "pairs": 24_000}
 _FEW_TEXTS = {"queries": 1_200, "items": 300, "pairs": 6_400, "features": 1_000, "words": 60}
 _FEW_LISTS = {"queries": 240, "items": 9_600, "features": 46}
+_HEALTH = {"shape": "movielens-1m", "queries": 1_974, "items": 1_200, "pairs": 48_189}
 _MQ = {"shape": "mslr-web30k", "features": 46}
 _BIBTEX = {"shape": "eurlex-4k", "queries": 7_395, "items": 159, "pairs": 17_762, "features": 1_836, "words": 69}
 
@@ -121,6 +136,9 @@ SETS: Mapping[str, PaperSet] = {
         PaperSet("eurlex-4k-text", "labelling", "EURLex-4K", "xmc-text", _HELD_OUT),
         PaperSet("wiki10-31k-text", "labelling", "Wiki10-31K", "xmc-text", _HELD_OUT),
         PaperSet("bibtex", "labelling", "Bibtex", "arff", _HELD_OUT, "", "eurlex-4k", _BIBTEX, _FEW_TEXTS),
+        _ir_benchmark("ir-health", "amazon2014-health", "Amazon-Health", _HEALTH),
+        _ir_benchmark("ir-electronic", "amazon2014-electronic", "Amazon-Electronic"),
+        _ir_benchmark("ir-gowalla", "gowalla", "Gowalla"),
     )
 }
 """All sets by name. Bags of words have the titles of the paper too, since only the input differs."""

@@ -92,6 +92,8 @@ class Experiment(ABC):
     """The NAME of ``songrank paper NAME``."""
     title: str
     """A one-line description."""
+    partial = False
+    """Whether ``show`` accepts missing results, so that a stopped command shows those so far."""
 
     @abstractmethod
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
@@ -102,4 +104,4 @@ class Experiment(ABC):
 
     @abstractmethod
     def show(self, plan: Plan, found: Found) -> Findings:
-        """Tables and figures, from the results of all cells."""
+        """Tables and figures, from the results of all cells, or of those so far if ``partial``."""

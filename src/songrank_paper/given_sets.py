@@ -52,9 +52,9 @@ class DataSets(Mapping[str, Path]):
 
     def _fills(self, known: PaperSet) -> bool:
         """Whether a synthetic set is used, because none was given for its task."""
-        if known.stands_for or known.shape is None or any(SETS[name].task == known.task for name in self.given):
+        if known.stands_for or known.shape is None or any(SETS[name].group == known.group for name in self.given):
             return False
-        first = next(name for name, other in SETS.items() if other.task == known.task)
+        first = next(name for name, other in SETS.items() if other.group == known.group)
         return not self.quick or known.name == first
 
     def __getitem__(self, name: str) -> Path:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from songrank.analysis.trials import best_first
 
 RATES = (1.0, 0.4, 2.5)
 """Learning rates to try, as multiples of the recipe's."""
+RATE_STEP = 2.5
+"""Ratio of neighbouring learning rates in a second round."""
 
 
 @dataclass(frozen=True)
@@ -13,9 +18,13 @@ class Method:
     """A loss with two alternatives for its options, in the notation of ``songrank train``.
 
     Args:
-        name: name of the loss.
+        name: name of the method, also that of the loss unless ``loss`` is given.
         title: title in tables.
         options: two alternatives, each a tuple of changes of a recipe; for a loss without options, two weight decays.
+        loss: name of the loss, if several methods have the same.
+        fixed: changes of a recipe that all settings share.
+        beyond: for a second round of settings, the alternatives next to the first and next to the second option.
+        rates: learning rates to try, as multiples of the recipe's.
 
     >>> method = Method("song", "SONG", (("loss.gamma=0.1",), ("loss.gamma=0.3",)))
     >>> [setting.words for setting in method.settings(2)]
@@ -27,10 +36,39 @@ class Method:
     name: str
     title: str
     options: tuple[tuple[str, ...], tuple[str, ...]]
+    loss: str = ""
+    fixed: tuple[str, ...] = ()
+    beyond: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    rates: tuple[float, ...] = RATES
 
     def settings(self, budget: int) -> list[Setting]:
         """The first ``budget`` settings: both options at the recipe's learning rate, then at the other rates."""
-        return [Setting((f"loss={self.name}", *options), rate) for rate in RATES for options in self.options][:budget]
+        return [Setting(self._changes(options), rate) for rate in self.rates for options in self.options][:budget]
+
+    def around(self, tried: Mapping[Setting, float | None]) -> list[Setting]:
+        """The second round: two settings around the best of the first, given its values on validation.
+
+        One has the next learning rate, on the side that was not tried, the other the alternative next to the best
+        option.
+
+        >>> weights = [(f"loss.sigma={sigma}",) for sigma in (1, 2, 4, 8)]
+        >>> method = Method("bpr", "BPR", (weights[1], weights[2]), beyond=(weights[0], weights[3]), rates=(1.0, 0.4))
+        >>> tried = dict(zip(method.settings(4), (0.1, 0.2, 0.1, 0.1), strict=True))
+        >>> [setting.words for setting in method.around(tried)]
+        ['sigma=4, learning rate × 2.5', 'sigma=8']
+        """
+        best = [*best_first(tried), *tried][0]
+        step = RATE_STEP if best.rate == max(self.rates) else 1.0 / RATE_STEP
+        place = [self._changes(options) for options in self.options].index(best.changes)
+        other = Setting(self._changes(self.beyond[place]), best.rate)
+        return [Setting(best.changes, round(best.rate * step, 6)), other]
+
+    def is_outermost(self, setting: Setting) -> bool:
+        """Whether a setting has an alternative of the second round, beyond which none was tried."""
+        return setting.changes in [self._changes(options) for options in self.beyond]
+
+    def _changes(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"loss={self.loss or self.name}", *self.fixed, *options)
 
 
 @dataclass(frozen=True)

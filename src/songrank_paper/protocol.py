@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from songrank.analysis.trials import best_first
@@ -17,13 +18,15 @@ from songrank.data import open_dataset
 from songrank.training.run_directory import fingerprint
 from songrank_paper.data_sets import SETS
 from songrank_paper.experiment import Cell, Found, Plan
-from songrank_paper.methods import METHODS, Method, Setting, find_method
+from songrank_paper.methods import METHODS, Method, Setting
 from songrank_paper.set_recipes import CHOSEN_BY, METRICS, SetRecipe
 
 TUNING_SEED = 1_000_000
 """Settings are chosen by runs with this seed only."""
 BUDGET, QUICK_BUDGET = 6, 2
 """Number of settings tried per method."""
+NOTHING: Found = MappingProxyType({})
+"""No results."""
 _WORK = "songrank_paper.runs"
 _TIMING = "songrank_paper.peer_runs:time_epochs"
 _EPOCHS_TIMED = 4
@@ -73,13 +76,22 @@ class SetProtocol:
         if TUNING_SEED in plan.seeds:
             raise UserError(f"seed {TUNING_SEED} is reserved for choosing settings; report other seeds")
         self.task = self.dataset.task
-        self.recipe = SetRecipe(name, self.dataset, quick=plan.quick, changes=changes)
         self.metrics, self.chosen_by = METRICS[self.task], CHOSEN_BY[self.task]
+        self._set_up(changes)
+
+    def _set_up(self, changes: Sequence[str]) -> None:
+        """Make the recipe of the set."""
+        self.recipe = SetRecipe(self.name, self.dataset, quick=self.plan.quick, changes=changes)
 
     @cached_property
     def data(self) -> str:
         """Fingerprint of the set."""
         return fingerprint(self.dataset)
+
+    @property
+    def title(self) -> str:
+        """The name of the set in tables of several sets."""
+        return self.name
 
     @property
     def label(self) -> str:
@@ -99,7 +111,7 @@ class SetProtocol:
 
     def method(self, name: str) -> Method:
         """A method by name."""
-        return find_method(self.task, name)
+        return next(method for method in self.methods if method.name == name)
 
     def cell(self, what: str, work: str, recipe: Mapping[str, Any], *, timed: bool = False, **options: Any) -> Cell:
         """A cell on this set, named ``what``; timed results depend on the device."""
@@ -145,17 +157,17 @@ class SetProtocol:
         called = f"{label}, timed"
         return self.run(setting, self.plan.seeds[0], *changes, *short, splits=[], work=work, called=called, timed=True)
 
-    def tuning(self, method: Method) -> dict[Setting, Training]:
-        """Runs of all settings of a method, without test."""
+    def tuning(self, method: Method, found: Found = NOTHING) -> dict[Setting, Training]:
+        """Runs of all settings of a method, without test; settings may depend on the results so far."""
         settings = method.settings(QUICK_BUDGET if self.plan.quick else BUDGET)
         return {setting: self.run(setting, TUNING_SEED, splits=["validation"]) for setting in settings}
 
     def tried(self, method: Method, found: Found) -> dict[Setting, float | None] | None:
         """Validation values of all settings, None for a diverged one; None until all are done."""
-        keys = {setting: training.cell.key for setting, training in self.tuning(method).items()}
+        keys = {setting: training.cell.key for setting, training in self.tuning(method, found).items()}
         if any(key not in found for key in keys.values()):
             return None
-        return {setting: _validation(found[key], self.chosen_by) for setting, key in keys.items()}
+        return {setting: validation_value(found[key], self.chosen_by) for setting, key in keys.items()}
 
     def chosen(self, method: Method, found: Found) -> Setting | None:
         """The best setting on validation, of ties the first; None until all are done."""
@@ -171,14 +183,15 @@ class SetProtocol:
 
     def all_of(self, method: Method, found: Found) -> list[Training]:
         """Runs of tuning, then reported runs."""
-        return [*self.tuning(method).values(), *self.reported(method, found)]
+        return [*self.tuning(method, found).values(), *self.reported(method, found)]
 
     def remarks(self, methods: Iterable[Method]) -> list[str]:
         """Remarks on the training of these methods on this set."""
         return self.recipe.remarks([method.name for method in methods])
 
 
-def _validation(result: Mapping[str, Any], metric: str) -> float | None:
+def validation_value(result: Mapping[str, Any], metric: str) -> float | None:
+    """A metric of a run on validation; None if the run diverged."""
     value: float | None = None if "diverged" in result else result["metrics"]["validation"][metric]
     return value
 
@@ -189,7 +202,7 @@ def protocols(
     """One per data set of these tasks; at most ``most`` per task, of which a quick run uses the first."""
     chosen: list[SetProtocol] = []
     for task in tasks:
-        names = [name for name in plan.data if SETS[name].task == task]
+        names = [name for name in plan.data if SETS[name].group == task]
         if most is not None:
             names = names[: 1 if plan.quick else most]
         chosen += [SetProtocol(plan, name, changes) for name in names]

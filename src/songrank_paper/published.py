@@ -74,3 +74,34 @@ PUBLISHED: dict[str, dict[str, list[str]]] = {
     "wiki10-31k-text": _WIKI10,
 }
 """By set, then by loss: a value per metric of the task, as ``mean ± sd`` (without sd for multi-label data)."""
+
+
+def _pairs(text: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Lines of a loss and its Recall@20 and NDCG@20, in units of 1e-4, on the three sets of IR-Benchmark."""
+    found: dict[str, dict[str, dict[str, float]]] = {"ir-health": {}, "ir-electronic": {}, "ir-gowalla": {}}
+    for name, *values in (line.split() for line in text.strip().splitlines()):
+        numbers = [int(value) / 1e4 for value in values]
+        for own, recall, ndcg in zip(found.values(), numbers[::2], numbers[1::2], strict=True):
+            own[name] = {"ndcg@20": ndcg, "recall@20": recall}
+    return found
+
+
+IR_BENCHMARK = {
+    "mf": _pairs("""
+        bpr      1627 1234  816 527 1355 1111
+        softmax  1719 1261  821 529 2064 1624
+        bsl      1719 1261  834 530 2071 1630
+        psl      1718 1268  838 541 2089 1647
+        sl-at-k  1823 1390  901 590 2121 1709
+        k-song    874  650  708 444 1237  970
+    """),
+    "lightgcn": _pairs("""
+        bpr      1618 1203  813 524 1745 1402
+        softmax  1691 1235  823 526 2068 1628
+        bsl      1691 1236  823 526 2069 1628
+        psl      1701 1270  830 536 2086 1648
+        sl-at-k  1783 1371  903 591 2128 1729
+        k-song   1353  960  816 511 1261  968
+    """),
+}
+"""Test values printed with SL@K (Yang et al., KDD 2025), by backbone, set and method; ``k-song`` is its SONG@20."""

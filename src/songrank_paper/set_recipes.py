@@ -105,7 +105,12 @@ def _resolved(source: str, changes: tuple[str, ...]) -> dict[str, Any]:
     """An included recipe with changes, checked, as plain values; callers must not modify it."""
     values = read_yaml(shipped_recipes()[source], source)
     values.pop("losses", None)
-    return Recipe.read(resolve(values, changes, source), source).model_dump(mode="json", exclude=_ELSEWHERE)
+    return plain_recipe(values, changes, source)
+
+
+def plain_recipe(values: dict[str, Any], changes: Sequence[str], place: str) -> dict[str, Any]:
+    """A recipe with changes, checked, as plain values, without keys that do not affect the result."""
+    return Recipe.read(resolve(values, changes, place), place).model_dump(mode="json", exclude=_ELSEWHERE)
 
 
 def paper_schedule(source: str) -> list[str]:

@@ -64,7 +64,7 @@ class TableStats(Experiment):
 
     def cells(self, plan: Plan, found: Found) -> Sequence[Cell]:
         """One per data set."""
-        return [self._cell(plan, name) for name in plan.data]
+        return [self._cell(plan, name) for name in plan.data if not SETS[name].benchmark]
 
     def _cell(self, plan: Plan, name: str) -> Cell:
         path = plan.data[name]
@@ -84,7 +84,7 @@ class TableStats(Experiment):
 
     def _shown(self, plan: Plan, known: PaperSet, task: str) -> bool:
         of_paper = bool(known.published) and known.shape is not None
-        return known.task == task and (known.name in plan.data or of_paper)
+        return known.group == task and (known.name in plan.data or of_paper)
 
     def _row(self, plan: Plan, found: Found, known: PaperSet) -> list[str | float | int | None]:
         theirs = _figures(known.task, dict(known.published))

@@ -191,7 +191,7 @@ class FigStopGradient(Experiment):
 
 def _chosen(plan: Plan) -> str:
     """MovieLens-1M if it was given, else the first recommendation set."""
-    names = [name for name in plan.data if SETS[name].task == "recommendation"]
+    names = [name for name in plan.data if SETS[name].group == "recommendation"]
     return "movielens-1m" if "movielens-1m" in names else names[0]
 
 

@@ -61,13 +61,13 @@ class MethodTable(Experiment):
             figures = compared.get(_title(each.name))
             title = f"{each.label} on test, {len(plan.seeds)} seeds"
             tables[each.name] = _table(title, self.task, figures, PUBLISHED.get(each.name))
-            remarks += [*_verdict(each.name, self.task, figures), *_diverged(each, found), *_edges(each, found)]
+            remarks += [*_verdict(each.name, self.task, figures), *diverged(each, found), *edges(each, found)]
         if len(sets) > 1:
             figures = compared.get(_title("all sets"))
             tables["all-sets"] = _table("Mean over all sets, on test", self.task, figures)
             remarks += _verdict("all sets", self.task, figures)
-        tables["runs"] = _runs_table(sets, found)
-        tables["settings"] = _settings_table(sets, found)
+        tables["runs"] = runs_table(sets, found)
+        tables["settings"] = settings_table(sets, found)
         return Findings(remarks, tables)
 
 
@@ -99,7 +99,12 @@ def _title(name: str) -> str:
 def finished(each: SetProtocol, found: Found) -> dict[str, list[str]]:
     """Keys of the reported runs of each method without a diverged seed."""
     keys = {method.name: [one.cell.key for one in each.reported(method, found)] for method in each.methods}
-    return {name: own for name, own in keys.items() if own and not any("diverged" in found[key] for key in own)}
+    return {name: own for name, own in keys.items() if own and all(is_done(key, found) for key in own)}
+
+
+def is_done(key: str, found: Found) -> bool:
+    """Whether a run is finished and did not diverge."""
+    return key in found and "diverged" not in found[key]
 
 
 def _comparison(name: str, runs: Mapping[str, Sequence[str]], metrics: Sequence[str]) -> Cell | None:
@@ -127,7 +132,7 @@ def _table(
             row += [mean_sd(summaries[metric]["mean"], summaries[metric]["sd"]) for metric in metrics] + [
                 ranks[method.name]
             ]
-            row += [None if differences is None else _interval(differences[metric]) for metric in metrics]
+            row += [None if differences is None else interval(differences[metric]) for metric in metrics]
         rows.append([*row, *(published[method.name] if published else [])])
     return Table(title, columns, rows)
 
@@ -139,7 +144,12 @@ def _ranks(figures: Mapping[str, Any] | None, metric: str) -> dict[str, int]:
     return {name: place for place, name in enumerate(order, 1)}
 
 
-def _interval(difference: Mapping[str, Any]) -> str:
+def interval(difference: Mapping[str, Any]) -> str:
+    """A difference with its confidence interval.
+
+    >>> interval({"mean": 0.0031, "low": 0.0012, "high": 0.005})
+    '+0.0031 [+0.0012, +0.0050]'
+    """
     mean, low, high = (difference[key] for key in ("mean", "low", "high"))
     return f"{mean:+.4f}" + ("" if low is None or high is None else f" [{low:+.4f}, {high:+.4f}]")
 
@@ -160,12 +170,15 @@ def _verdict(name: str, task: str, figures: Mapping[str, Any] | None) -> list[st
     ]
 
 
-def _diverged(each: SetProtocol, found: Found) -> list[str]:
+def diverged(each: SetProtocol, found: Found) -> list[str]:
+    """Remarks on methods of which a reported run diverged."""
     keys = {method.title: [one.cell.key for one in each.reported(method, found)] for method in each.methods}
-    return diverged_remarks(each.name, {title: [found[key] for key in own] for title, own in keys.items()})
+    return diverged_remarks(
+        each.title, {title: [found[key] for key in own if key in found] for title, own in keys.items()}
+    )
 
 
-def _edges(each: SetProtocol, found: Found) -> list[str]:
+def edges(each: SetProtocol, found: Found) -> list[str]:
     """A remark on methods whose chosen learning rate is the largest or smallest one tried."""
     at: dict[str, list[str]] = {"lowest": [], "highest": []}
     for method in each.methods:
@@ -177,7 +190,7 @@ def _edges(each: SetProtocol, found: Found) -> list[str]:
     said = [f"the {edge} for {', '.join(titles)}" for edge, titles in at.items() if titles]
     if not said:
         return []
-    return [f"{each.name}: of the learning rates tried, {' and '.join(said)} was chosen; others may be better."]
+    return [f"{each.title}: of the learning rates tried, {' and '.join(said)} was chosen; others may be better."]
 
 
 def _beside(each: SetProtocol) -> list[str]:
@@ -193,14 +206,15 @@ def _beside(each: SetProtocol) -> list[str]:
     return []
 
 
-def _runs_table(sets: Sequence[SetProtocol], found: Found) -> Table:
+def runs_table(sets: Sequence[SetProtocol], found: Found) -> Table:
     """All reported runs."""
-    metrics = METRICS[sets[0].task]
+    metrics = sets[0].metrics
     rows: list[Row] = []
     for each in sets:
         for method in each.methods:
-            for one, seed in zip(each.reported(method, found), each.plan.seeds, strict=True):
-                rows.append([each.name, method.title, seed, *_run_row(one, metrics, found)])
+            for one, seed in zip(each.reported(method, found), each.plan.seeds, strict=False):
+                if one.cell.key in found:
+                    rows.append([each.title, method.title, seed, *_run_row(one, metrics, found)])
     return Table("Reported runs, on test", ["set", "method", "seed", *metrics, "epoch", "seconds"], rows)
 
 
@@ -212,7 +226,7 @@ def _run_row(training: Training, metrics: Sequence[str], found: Found) -> Row:
     return [*values, result["epoch"], round(result["seconds"], 1)]
 
 
-def _settings_table(sets: Sequence[SetProtocol], found: Found) -> Table:
+def settings_table(sets: Sequence[SetProtocol], found: Found) -> Table:
     """Validation values of all settings."""
     rows: list[Row] = []
     for each in sets:
@@ -220,6 +234,6 @@ def _settings_table(sets: Sequence[SetProtocol], found: Found) -> Table:
             chosen = each.chosen(method, found)
             for setting, value in (each.tried(method, found) or {}).items():
                 shown = "diverged" if value is None else round(value, 5)
-                rows.append([each.name, method.title, setting.words, shown, "chosen" if setting == chosen else None])
-    by = CHOSEN_BY[sets[0].task]
+                rows.append([each.title, method.title, setting.words, shown, "chosen" if setting == chosen else None])
+    by = sets[0].chosen_by
     return Table("Tuning on validation", ["set", "method", "setting", f"validation {by}", ""], rows)

@@ -69,6 +69,15 @@ def test_options_are_chosen_on_validation_where_test_would_choose_others(tmp_pat
     assert found.evaluation.values["ndcg@5"] == pytest.approx(on_test[best], abs=1e-9)
 
 
+def test_given_options_are_not_chosen(tmp_path):
+    dataset = prepared(tmp_path, seed=5)
+    train, both = dense(dataset, "train"), dense(dataset, "train", "validation")
+    found = measure("ease", dataset, metrics="ndcg@5", options={"regularisation": 7.0})
+    assert (found.options, found.validation) == ({"regularisation": 7.0}, None)
+    expected = mean_ndcg(ease_scores(train, both, 7.0), dense(dataset, "test"), both, k=5)
+    assert found.evaluation.values["ndcg@5"] == pytest.approx(expected, abs=1e-9)
+
+
 def test_histories_are_all_that_came_before_and_never_what_is_to_be_found(echo, tmp_path):
     dataset = prepared(tmp_path)
     found = measure("echo", dataset, metrics="hit_rate@1")

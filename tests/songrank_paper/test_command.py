@@ -21,7 +21,8 @@ from tests.songrank_paper.raw_files import movielens_20m, mslr
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import songrank_paper
-songrank_paper.EXPERIMENTS["long"] = "tests.songrank_paper.tiny:Long"
+import sys
+songrank_paper.EXPERIMENTS["long"] = "tests.songrank_paper.tiny:" + ("Partial" if "--json" in sys.argv else "Long")
 from songrank.cli import main
 main()
 """
@@ -285,3 +286,17 @@ def test_a_signal_ends_it_in_good_order(tmp_path, number, jobs, code):
     assert 2 <= len(done(tmp_path)) < 60
     assert list(tmp_path.glob("cells/*/.songrank-new-*")) == []
     assert all(ended(worker) for worker in workers)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_results_so_far_are_shown_by_an_experiment_that_can(tmp_path):
+    process = begin("-o", tmp_path, "--seeds", 60, "--jobs", 1, "--device", "cpu", "--json")
+    wait_for(process, tmp_path, 2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert err.splitlines()[-1].startswith("stopped, long: ")
+    shown = json.loads((tmp_path / "long" / "findings.json").read_text())
+    assert shown["remarks"] == [f"{len(done(tmp_path))} norms so far"]
+    assert shown["section"]["cells"] == len(done(tmp_path)) < 60
+    assert "norms so far" in (tmp_path / "report.html").read_text()

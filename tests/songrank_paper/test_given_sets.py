@@ -16,15 +16,21 @@ from tests.songrank_paper.small_sets import PAPER, sequences
 @pytest.mark.parametrize("quick", [False, True])
 def test_where_nothing_is_given_each_task_has_synthetic_sets_of_the_paper(tmp_path, quick):
     names = [name for some in PAPER.values() for name in (some[:1] if quick else some)]
-    assert list(DataSets({}, tmp_path, quick=quick)) == names
+    assert list(DataSets({}, tmp_path, quick=quick)) == [*names, "ir-health"]
 
 
 def test_what_is_given_takes_the_place_of_all_synthetic_sets_of_its_task(tmp_path):
     sets = DataSets({"bibtex": tmp_path, "mq2008": tmp_path}, tmp_path)
-    assert list(sets) == [*PAPER["recommendation"], "mq2008", "bibtex"]
+    assert list(sets) == [*PAPER["recommendation"], "mq2008", "bibtex", "ir-health"]
     assert "eurlex-4k" not in sets
     with pytest.raises(KeyError):
         sets["eurlex-4k"]
+
+
+def test_sets_of_a_benchmark_and_of_a_task_do_not_replace_each_other(tmp_path):
+    assert next(iter(DataSets({"ir-gowalla": tmp_path}, tmp_path, quick=True))) == "movielens-20m"
+    assert "ir-health" not in DataSets({"ir-gowalla": tmp_path}, tmp_path)
+    assert "ir-health" in DataSets({"movielens-1m": tmp_path}, tmp_path)
 
 
 def test_a_set_is_prepared_when_it_is_asked_for_and_only_once(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from songrank.data import prepare
-from songrank_paper.methods import METHODS
+from songrank_paper.methods import METHODS, Method
 from songrank_paper.protocol import TUNING_SEED, SetProtocol
 from tests.songrank_paper.small_training import TINY_LABELS, lists, plan, texts, users
 
@@ -43,3 +43,23 @@ def test_labels_are_sampled_only_for_losses_over_all_pairs_of_a_long_list(tmp_pa
         assert {recipe["loss"]["name"] for recipe in recipes if recipe["batch"]["irrelevant"] != "all"} == sampled
         assert each.warm_up(0).cell.options["recipe"]["batch"]["irrelevant"] == "all"
         assert any("use a sample" in remark for remark in each.remarks(each.methods)) == bool(sampled)
+
+
+SIGMAS = [(f"loss.sigma={sigma}",) for sigma in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((0.4, 0.3, 0.2, 0.1), ("sigma=2, learning rate × 2.5", "sigma=1")),
+        ((0.1, 0.2, 0.3, 0.4), ("sigma=4, learning rate × 0.16", "sigma=8, learning rate × 0.4")),
+        ((None, None, 0.1, None), ("sigma=2, learning rate × 0.16", "sigma=1, learning rate × 0.4")),
+        ((None, None, None, None), ("sigma=2, learning rate × 2.5", "sigma=1")),
+    ],
+)
+def test_the_second_round_extends_the_best_of_the_first(values, expected):
+    method = Method("bpr", "BPR", (SIGMAS[1], SIGMAS[2]), beyond=(SIGMAS[0], SIGMAS[3]), rates=(1.0, 0.4))
+    tried = dict(zip(method.settings(4), values, strict=True))
+    more = method.around(tried)
+    assert tuple(setting.words for setting in more) == expected
+    assert not set(more) & set(tried)

@@ -42,6 +42,6 @@ def test_sets_of_the_paper_that_are_not_used_keep_their_place(tmp_path):
     tables = made(TableStats(), plan, tmp_path).tables
     for task, table in tables.items():
         used = {row[0]: row[1] for row in table.rows}
-        known = [one for one in SETS.values() if one.task == task and not one.stands_for and one.shape is not None]
+        known = [one for one in SETS.values() if one.group == task and not one.stands_for and one.shape is not None]
         assert list(used.values()) == ["synthetic", "no"]
         assert list(used) == [one.title for one in known]

@@ -39,7 +39,7 @@ class Measured:
     """The evaluation of a baseline model on a data set.
 
     ``inputs`` are the splits of the users' interaction histories. ``options`` have the best ``validation`` value of
-    the metric ``select``; they are empty if there is no choice.
+    the metric ``select``, unless they were given; they are empty if there is no choice.
 
     >>> import tempfile
     >>> from songrank.data import prepare
@@ -73,6 +73,7 @@ def measure(
     select: str = "ndcg@10",
     metrics: str | Sequence[str] = ("ndcg@10", "ndcg@20", "ndcg@50"),
     candidates: int | str = "all",
+    options: dict[str, float] | None = None,
     progress: Progress | None = None,
     **policies: Any,
 ) -> Measured:
@@ -88,6 +89,7 @@ def measure(
         select: metric for the choice of options, over all items except the user's seen items.
         metrics: names of metrics with or without a cutoff.
         candidates: ``"all"``, or the number of sampled items to rank.
+        options: options of the model, for example ``{"regularisation": 300}``; None to choose them on validation.
         progress: called with a description, the completed amount and the total.
         policies: ``ties``, ``empty`` and ``gain``, as for :func:`~songrank.metrics.evaluate_catalogue`.
     """
@@ -102,7 +104,10 @@ def measure(
     baseline = BASELINES[name](_splits(dataset, ("train",))[0])
     report = None if progress is None else partial(progress, f"{name}: {split}")
     try:
-        options, value, scores = _choose(name, baseline, dataset, select, progress, policies)
+        if options is None:
+            options, value, scores = _choose(name, baseline, dataset, select, progress, policies)
+        else:
+            value, scores = None, baseline.fit(**options)
         rows, targets = histories(*_splits(dataset, inputs)), dataset.relevance(split)
 
         def among(query: Tensor, item: Tensor) -> Tensor:

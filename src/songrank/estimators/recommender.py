@@ -194,7 +194,9 @@ class Recommender(RankingEstimator):
         self._timed = "time" in interactions.names and not interactions.fraction
         self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
         if self._in_order():
-            self._say("the data has times, so a sequence model is fitted; pass model='matrix-factorisation' to ignore it")
+            self._say(
+                "the data has times, so a sequence model is fitted; pass model='matrix-factorisation' to ignore it"
+            )
 
         def kept(run: Run) -> dict[str, Any]:
             past = WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None
