@@ -34,7 +34,8 @@ def start(path, *words, **more):
 def test_ctrl_c_while_the_package_is_imported_is_one_line(tmp_path):
     (tmp_path / "songrank").mkdir()
     (tmp_path / "songrank" / "__init__.py").write_text(PRESSED)
-    done = start((tmp_path, SOURCE), "--version")
+    # A job in the background inherits an ignored SIGINT.
+    done = start((tmp_path, SOURCE), "--version", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped before anything was begun\n")
 
 

@@ -33,7 +33,7 @@ class DataSets(Mapping[str, Path]):
         report: called with a message when a set is prepared.
 
     >>> list(DataSets({"mq2008": Path("mq2008.zip")}, Path("paper"), quick=True))
-    ['movielens-20m', 'mq2008', 'eurlex-4k']
+    ['movielens-20m', 'mq2008', 'eurlex-4k', 'ir-health']
     """
 
     def __init__(

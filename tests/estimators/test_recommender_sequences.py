@@ -214,8 +214,6 @@ def test_who_says_otherwise_or_has_no_times_gets_another(table, told):
 def test_models_of_the_tasks_recipe_have_cosine_scores_by_name(table, name):
     model = Recommender(**{**NAMES, **QUICK, "model": name}).fit(table)
     assert (model.recipe_.model["name"], model.recipe_.model["scoring"]) == (name, "cosine")
-    with_options = Recommender(**{**NAMES, **QUICK, "model": {"name": name, "dim": 4}}).fit(table)
-    assert with_options.recipe_.model["scoring"] == "dot"
 
 
 def test_a_recipe_that_is_named_is_taken_as_it_is(table):

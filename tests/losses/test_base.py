@@ -209,7 +209,7 @@ def test_losses_compile_into_one_graph(kind):
         (lambda: KSONG(10, 5, 3, threshold=ThresholdOptions(rate=0.0)), "rate is 0.0"),
         (
             lambda: KSONG(10, 5, 3, form=PaperForm(implicit="none")),
-            "implicit is 'none'; expected one of 'slate', 'memory'",
+            "implicit is 'none'; expected one of 'slate', 'regression', 'memory'",
         ),
         (lambda: ListwiseCE(10, gamma=2.0), "gamma is 2.0"),
         (lambda: losses.ApproxNDCG(temperature=0.0), "temperature is 0.0"),
