@@ -63,7 +63,7 @@ class Cases(Golden):
     def train(self, case: str, model: str, *changes: str, recipe: str = "", to: Path = Path("runs")) -> None:
         """A short run of a small model; invalid changes are recorded as errors."""
         data, usual, *small = MODELS[model]
-        sample = SAMPLE if usual == "recommendation" else []
+        sample = SAMPLE if usual == "neumf" else []
         words = [*small, *SHORT, *sample] if recipe else [f"model={model}", *small, *SHORT, *FAST, *sample]
         words = [f"data=data/{data}", *words, *changes]
         if self.say(f"train/{case}", "train", recipe or usual, *words, "-q", "-o", to / case):
@@ -135,7 +135,7 @@ class Cases(Golden):
             for seed in (0, 1, 2):
                 self.train(f"seeds/{loss}-{seed}", "neumf", f"loss={loss}", f"seed={seed}")
                 self.train(f"list-seeds/{loss}-{seed}", "mlp", f"loss={loss}", f"seed={seed}")
-        words = ["recommendation", "data=data/clicks", *MODELS["neumf"][2:], *SHORT, *SAMPLE]
+        words = ["neumf", "data=data/clicks", *MODELS["neumf"][2:], *SHORT, *SAMPLE]
         for form in ("--json", "--speed=plain"):
             self.say(f"train/printed/{form}", "train", *words, form, "-o", self.scratch / f"printed{form}")
         self.stopped(*words, "warm_up.epochs=3", "fine_tuning.epochs=60", "fine_tuning.ema_decay=0.5")

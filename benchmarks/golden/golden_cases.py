@@ -23,10 +23,10 @@ COMMANDS += ["paper", "demo", "recipes", "data"]
 K_OPTIONS = """mode=practical selector=smooth_step selector_scale=1.0 threshold_rate=0.1 threshold_gamma=0.7
 epsilon=0.25 tau1=0.5 tau2=0.01 smoothing=hinge centre=zero surrogate=logistic margin=2 rank_offset=16 gamma=0.5"""
 MODELS = rows("""
-neumf clicks recommendation model.dim=4 model.hidden=[4]
-matrix-factorisation clicks recommendation model.dim=4
-two-tower clicks recommendation model.dim=4
-lightgcn clicks recommendation model.dim=4
+neumf clicks neumf model.dim=4 model.hidden=[4]
+matrix-factorisation clicks neumf model.dim=4
+two-tower clicks neumf model.dim=4
+lightgcn clicks neumf model.dim=4
 sequence clicks sequences model.dim=4 model.blocks=1 model.heads=1 model.length=6
 history clicks histories model.dim=4 model.length=6
 context-aware letor search model.dim=4 model.blocks=1 model.feed_forward=4
