@@ -54,9 +54,10 @@ class ExponentialTerms:
         """Compare each relevant item with every rival."""
         h = scores if surrogate.temperature == 1.0 else scores / surrogate.temperature
         weight, own = _weights(slate, h.dtype, estimator, rivals)
-        present = slate.mask.expand(h.shape) if rivals == "all" and slate.weight is None else weight > 0
-        top = torch.where(present, h, -torch.inf).amax(-1, keepdim=True)
-        top = torch.where(present.any(-1, keepdim=True), top, 0.0)
+        by_mask = rivals == "all" and slate.weight is None
+        present = slate.mask.expand(h.shape) if by_mask else weight > 0
+        filled = (slate.rows_present if by_mask else present.any(-1)).unsqueeze(1)
+        top = torch.where(filled, torch.where(present, h, -torch.inf).amax(-1, keepdim=True), 0.0)
         mass = weight * torch.exp((h - top).clamp_max(0.0))  # only columns that do not count can lie above the top
         active = slate.active
         relevant = torch.where(active, h.gather(1, slate.column), top)
@@ -74,7 +75,7 @@ class ExponentialTerms:
         estimate = torch.log(total) + height
         if rivals == "irrelevant":  # a list without rivals has the value ln 1
             size = list_counts(slate, h.dtype)[0].unsqueeze(1)
-            estimate = torch.where(present.any(-1, keepdim=True), estimate, -torch.log(size))
+            estimate = torch.where(filled, estimate, -torch.log(size))
         kept = mass, others + own_mass, height, slate.column, active
         return cls(estimate, *kept, surrogate.temperature, moved)
 

@@ -24,7 +24,7 @@ by fewer of them. The powers are the activations of PSL (Yang et al., NeurIPS 20
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -90,17 +90,16 @@ class Surrogate:
     margin: float = 1.0
     temperature: float = 1.0
 
+    in_logs: bool = field(init=False, repr=False, compare=False)
+    """Whether sums of ℓ are computed and stored as logarithms."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "in_logs", self.name in LOG_SURROGATES)
         check_choice("surrogate", self.name, SURROGATES)
         check_number("margin", self.margin, 0.0, low_open=True)
         check_number("temperature", self.temperature, 0.0, low_open=True)
         if self.temperature != 1.0 and not self.in_logs:
             fail("temperature", self.temperature, f"1 with surrogate {self.name!r}; {_TEMPERED} have a temperature")
-
-    @property
-    def in_logs(self) -> bool:
-        """Whether sums of ℓ are computed and stored as logarithms."""
-        return self.name in LOG_SURROGATES
 
     @property
     def at_zero(self) -> float:

@@ -1,6 +1,10 @@
 """Outer functions f of the smooth rank g, and how the relevant items of a batch are averaged."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,10 +17,34 @@ from songrank.losses.base import row_shares
 
 
 @dataclass(frozen=True)
-class NDCG:
+class Outer(ABC):
+    """An outer function: its values and slopes, and the shares of the relevant items in the batch."""
+
+    sign: ClassVar[float] = 1.0
+    """Sign of the readable value, which monitoring shows."""
+    in_monitoring: ClassVar[Mapping[str, Any]] = {}
+    """Options that differ in the readable value."""
+
+    @abstractmethod
+    def share(self, slate: Slate, dtype: torch.dtype) -> Tensor:
+        """[B, P]: the share of each relevant item in the objective, 0 for entries without a pair."""
+
+    @abstractmethod
+    def terms(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
+        """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
+
+    def readable(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> Tensor:
+        """The readable values [B, P]: contributions to NDCG without rank offset, or the negative log-likelihood."""
+        return self.sign * replace(self, **self.in_monitoring).terms(u, slate, surrogate)[0]
+
+
+@dataclass(frozen=True)
+class NDCG(Outer):
     """f(g) = (1 − 2^y) / (Z log₂(N g + 1 + o)), summed over a query's relevant items."""
 
     rank_offset: float | None = None
+    sign = -1.0
+    in_monitoring = MappingProxyType({"rank_offset": 0.0})
 
     def share(self, slate: Slate, dtype: torch.dtype) -> Tensor:
         """[B, P]: N_q⁺ / (sampled relevant items) times the query's share, 0 for entries without a pair."""
@@ -25,18 +53,14 @@ class NDCG:
         share = row_shares(slate, dtype) * slate.num_relevant.to(dtype) / sampled
         return torch.where(active, share.unsqueeze(1), 0.0)
 
-    def terms(self, u: Tensor, slate: Slate, inner: Surrogate) -> tuple[Tensor, Tensor]:
+    def terms(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
         """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
-        terms = log_slate_ndcg_terms if inner.in_logs else slate_ndcg_terms
-        return terms(u, slate, lowest=inner.at_zero, rank_offset=self.rank_offset)
-
-    def readable(self, u: Tensor, slate: Slate, inner: Surrogate) -> Tensor:
-        """The contribution to NDCG [B, P], without rank offset."""
-        return -NDCG(0.0).terms(u, slate, inner)[0]
+        terms = log_slate_ndcg_terms if surrogate.in_logs else slate_ndcg_terms
+        return terms(u, slate, lowest=surrogate.at_zero, rank_offset=self.rank_offset)
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(Outer):
     """f(g) = factor · ln(N g), averaged over a query's relevant items."""
 
     factor: float = 1.0
@@ -47,20 +71,13 @@ class Likelihood:
         sampled = active.sum(-1, keepdim=True).clamp_min(1).to(dtype)
         return torch.where(active, row_shares(slate, dtype).unsqueeze(1) / sampled, 0.0)
 
-    def terms(self, u: Tensor, slate: Slate, inner: Surrogate) -> tuple[Tensor, Tensor]:
+    def terms(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
         """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
         size = list_counts(slate, u.dtype)[0].unsqueeze(1)
-        if inner.in_logs:
+        if surrogate.in_logs:
             value, slope = u + torch.log(size), torch.ones_like(u)
         else:
-            u = torch.maximum(u, inner.at_zero / size)
+            u = torch.maximum(u, surrogate.at_zero / size)
             value, slope = torch.log(u * size), 1.0 / u
         value = torch.where(slate.active, value, 0.0)
         return (value, slope) if self.factor == 1.0 else (self.factor * value, self.factor * slope)
-
-    def readable(self, u: Tensor, slate: Slate, inner: Surrogate) -> Tensor:
-        """F [B, P]."""
-        return self.terms(u, slate, inner)[0]
-
-
-Outer = NDCG | Likelihood
