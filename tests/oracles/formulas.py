@@ -224,7 +224,7 @@ def bce(scores, labels, at, noise):
 
 
 def gbce(scores, labels, at, noise, *, t=0.75, unsampled=0, unsampled_relevant=0):
-    """Of a list that has this many items more, so many of them relevant; one training example per relevant item."""
+    """Of a list with further items, some of them relevant; one training example per relevant item."""
     negatives = [score for score, label in zip(scores, labels, strict=True) if label == 0]
     examples = [score for score, label in zip(scores, labels, strict=True) if label > 0]
     every_negative = len(negatives) + unsampled - unsampled_relevant
@@ -237,7 +237,7 @@ def gbce(scores, labels, at, noise, *, t=0.75, unsampled=0, unsampled_relevant=0
 
 
 def sampled_softmax(scores, labels, at, noise, *, unsampled=0, unsampled_relevant=0, weight=None):
-    """Of a list that has this many items more, so many of them relevant; ``weight`` replaces the counts."""
+    """Of a list with further items, some of them relevant; ``weight`` replaces the counts."""
     if sum(labels) == 0.0:
         return 0.0
     size = len(scores) + unsampled

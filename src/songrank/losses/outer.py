@@ -61,7 +61,7 @@ class NDCG(Outer):
 
 @dataclass(frozen=True)
 class Likelihood(Outer):
-    """f(g) = factor · ln(N g), averaged over a query's relevant items."""
+    """f(g) = factor · ln(N g) of surrogates in log space, averaged over a query's relevant items."""
 
     factor: float = 1.0
 
@@ -72,12 +72,7 @@ class Likelihood(Outer):
         return torch.where(active, row_shares(slate, dtype).unsqueeze(1) / sampled, 0.0)
 
     def terms(self, u: Tensor, slate: Slate, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
-        """(f, f′), or (f, u f′) from ln u of a surrogate in log space."""
-        size = list_counts(slate, u.dtype)[0].unsqueeze(1)
-        if surrogate.in_logs:
-            value, slope = u + torch.log(size), torch.ones_like(u)
-        else:
-            u = torch.maximum(u, surrogate.at_zero / size)
-            value, slope = torch.log(u * size), 1.0 / u
-        value = torch.where(slate.active, value, 0.0)
+        """(f, u f′) from ln u of a surrogate in log space."""
+        value = torch.where(slate.active, u + torch.log(list_counts(slate, u.dtype)[0]).unsqueeze(1), 0.0)
+        slope = torch.ones_like(u)
         return (value, slope) if self.factor == 1.0 else (self.factor * value, self.factor * slope)
