@@ -30,6 +30,7 @@ MODELS = {
     "lightgcn": ("recommendation", ["model=lightgcn"]),
     "lightgcn, cosine": ("recommendation", ["model=lightgcn", "model.layers=3", *COSINE]),
 }
+WITH_ALL = ("factors", "sequence", "lightgcn, cosine")
 SMALL = ["model.dim=8", "batch.queries=16", "device=cpu"]
 every_model = pytest.mark.parametrize("name", MODELS)
 
