@@ -10,8 +10,8 @@ from songrank import KSONG, SONG, ListwiseCE, Relevance, Slate, SlateSampler
 from songrank.losses import BSL, PSL, SLatK
 from songrank.losses.paper_form import PaperForm
 from songrank.losses.top_k import ThresholdOptions
+from tests.losses.smooth_objective import draw, numeric_gradient, smooth_objective
 from tests.losses.steps import PAIRS, QUERIES, STEPS, run
-from tests.losses.test_objectives_by_finite_differences import draw, numeric_gradient, smooth_objective
 from tests.oracles.memory_losses import SongOracle
 from tests.slates import full_slate, sampled_slate
 
