@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from songrank.core.hashing import derive_key, random_bits, random_uniform
+from songrank.core.hashing import random_uniform
 from songrank.core.slate import Slate
 from songrank.functional.lists import prepare, reduce_lists
-from songrank.losses.base import ListLoss
+from songrank.losses.base import RandomListLoss
 
 LISTNET = "softmax"
 """Name of the loss with the definition of ListNet in TensorFlow Ranking."""
@@ -54,7 +54,7 @@ def random_ties_listmle_loss(
     return reduce_lists(torch.where(present, rest - value, 0.0).sum(-1), mask, reduction)
 
 
-class RandomTiesListMLE(ListLoss):
+class RandomTiesListMLE(RandomListLoss):
     """ListMLE of TensorFlow Ranking: the order of items with equal labels is drawn in each step.
 
     The order depends only on (``seed``, step, query, item), not on batch or device.
@@ -65,25 +65,9 @@ class RandomTiesListMLE(ListLoss):
     """
 
     formula = staticmethod(random_ties_listmle_loss)
-    steps: Tensor
 
     def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        self.key = derive_key(seed)
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """Weighted mean over the slate's queries; each step in training mode draws a new order."""
-        value = super().forward(scores, slate)
-        if self.training:
-            self.steps.add_(1)
-        return value
-
-    @torch.no_grad()
-    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss itself, with this step's order."""
-        return super().forward(scores, slate)
+        super().__init__(seed)
 
     def _arguments(self, slate: Slate) -> dict[str, Any]:
-        of_query = random_bits(random_bits(self.key, self.steps), slate.query)
-        return {"order": random_uniform(of_query.unsqueeze(1), slate.item.expand(slate.label.shape))}
+        return {"order": random_uniform(self._bits_of_queries(slate), slate.item.expand(slate.label.shape))}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
+from songrank.core.hashing import derive_key, random_bits
 from songrank.core.options import Annotated, Choice, Number, Whole, WithOptions
 from songrank.core.slate import Slate
 from songrank.functional.surrogates import SURROGATES
@@ -152,6 +153,38 @@ class ListLoss(RankingLoss):
     def objective(self, scores: Tensor, slate: Slate) -> Tensor:
         """The loss itself."""
         return self.forward(scores, slate)
+
+
+class RandomListLoss(ListLoss):
+    """Base class of list losses that draw random numbers in each step.
+
+    They depend only on (``seed``, step, query, item), not on padding, column order, batch or device. The step is
+    counted in a buffer, so a resumed run continues the sequence.
+    """
+
+    steps: Tensor
+    """int64: steps taken in training mode."""
+
+    def __init__(self, seed: int, *, validate: bool = False, **options: Any) -> None:
+        super().__init__(validate=validate, **options)
+        self.key = derive_key(seed)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
+        """Weighted mean over the slate's queries; each step in training mode draws new numbers."""
+        value = super().forward(scores, slate)
+        if self.training:
+            self.steps.add_(1)
+        return value
+
+    @torch.no_grad()
+    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
+        """The loss itself, with the numbers of this step."""
+        return super().forward(scores, slate)
+
+    def _bits_of_queries(self, slate: Slate) -> Tensor:
+        """[B, 1]: random bits of this step's queries."""
+        return random_bits(random_bits(self.key, self.steps), slate.query).unsqueeze(1)
 
 
 class MemoryLoss(RankingLoss):

@@ -3,14 +3,13 @@
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from songrank import functional
-from songrank.core.hashing import derive_key, random_bits, random_uniform
+from songrank.core.hashing import random_bits, random_uniform
 from songrank.core.options import Annotated, Whole, checked
 from songrank.core.slate import Slate
 from songrank.functional.approx_ndcg import gumbel
-from songrank.losses.base import Count, ListLoss, NotNegative, Positive, Traits
+from songrank.losses.base import Count, ListLoss, NotNegative, Positive, RandomListLoss, Traits
 from songrank.losses.registry import register
 
 
@@ -36,7 +35,7 @@ class ApproxNDCG(ListLoss):
 
 
 @register("gumbel-approx-ndcg")
-class GumbelApproxNDCG(ListLoss):
+class GumbelApproxNDCG(RandomListLoss):
     """ApproxNDCG averaged over noisy scores, :func:`songrank.functional.gumbel_approx_ndcg_loss`.
 
     The noise of an item depends only on (``seed``, step, query, item), not on padding, column order, batch or device.
@@ -56,7 +55,6 @@ class GumbelApproxNDCG(ListLoss):
     traits = ApproxNDCG.traits
     formula = staticmethod(functional.gumbel_approx_ndcg_loss)
     by_column = True
-    steps: Tensor
 
     @checked
     def __init__(
@@ -68,25 +66,10 @@ class GumbelApproxNDCG(ListLoss):
         *,
         validate: bool = False,
     ) -> None:
-        super().__init__(validate=validate, temperature=temperature, samples=samples, scale=scale)
-        self.key = derive_key(seed)
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    def forward(self, scores: Tensor, slate: Slate) -> Tensor:
-        """Weighted mean over the slate's queries; each step in training mode draws new noise."""
-        value = super().forward(scores, slate)
-        if self.training:
-            self.steps.add_(1)
-        return value
-
-    @torch.no_grad()
-    def objective(self, scores: Tensor, slate: Slate) -> Tensor:
-        """The loss itself, with this step's noise."""
-        return super().forward(scores, slate)
+        super().__init__(seed, validate=validate, temperature=temperature, samples=samples, scale=scale)
 
     def _arguments(self, slate: Slate) -> dict[str, Any]:
-        of_query = random_bits(random_bits(self.key, self.steps), slate.query)
-        of_item = random_bits(of_query.unsqueeze(1), slate.item.expand(slate.label.shape))
+        of_item = random_bits(self._bits_of_queries(slate), slate.item.expand(slate.label.shape))
         sample = torch.arange(self.options["samples"], device=of_item.device).view(-1, 1, 1)
         return {**super()._arguments(slate), "noise": gumbel(random_uniform(of_item.unsqueeze(0), sample))}
 
