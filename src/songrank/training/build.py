@@ -14,6 +14,7 @@ from songrank.models.base import Capabilities, RankingModel
 from songrank.models.registry import INPUTS, MODELS
 from songrank.training.config.components import typed_component
 from songrank.training.config.recipe import Recipe
+from songrank.training.config.schedule import epochs_of, stage_lengths
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_arguments, model_inputs
 from songrank.training.trainer.history_adapters import adapter_for
@@ -41,11 +42,11 @@ def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[Ranking
 def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
     """Build the trainer of a recipe, with further ``options``; everything is validated before the model is built."""
     check_fit(recipe, dataset)
-    device, watch, batch = choose_device(recipe.device), recipe.validation, recipe.batch
+    device, watch = choose_device(recipe.device), recipe.validation
     with _within_bounds():
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
-        reads = {"following": batch.following or 1, "windows": batch.windows or "last", "gain": recipe.gain}
+        reads = {"following": recipe.batch.following or 1, "windows": recipe.batch.windows or "last", "gain": recipe.gain}
         query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),
@@ -53,6 +54,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         )
         adapter = adapter_for(dataset, device, query, length, **reads, evaluated=evaluated)
         sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
+        batch = recipe.batch.fitted(adapter.active_queries)
         at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
         sizes, loss_sizes = model_arguments(dataset, kind), {**adapter.loss_sizes(batch), "seed": recipe.seed}
         slates = {"seed": recipe.seed, "gain": recipe.gain}
@@ -63,12 +65,14 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]
         stages = []
         for (section, _), sampler, loss in zip(sections, samplers, losses, strict=True):
-            values = {**section.model_dump(exclude={"loss", "reset_head"}), "at_once": at_once}
+            values = {**section.model_dump(exclude={"loss", "reset_head", "min_steps"}), "at_once": at_once}
+            values |= stage_lengths(section, len(sampler))
             resets = section is recipe.fine_tuning and recipe.fine_tuning.reset_head and len(sections) > 1
             stages.append(Stage(section.title, loss, sampler, reset_head=resets, **values))
         options |= recipe.model_dump(include={"seed", "precision", "deterministic"})
-        options |= watch.model_dump(include={"metric", "candidates", "patience"})
-        return Trainer(model, adapter, stages, evaluate_every=watch.every, policies=policies(recipe), **options)
+        options |= watch.model_dump(include={"metric", "candidates", "patience", "keep"})
+        every = epochs_of(watch.every, watch.min_steps, len(samplers[0]))
+        return Trainer(model, adapter, stages, evaluate_every=every, policies=policies(recipe), **options)
 
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:

@@ -25,6 +25,14 @@ from songrank.training.trainer.determinism import NotDeterministicError
 from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
 
+_MIN_STEPS = ("min_steps", 0)
+_LATER_KEYS: dict[str, list[tuple[str, Any]]] = {
+    "warm_up": [_MIN_STEPS],
+    "fine_tuning": [_MIN_STEPS],
+    "validation": [_MIN_STEPS, ("keep", "last")],
+}
+"""Values that recipes had before they were keys: checkpoints of such recipes are resumed."""
+
 
 @dataclass
 class Run:
@@ -73,6 +81,8 @@ class Run:
         """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
         elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
+        for section, keys in _LATER_KEYS.items():
+            values[section] = {key: value for key, value in values[section].items() if (key, value) not in keys}
         told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
         return hashlib.sha256(told.encode()).hexdigest()
 

@@ -20,8 +20,10 @@ from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
 from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.config.components import UnknownOptionError, check_component, typed_component
 from songrank.training.config.former_keys import read_former_keys
+from songrank.training.config.schedule import batch_size
 from songrank.training.optim.registry import OPTIMISERS, stage_conflicts
 from songrank.training.trainer.precision import PRECISIONS
+from songrank.training.trainer.stages import KEEP
 
 
 def _count(value: Any) -> Any:
@@ -29,6 +31,13 @@ def _count(value: Any) -> Any:
     if value != "all" and (isinstance(value, bool) or not text.isdecimal() or len(text) > 9 or int(text) < 1):
         raise ValueError(f"{shown(value)}; expected 'all' or a whole number from 1 to 999999999")
     return value if value == "all" else int(text)
+
+
+def _queries(value: Any) -> Any:
+    try:
+        return value if value == "auto" else _count(value if value != "all" else None)
+    except ValueError:
+        raise ValueError(f"{shown(value)}; expected 'auto' or a whole number from 1 to 999999999") from None
 
 
 def _length(value: Any) -> Any:
@@ -57,7 +66,11 @@ class _Section(BaseModel):
 class Batch(_Section):
     """Composition of a training batch, a slate."""
 
-    queries: Annotated[int, Field(ge=1, lt=10**9)] = Field(256, description="Number of queries per step.")
+    queries: Annotated[int | Literal["auto"], BeforeValidator(_queries)] = Field(
+        256,
+        description="Number of queries per step; auto: the largest power of two from 16 to 256 with at least 16 steps "
+        "per epoch.",
+    )
     relevant: Count = Field(10, description="Number of relevant items per query, or all.")
     irrelevant: Count = Field(300, description="Number of irrelevant items per query, or all.")
     length: Annotated[int | str, BeforeValidator(_length)] | None = Field(
@@ -74,11 +87,30 @@ class Batch(_Section):
         "(default), or random ones in each epoch.",
     )
 
+    @property
+    def size(self) -> int:
+        """The number of queries per step; :meth:`fitted` replaces ``"auto"``."""
+        assert self.queries != "auto"
+        return self.queries
+
+    def fitted(self, queries: int) -> "Batch":
+        """The batch for a training set with this number of queries.
+
+        >>> [Batch(queries="auto").fitted(queries).size for queries in (120, 610, 6040, 10**6)]
+        [16, 32, 256, 256]
+        """
+        return self.model_copy(update={"queries": batch_size(queries)}) if self.queries == "auto" else self
+
 
 class _Stage(_Section):
     title: ClassVar[str]  # of the stage in reports
     number: ClassVar[int]  # of the stage, from 0; part of its random seed
     epochs: NonNegativeInt = Field(..., description="Number of passes over the queries; 0 skips the stage.")
+    min_steps: NonNegativeInt = Field(
+        0,
+        description="Minimum number of steps: on small data the stage has more epochs, and decay and ema_decay are "
+        "scaled with them. A changed number of epochs, on the command line for example, replaces it.",
+    )
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = Field(1e-3, description="Initial learning rate.")
     decay: dict[PositiveInt, PositiveFloat] = Field(
         {}, description="Learning rate factors by epoch, such as {60: 0.25}."
@@ -144,8 +176,18 @@ class Validation(_Section):
         "ndcg@10", description="Metric that selects the checkpoint."
     )
     every: NonNegativeInt = Field(1, description="Validate every N epochs; 0 keeps the last weights.")
+    min_steps: NonNegativeInt = Field(
+        0,
+        description="Minimum number of steps between evaluations: on small data they are further apart than `every`. A "
+        "changed `every` replaces it.",
+    )
     patience: PositiveInt | None = Field(
         None, description="Early stopping: number of evaluations without improvement; none disables it."
+    )
+    keep: Literal[*KEEP] = Field(  # type: ignore[valid-type]
+        "last",
+        description="Stages whose best checkpoint is the result: the last, as in the paper, or all; with all, a stage "
+        "starts from the best checkpoint so far.",
     )
     candidates: Count = Field("all", description="Items to rank: all, or the number of sampled ones.")
 

@@ -13,6 +13,7 @@ from songrank.training.config.recipe import Recipe
 
 _NAMED = ("model", "loss")  # sections that may be given by name only: loss=k-song
 _OF_HISTORIES = ("following", "windows")  # batch keys that only history models have
+_EXACT = (["warm_up", "epochs"], ["fine_tuning", "epochs"], ["validation", "every"])  # a change replaces min_steps
 
 
 def shipped_recipes() -> dict[str, str]:
@@ -26,7 +27,7 @@ def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], 
     """Load a recipe and apply changes as on the command line.
 
     The ``losses`` entry of the selected loss (or of the base loss of a faster loss) is applied to the file, then the
-    changes.
+    changes. A changed number of epochs, or ``validation.every``, is exact: it replaces ``min_steps`` of its section.
 
     Args:
         source: a YAML file, a run directory, or the name of a shipped recipe.
@@ -108,6 +109,8 @@ def resolve(
         for name in reversed(path):
             entry = {name: entry}
         values = _merged(values, read_former_keys(entry, warn), place)
+        if path in _EXACT and [path[0], "min_steps"] not in [given for given, _ in pairs]:
+            values = _merged(values, {path[0]: {"min_steps": 0}}, place)
     return values
 
 

@@ -52,11 +52,16 @@ class DatasetAdapter(BatchAdapter):
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
 
+    @property
+    def active_queries(self) -> int:
+        """The number of queries of an epoch: those with a relevant item in training."""
+        return int((self.relevance.indptr.diff() > 0).sum())
+
     def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
         """A sampler of slates: relevant and irrelevant items of each query."""
         options["query_weight"] = self.dataset["train"].weight
         options["partial"] = "pad" if self.device.type == "cuda" else "short"  # one shape for CUDA graphs
-        return SlateSampler(self.relevance, batch.queries, **self._columns(batch), **options)
+        return SlateSampler(self.relevance, batch.size, **self._columns(batch), **options)
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
         if batch.length == "all":
@@ -68,8 +73,8 @@ class DatasetAdapter(BatchAdapter):
         return {
             "num_pairs": self.relevance.num_pairs,
             "num_queries": self.relevance.num_queries,
-            "queries_per_batch": batch.queries,
-            "active_queries": int((self.relevance.indptr.diff() > 0).sum()),
+            "queries_per_batch": batch.size,
+            "active_queries": self.active_queries,
         }
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:

@@ -123,23 +123,28 @@ class SequenceAdapter(HistoryAdapter):
     def _entries_read(self) -> Tensor:
         return self.histories.lengths.clamp(max=self.length)
 
+    @property
+    def active_queries(self) -> int:
+        """The number of users of an epoch; the queries of a loss are the entries of their histories."""
+        return int((self.users.num_relevant > 0).sum())
+
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
         """A sampler of slates: the next items in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
-        return SequenceSampler(self.users, self.histories, self.length, batch.queries, batch.irrelevant, **options)
+        return SequenceSampler(self.users, self.histories, self.length, batch.size, batch.irrelevant, **options)
 
     def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes of losses that follow from the data; queries are entries of histories."""
         # A step has the entries of some users: the same ones in each epoch, except with random windows
-        active = int((self.users.num_relevant > 0).sum()) * self.length
+        active = self.active_queries * self.length
         if self.windows == "random":
             active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
-        sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
+        sizes = {"queries_per_batch": batch.size * self.length, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """The number of history entries to score at a time, to bound memory; None for a whole batch."""
-        users = min(batch.queries, self.users.num_queries)
+        users = min(batch.size, self.users.num_queries)
         if batch.length is not None:
             raise UserError(f"batch.length is {batch.length}; expected none: for histories, set model.length")
         columns = self.users.num_items

@@ -20,7 +20,7 @@ from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
-from songrank.training.trainer.stages import Stage
+from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values
 
 VALIDATION = "validation "  # prefix of validation metrics
@@ -43,7 +43,7 @@ class NoMemoryError(UserError):
 
 @dataclass
 class Position:
-    """The position of a run."""
+    """The position of a run; ``best`` is of the kept checkpoint, ``best_of_stage`` decides about early stopping."""
 
     stage: int = 0
     epoch: int = 0
@@ -51,6 +51,8 @@ class Position:
     best: float = float("-inf")
     since_best: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
+    best_of_stage: float = float("-inf")
+    best_at: int | None = None  # the line of the history of the kept checkpoint
 
 
 class Decisions:
@@ -73,11 +75,13 @@ class Trainer:
         model: the model, on the adapter's device.
         adapter: computes scores of slates and metrics of splits.
         stages: the stages, in order.
-        metric: validation metric; the best checkpoint of the last stage is the result.
+        metric: validation metric; the best checkpoint is the result.
         evaluate_every: evaluate every N epochs; 0 for never, then the last weights are the result.
         candidates: items to rank in these evaluations: ``"all"``, or a number of sampled ones for a catalogue.
         policies: evaluation policies: ties, empty, gain.
         patience: evaluations without improvement before a stage ends early; None for no early stopping.
+        keep: ``"last"``: the best checkpoint of the last stage is the result; ``"all"``: that of all stages, and each
+            stage starts from the best checkpoint so far.
         checkpoints: storage for checkpoints, saved between epochs; None for none.
         save_every: minimum seconds between checkpoints within a stage.
         seed: random seed of the model: dropout and the new head.
@@ -101,6 +105,7 @@ class Trainer:
     candidates: int | str = "all"
     policies: Mapping[str, Any] = field(default_factory=dict)
     patience: int | None = None
+    keep: str = "last"
     checkpoints: Checkpoints | None = None
     save_every: float = 60.0
     seed: int = 0
@@ -116,6 +121,7 @@ class Trainer:
         self.evaluate_every = check_int("evaluate_every", self.evaluate_every, 0)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("speed", self.speed, ("auto", "plain"))
+        check_choice("keep", self.keep, KEEP)
         self.at, self.device = Position(), self.adapter.relevance.device
         self.stopped = self._restored = False
         self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
@@ -164,7 +170,9 @@ class Trainer:
         return stack
 
     def better_before(self) -> str:
-        """A one-line warning if an earlier stage was better on validation than the last, which is the result."""
+        """A one-line warning if the last stage is the result, but an earlier one was better on validation."""
+        if self.keep == "all":
+            return ""
         name, last = validation_name(self.metric, self.candidates), self.stages[-1].name
         earlier = [line for line in self.at.history if line["stage"] != last and name in line]
         best = max(earlier, key=lambda line: line[name], default=None)
@@ -173,16 +181,29 @@ class Trainer:
         worse = f"{last} is worse than {best['stage']}: best {name} {self.at.best:.4f}, against {best[name]:.4f}"
         return (
             f"{worse} after epoch {best['epoch']} of {best['stage']}; the {last} checkpoint is the result; "
-            f"to keep the {best['stage']} model, train with fine_tuning.epochs=0"
+            "to keep the best checkpoint of all stages, train with validation.keep=all"
         )
+
+    def result(self) -> str:
+        """One line: the stage and epoch of the checkpoint that is the result, and its validation metric."""
+        if self.at.best_at is None:
+            return ""
+        line, name = self.at.history[self.at.best_at], validation_name(self.metric, self.candidates)
+        epochs = {stage.name: stage.epochs for stage in self.stages}[line["stage"]]
+        where = f"{line['stage']}, epoch {line['epoch']} of {epochs}"
+        return f"best checkpoint: {where} (step {line['step']:,}), {name} {self.at.best:.4f}"
 
     def _run_stage(self, stage: Stage) -> None:
         if self._optimiser is None:
             self._mean.settle()
+            if self.keep == "last":
+                self.at.best, self.at.best_at, self._best = float("-inf"), None, None
+            elif self._best is not None:
+                self.model.load_state_dict(self._best)
             if stage.reset_head:
                 self.model.reset_head()  # type: ignore[operator]
             self._optimiser = stage.make_optimiser(self.model, self.speed)
-            self.at.best, self.at.since_best, self._best = float("-inf"), 0, None
+            self.at.best_of_stage, self.at.since_best = float("-inf"), 0
             self._mean.begin()
         parts = (self.model, self.adapter, stage, self._optimiser, self._values, self.precision)
         step = make_step(*parts, speed=self.speed, warn=self.warn)
@@ -269,12 +290,14 @@ class Trainer:
             raise self._diverged(stage, self.at.step - 1, f"scores with {type(stage.loss).__name__} are") from None
 
     def _keep_best(self, value: float) -> bool:
-        if value > self.at.best:
-            self.at.best, self.at.since_best = value, 0
-            with self._mean.in_place():
-                self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        if value > self.at.best_of_stage:
+            self.at.best_of_stage, self.at.since_best = value, 0
         else:
             self.at.since_best += 1
+        if value > self.at.best:
+            self.at.best, self.at.best_at = value, len(self.at.history) - 1
+            with self._mean.in_place():
+                self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         return self.patience is not None and self.at.since_best >= self.patience
 
     def _save(self) -> None:
@@ -301,7 +324,7 @@ class Trainer:
         saved, own = len(state["losses"]), len(self.stages)
         if saved != own:
             raise UserError(f"the checkpoint has {saved} stages; expected {own}")
-        self.at = Position(**state["at"])
+        self.at = Position(**{"best_of_stage": state["at"]["best"], **state["at"]})  # former checkpoints have no such key
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
         self._mean.begin(state["mean"])

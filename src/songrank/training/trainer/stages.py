@@ -10,6 +10,9 @@ from songrank.sampling import SlateSampler
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.optim.registry import OPTIMISERS, make_optimiser, stage_conflicts
 
+KEEP = ("last", "all")
+"""Stages whose best checkpoint is the result of a run."""
+
 
 @dataclass(frozen=True)
 class Stage:
