@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank import kernels
-from songrank.core.checks import check_choice, check_int
+from songrank.core.checks import check_choice, check_int, check_number
 from songrank.core.errors import NotFiniteError, UserError
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints, random_state, set_random_state
@@ -53,6 +53,7 @@ class Position:
     history: list[dict[str, Any]] = field(default_factory=list)
     best_of_stage: float = float("-inf")
     best_at: int | None = None  # the line of the history of the kept checkpoint
+    seconds: float = 0.0  # of training, if they are limited
 
 
 class Decisions:
@@ -84,6 +85,8 @@ class Trainer:
             stage starts from the best checkpoint so far.
         checkpoints: storage for checkpoints, saved between epochs; None for none.
         save_every: minimum seconds between checkpoints within a stage.
+        limit: seconds of training, over all resumptions; then the run ends as by early stopping. Each stage has a part
+            of them by its number of steps. The result depends on the speed of the machine. None for no limit.
         seed: random seed of the model: dropout and the new head.
         precision: precision of matrix products: ``"float32"``, ``"tf32"`` (GPUs round their inputs to 10 bits) or
             ``"bfloat16"``; losses and weights stay in float32.
@@ -108,6 +111,7 @@ class Trainer:
     keep: str = "last"
     checkpoints: Checkpoints | None = None
     save_every: float = 60.0
+    limit: float | None = None
     seed: int = 0
     precision: str = "float32"
     speed: str = "auto"
@@ -128,7 +132,10 @@ class Trainer:
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightEMA(self.model)
-        self._saved = time.monotonic()
+        self._saved = self._begun = time.monotonic()
+        self._late = False  # whether the time of the stage is over
+        if self.limit is not None:
+            check_number("limit", self.limit, 0, low_open=True)
 
     def stop(self) -> None:
         """Stop after the current step, with a checkpoint; for signal handlers."""
@@ -147,6 +154,7 @@ class Trainer:
         """Train to the end or until stopped, from the last checkpoint if there is one."""
         if not self._restored:
             self.restore()
+        self._begun = time.monotonic()
         try:
             with self._surroundings():
                 while self.at.stage < len(self.stages) and not self.stopped:
@@ -213,7 +221,7 @@ class Trainer:
                 return
             self.at.epoch += 1
             self._mean.follow(stage.ema_decay, self.at.epoch)
-            if self._finish_epoch(stage, step.objective()):
+            if self._finish_epoch(stage, step.objective()) or self._late:
                 break
             if self.decisions.any(self.stopped):
                 return
@@ -240,7 +248,8 @@ class Trainer:
             for _ in step.epoch():
                 self.at.step += 1
                 self.tick()
-                if self.decisions.any(self.stopped):
+                self._late = self.limit is not None and self.decisions.any(self._spent() >= self._time_of_stage())
+                if self.decisions.any(self.stopped) or self._late:
                     break
         finally:
             optimiser.flush()
@@ -250,6 +259,16 @@ class Trainer:
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
         if self.decisions.any(bool(weights) and not bool(torch.stack(weights).all())):
             raise self._diverged(stage, self.at.step - 1, f"weights with {type(stage.loss).__name__} are")
+
+    def _spent(self) -> float:
+        """Seconds of training so far."""
+        return self.at.seconds + time.monotonic() - self._begun
+
+    def _time_of_stage(self) -> float:
+        """Seconds of training after which the current stage ends."""
+        assert self.limit is not None
+        steps = [stage.epochs * len(stage.sampler) for stage in self.stages]
+        return self.limit * sum(steps[: self.at.stage + 1]) / sum(steps)
 
     def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
@@ -263,11 +282,12 @@ class Trainer:
             "epoch": self.at.epoch,
             "step": self.at.step,
             "learning_rate": stage.rate(self.at.epoch - 1),
-            "loss": self._values.total() / len(stage.sampler),
+            "loss": self._values.total() / int(self._values.count),
             "objective": objective,
         }
         self.at.history.append(line)
-        due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or self.at.epoch == stage.epochs)
+        last = self.at.epoch == stage.epochs or self._late
+        due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or last)
         if due:
             line[validation_name(self.metric, self.candidates)] = value = self.validate(self.metric)
         self.observe(line)
@@ -301,6 +321,8 @@ class Trainer:
         return self.patience is not None and self.at.since_best >= self.patience
 
     def _save(self) -> None:
+        if self.limit is not None:
+            self.at.seconds, self._begun = self._spent(), time.monotonic()
         if self.checkpoints is not None:
             self.checkpoints.save(self.at.step, self.state_dict())
             self._saved = time.monotonic()

@@ -99,7 +99,7 @@ class PlainStep:
 class StepInParts(PlainStep):
     """A step over ``stage.at_once`` rows at a time, which limits memory, with the gradient of the whole batch."""
 
-    shown: Tensor  # the objective of the epoch's last batch
+    shown = torch.tensor(torch.nan)  # the objective of the epoch's last batch
 
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
