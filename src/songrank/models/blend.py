@@ -24,7 +24,7 @@ class UserInput(NamedTuple):
 
 
 def standardise(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """z = (s − mean) / std over the last axis, with the population's standard deviation, or over the ``mask``.
+    """(s − mean) / std over the last axis, with the population's standard deviation, or over the ``mask``.
 
     Constant scores give 0, and so does the padding of a mask. Scores are computed in float32 at least, and divided by
     their largest magnitude first, so that squares neither overflow nor vanish.
@@ -122,7 +122,7 @@ class Blend(RankingModel):
         return Blend([member for member, _ in kept], [weight / total for _, weight in kept])
 
     def for_export(self) -> "Blend":
-        """The blend of ``member.for_export()``; members whose ``score_all`` works in tiles are called with all items."""
+        """The blend of ``member.for_export()``; tiled members are called with all items."""
         parts = [member.for_export() if isinstance(member, RankingModel) else member for member in self.members]
         made = Blend(parts, self.weights)
         made._traced = True

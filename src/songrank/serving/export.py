@@ -116,14 +116,15 @@ class _Kind(NamedTuple):
 
 
 _LISTS = "features float32 [B, L, {num_features}] and mask bool [B, L]"
+_ROWS = "features float32 [B, {num_features}]"
 _USERS = "query int64 [B] and history int64 [B, T]"
 _KINDS = {
     "ids": _Kind(("num_queries",), {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
     "histories": _Kind(("num_items",), {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
-    "users": _Kind(("num_queries", "num_items"), {"query": "B", "history": "BT"}, _USERS, "[B, {num_items}]"),
     "documents": _Kind(("num_features", "num_features"), {"features": "BL", "mask": "BL"}, _LISTS, "[B, L]"),
-    "features": _Kind(("num_features",), {"features": "B"}, "features float32 [B, {num_features}]", "[B, {num_labels}]"),
+    "features": _Kind(("num_features",), {"features": "B"}, _ROWS, "[B, {num_labels}]"),
     "words": _Kind(("vocabulary",), {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
+    "users": _Kind(("num_queries", "num_items"), {"query": "B", "history": "BT"}, _USERS, "[B, {num_items}]"),
 }
 
 
@@ -160,10 +161,10 @@ class _Histories(_Catalogue):
 
 
 class _Users(_Catalogue):
-    def forward(self, query: Tensor, history: Tensor) -> Tensor:
+    def forward(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
         return self.scores(query, _filled(history, self.model.history_length))
 
-    def scores(self, query: Tensor, history: Tensor) -> Tensor:
+    def scores(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
         scores: Tensor = self.model.score_all(UserInput(query, history))
         return scores
 
@@ -208,14 +209,14 @@ def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title
     for name in kind.sizes:
         if name not in sizes:
             raise UserError(f"sizes has no {name}; required for {title}")
-    drawing = [(name, len(axes), sizes[size]) for (name, axes), size in zip(kind.axes.items(), kind.sizes, strict=False)]
+    inputs = [(name, len(axes), sizes[size]) for (name, axes), size in zip(kind.axes.items(), kind.sizes, strict=False)]
     random = torch.Generator().manual_seed(0)
     try:
-        drawn = [tuple(_draw(name, shape[:axes], size, random) for name, axes, size in drawing) for shape in _SHAPES]
+        drawn = [tuple(_draw(name, shape[:axes], size, random) for name, axes, size in inputs) for shape in _SHAPES]
         examples = [(given, recorded.scores(*given)) for given in drawn]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        given = " and ".join(f"{name}={sizes[name]}" for name in dict.fromkeys(kind.sizes))
-        raise UserError(f"{title} cannot be run with {given} ({first_line(error)})") from error
+        told = " and ".join(f"{name}={sizes[name]}" for name in dict.fromkeys(kind.sizes))
+        raise UserError(f"{title} cannot be run with {told} ({first_line(error)})") from error
     if not all(scores.isfinite().all() for _, scores in examples):
         raise UserError(f"scores of {title} are NaN or infinite; retrain the model")
     return examples

@@ -71,7 +71,7 @@ class Run:
 
     def _owner(self) -> str:
         """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
-        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
+        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
         told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
         return hashlib.sha256(told.encode()).hexdigest()
