@@ -47,16 +47,28 @@ def make_ensemble(
     return found
 
 
+def differ_in_seeds(runs: Sequence[Path]) -> bool:
+    """Whether these runs have one recipe, so that they make an ensemble; other runs make a blend."""
+    recipes = [without_seed(RunDirectory(run).recipe()) for run in runs]
+    alike = {"members": None, "blend": None}
+    return all(recipe.model_copy(update=alike) == recipes[0].model_copy(update=alike) for recipe in recipes)
+
+
+def without_seed(recipe: Recipe) -> Recipe:
+    """The recipe without the keys in which the runs of an ensemble may differ."""
+    apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
+    return recipe.model_copy(update=apart)
+
+
 def _check_alike(runs: Sequence[Path], recipes: Sequence[Recipe]) -> None:
     """Raise unless these runs have the same recipe with different seeds."""
     if len(runs) < 2:
         raise UserError(f"an ensemble needs at least two runs of one recipe with different seeds; got {len(runs)}")
-    apart = {"title": "", "prepare": "", "data": "", "device": "auto", "deterministic": False, "seed": 0}
     seen: dict[int, Path] = {}
     for run, recipe in zip(runs, recipes, strict=True):
         if recipe.members is not None:
             raise DataError("is an ensemble", "pass the runs that it combines", file=str(run))
-        if recipe.model_copy(update=apart) != recipes[0].model_copy(update=apart):
+        if without_seed(recipe) != without_seed(recipes[0]):
             what = f"has a different recipe from {runs[0]}"
             raise DataError(what, "expected runs that differ only in their seeds", file=str(run))
         if recipe.seed in seen:

@@ -190,7 +190,12 @@ def _method(run: FinishedRun) -> dict[str, str]:
 
     config = run.config
     with suppress(UserError):  # written by another tool; of earlier songrank versions, defaults are filled in
-        config = Recipe.read(config).model_dump(mode="json")
+        recipe = Recipe.read(config)
+        config = recipe.model_dump(mode="json")
+        if recipe.blend is not None:  # weights chosen on validation are part of the result, not of the method
+            parts = recipe.blend.members
+            own = [{**part.changes, **({} if recipe.blend.metric else {"weight": part.weight})} for part in parts]
+            config["blend"] = {"metric": recipe.blend.metric, **{str(number): part for number, part in enumerate(own)}}
     kept = {key: value for key, value in config.items() if key not in _NOT_THE_METHOD}
     told = {key: value for key, value in flat(kept).items() if value is not None and key.rpartition(".")[2] != "seed"}
     whole = {key: int(value) for key, value in told.items() if isinstance(value, float) and value.is_integer()}
@@ -205,8 +210,31 @@ def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
+def method_name(config: Mapping[str, Any]) -> tuple[str, str]:
+    """The loss and the model of a configuration; of a blend, both are the names of what it combines.
+
+    >>> config = {"model": {"name": "history"}, "loss": {"name": "song"}}
+    >>> method_name(config)
+    ('song', 'history')
+    >>> method_name({**config, "blend": {"members": [{"changes": {}}, {"changes": {"model.name": "neumf"}}]}})[0]
+    'blend of history and neumf'
+    """
+    model, loss = str(config["model"]["name"]), str(config["loss"]["name"])
+    section = config.get("blend")
+    if not isinstance(section, dict):
+        return loss, model
+    changes = [part.get("changes", {}) for part in section.get("members", [])]
+    models, losses = (
+        list(dict.fromkeys(str(change.get(f"{key}.name", name)) for change in changes))
+        for key, name in (("model", model), ("loss", loss))
+    )
+    *others, last = losses if len(models) == 1 < len(losses) else models
+    named = f"blend of {', '.join(others)} and {last}" if others else f"blend of {len(changes)} {last}"
+    return named, named
+
+
 def _labels(runs: Sequence[FinishedRun]) -> list[str]:
-    options = [(run.config["loss"]["name"], run.config["model"]["name"], _method(run)) for run in runs]
+    options = [(*method_name(run.config), _method(run)) for run in runs]
     labels: list[str] = []
     for loss, model, own in options:
         prefix = f"{model} " if any(name == loss and other != model for name, other, _ in options) else ""

@@ -1,6 +1,6 @@
 """All-ranking: each query ranks the whole catalogue; only positions of held-out items are computed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -12,7 +12,7 @@ from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.relevance import Relevance
 from songrank.metrics.evaluation import Evaluation, Tally
-from songrank.metrics.names import check_policies, parse_metrics
+from songrank.metrics.names import FORMULAS, check_policies, parse_metrics
 from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
 
@@ -78,16 +78,65 @@ def evaluate_catalogue(
     tally = Tally(wanted, targets.list_size > 0, gain)
     done, total = 0, int((targets.num_relevant > 0).sum())
     for query in _chunks(targets, memory):
-        tally.add(query, _rank(scorer, targets, query, ties))
+        tally.add(query, _rank(_scored(scorer, targets, query), targets, query, ties))
         done += query.shape[0]
         if progress is not None:
             progress(done, total)
     return Evaluation.from_tally(tally, shape=(targets.num_relevant.shape[0],), ties=ties, empty=empty)
 
 
-def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
+@torch.no_grad()
+def metric_values(
+    scorings: Callable[[Tensor], Iterable[Tensor]],
+    targets: Relevance,
+    metric: str,
+    *,
+    queries: Tensor | None = None,
+    ties: str = "pessimistic",
+    gain: Gain = "exp2",
+    memory: int | None = None,
+) -> Tensor:
+    """Values [C, n] of one metric for C scorings of the same queries, computed chunk by chunk.
+
+    Scores of a chunk can be shared by the scorings, for example blends of the same models.
+
+    Args:
+        scorings: maps query ids [b] to C scores [b, num_items], one at a time.
+        targets: as for :func:`evaluate_catalogue`.
+        metric: name of the metric.
+        queries: ids of n queries with a target, ascending; None for all of them.
+        ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
+        gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        memory: bytes per chunk, as for :func:`evaluate_catalogue`.
+
+    >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4)
+    >>> scores = torch.tensor([[0.1, 0.2, 0.3, 0.9], [0.3, 0.2, 0.4, 0.1]])
+    >>> metric_values(lambda query: (sign * scores[query] for sign in (1, -1)), targets, "mrr")
+    tensor([[0.5000, 0.5000],
+            [0.3333, 0.3333]], dtype=torch.float64)
+    """
+    (wanted,) = parse_metrics(metric)
+    check_policies([wanted], ties, "skip", gain)
+    memory = MEMORY.get(targets.device.type, MEMORY["cpu"]) if memory is None else check_int("memory", memory)
+    first, measure = targets.query_range[0], FORMULAS[wanted.name]
+    rows = (targets.num_relevant > 0).nonzero().squeeze(-1) if queries is None else queries.to(targets.device) - first
+    parts, at = [], []
+    for query in _chunks(targets, memory, rows):
+        scored = (_checked(scores, targets, query) for scores in scorings(query + first))
+        spans = (_rank(scores, targets, query, ties) for scores in scored)
+        parts.append(torch.stack([measure(found, wanted.k, gain) for found in spans]))
+        at.append(query)
+    if not parts:
+        fail("targets", targets, "at least one query with a target")
+    return torch.cat(parts, dim=1)[:, torch.cat(at).argsort()]
+
+
+def _chunks(targets: Relevance, memory: int, rows: Tensor | None = None) -> Iterator[Tensor]:
     """Positions of the queries to score, by number of targets, so that few columns are padding."""
     count, order = targets.num_relevant.sort(stable=True)
+    if rows is not None:
+        count, order = targets.num_relevant[rows].sort(stable=True)
+        order = rows[order]
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
     excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
     for group, cell, widest in ((order[none:few], COUNT_BYTES, MANY), (order[few:], SORT_BYTES, targets.max_relevant)):
@@ -99,14 +148,18 @@ def _chunks(targets: Relevance, memory: int) -> Iterator[Tensor]:
             begin, used = end, int(total[end - 1])
 
 
-def _rank(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor, ties: str) -> Spans:
-    scores = scorer(query + targets.query_range[0])
+def _scored(scorer: Callable[[Tensor], Tensor], targets: Relevance, query: Tensor) -> Tensor:
+    return _checked(scorer(query + targets.query_range[0]), targets, query)
+
+
+def _checked(scores: Tensor, targets: Relevance, query: Tensor) -> Tensor:
     check_shape("score_all(query)", scores, (query.shape[0], targets.num_items), meaning="[queries, num_items]")
     if scores.device != targets.device:
         fail("score_all(query)", f"on {scores.device}", f"scores on the relevance's device, {targets.device}")
-    if not scores.is_floating_point():
-        scores = scores.double()
+    return scores if scores.is_floating_point() else scores.double()
 
+
+def _rank(scores: Tensor, targets: Relevance, query: Tensor, ties: str) -> Spans:
     count = targets.num_relevant[query]
     place = torch.arange(int(count.max()), device=targets.device)
     mask = place < count.unsqueeze(-1)

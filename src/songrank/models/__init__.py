@@ -9,6 +9,7 @@
 ...     loss(model(slate.query, slate.item), slate).backward()
 """
 
+from songrank.models.blend import Blend, UserInput
 from songrank.models.context_aware import ContextAwareRanker
 from songrank.models.ensemble import Ensemble
 from songrank.models.history import HistoryModel
@@ -23,8 +24,9 @@ from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
-__all__ = ["XMLCNN", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP", "LightGCN"]
+__all__ = ["XMLCNN", "Blend", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP"]
 __all__ += [
+    "LightGCN",
     "ListModel",
     "MLPScorer",
     "MatrixFactorisation",
@@ -32,5 +34,6 @@ __all__ += [
     "SequenceModel",
     "TextTransformer",
     "TwoTower",
+    "UserInput",
     "create",
 ]

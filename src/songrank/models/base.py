@@ -16,9 +16,9 @@ from songrank.models._inputs import item_scores, table_scores, unit
 
 Scoring = Annotated[str, Choice(("dot", "cosine"))]
 Temperature = Annotated[float, Number(0.0, low_open=True)]
-Query = Literal["ids", "history", "sequence", "documents", "features", "tokens"]
+Query = Literal["ids", "history", "sequence", "user", "documents", "features", "tokens"]
 
-_ON_DISK: dict[Query, str] = {"history": "histories", "sequence": "histories", "tokens": "words"}
+_ON_DISK: dict[Query, str] = {"history": "histories", "sequence": "histories", "user": "users", "tokens": "words"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Capabilities:
 
     Args:
         query: the model input for a query: an id, a set of items (``"history"``) or an ordered list of items
-            (``"sequence"``), documents, features of a text, or tokens of a text.
+            (``"sequence"``), both an id and items (``"user"``, :class:`songrank.models.UserInput`), documents, features
+            of a text, or tokens of a text.
         query_tables: names of parameters with one row per query id; a warm start maps their rows by id.
         item_tables: likewise with one row per item id.
         sparse_rows: whether a step reads only the rows of queries and items of the slate in these tables, through
@@ -78,6 +79,10 @@ class RankingModel(nn.Module, WithOptions):
     def for_export(self) -> "RankingModel":
         """A model with the same scores that can be traced; by default the model itself."""
         return self
+
+    def of_histories(self) -> "RankingModel | None":
+        """The model for users who are known by their histories only; None if it needs ids."""
+        return self if self.capabilities.inputs == "histories" else None
 
     def row_tables(self, pairs: int) -> dict[str, list[nn.Embedding]]:
         """Embeddings with few rows used per step of ``pairs`` pairs, by "query" or "item".

@@ -30,8 +30,10 @@ from songrank.io.arrays import read_arrays
 from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json
 from songrank.models.base import RankingModel
+from songrank.models.blend import UserInput
+from songrank.models.described import BLEND, build_described
 from songrank.models.ensemble import Ensemble
-from songrank.models.registry import INPUTS, MODELS
+from songrank.models.registry import INPUTS
 
 FORMAT = "songrank-model"
 VERSION = 2
@@ -42,6 +44,7 @@ MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
 KINDS = {
     "ids": ("recommendation", {WEIGHTS, IDS, SEEN}),
     "histories": ("recommendation", {WEIGHTS, IDS, SEEN, HISTORIES}),
+    "users": ("recommendation", {WEIGHTS, IDS, SEEN, HISTORIES}),
     "documents": ("search", {WEIGHTS}),
     "features": ("labelling", {WEIGHTS, IDS}),
     "words": ("labelling", {WEIGHTS, IDS, WORDS}),
@@ -79,7 +82,9 @@ class ModelFolder:
 
     @property
     def inputs(self) -> str:
-        """The model input: ``"ids"``, ``"histories"``, ``"documents"``, ``"features"`` or ``"words"``."""
+        """The model input: ``"ids"``, ``"histories"``, ``"users"`` (ids and histories), ``"documents"``,
+        ``"features"`` or ``"words"``.
+        """
         return str(self.info["inputs"])
 
     def need(self, task: str) -> None:
@@ -89,11 +94,22 @@ class ModelFolder:
             found = f"contains a model for {self.task}, not for {task}"
             raise DataError(found, f"use `songrank {command}`", file=str(self.path))
 
-    def queries(self, user: Tensor) -> Tensor:
-        """The model input for known users: their indices, or their last items."""
+    def queries(self, user: Tensor) -> Tensor | UserInput:
+        """The model input for known users: their indices, their last items, or both."""
         if self.histories is None:
             return user.to(self.device)
-        return self.history_input(self.histories, user.cpu())
+        history = self.history_input(self.histories, user.cpu())
+        return UserInput(user.to(self.device), history) if self.inputs == "users" else history
+
+    def of_histories(self) -> "ModelFolder | None":
+        """The folder for users who are known by their histories only; None if the model needs ids.
+
+        A blend leaves out the members that read ids.
+        """
+        if self.inputs == "histories":
+            return self
+        part = self.model.of_histories()
+        return None if part is None else replace(self, model=part, info={**self.info, "inputs": "histories"})
 
     def history_input(self, histories: CSR, rows: Tensor) -> Tensor:
         """The input [R, T] of a model that reads histories, T at least 1."""
@@ -214,7 +230,7 @@ def _tables_fit(folder: ModelFolder) -> bool:
     items = sizes.get("num_items", sizes.get("num_labels"))
     users = sizes.get("num_queries", None if query_ids is None else len(query_ids))
     sound = (item_ids is None) == (folder.inputs == "documents")
-    sound = sound and (query_ids is None) == (folder.inputs not in ("ids", "histories"))
+    sound = sound and (query_ids is None) == (KINDS[folder.inputs][0] != "recommendation")
     sound = sound and (item_ids is None or len(item_ids) == items)
     sound = sound and (query_ids is None or len(query_ids) == users)
     sound = sound and all(_fits(lists, users, items) for lists in (folder.seen, folder.histories) if lists is not None)
@@ -259,7 +275,7 @@ def _description(path: Path) -> dict[str, Any]:
         all(isinstance(info.get(key), dict) for key in ("model", "sizes", "files"))
         and all(isinstance(info.get(key, {}), dict) for key in READS)
         and KINDS.get(inputs) == (info.get("task"), set(info["files"]))
-        and info["model"].get("name") in INPUTS[inputs]
+        and info["model"].get("name") in (*INPUTS.get(inputs, ()), BLEND)
     )
     if not sound:
         raise DataError("is damaged or was edited", _AGAIN, file=str(file))
@@ -281,17 +297,11 @@ class _WithoutDraws(TorchFunctionMode):
 
 def _load(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> RankingModel:
     """The model with its weights; it is first built on the meta device to validate sizes."""
-    options = {key: value for key, value in info["model"].items() if key != "name"}
     try:
-        layers = [options.get("blocks", 0), *(len(value) for value in options.values() if isinstance(value, list))]
-        if max(layers) > len(weights):  # before building them
-            raise ValueError(f"{max(layers):,} layers, and {len(weights):,} weights")
-        kind, members = MODELS[info["model"]["name"]], info.get("members", 1)
-        if not isinstance(members, int) or not 0 < members <= len(weights):
-            raise ValueError(f"{members!r} members")
         with torch.device("meta"), _WithoutDraws():
-            models = [kind(**info["sizes"], **options) for _ in range(members)]
-        model: RankingModel = models[0] if members == 1 else Ensemble(models)
+            model = build_described(info, most=len(weights))
+        if model.capabilities.inputs != info["inputs"]:
+            raise ValueError(f"it reads {model.capabilities.inputs}")
         expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
     except Exception as error:  # models may raise any error for invalid options
         wrong = f"describes an invalid model ({first_line(error)})"

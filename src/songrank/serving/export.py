@@ -19,6 +19,7 @@ from songrank import __version__
 from songrank.core.errors import UserError, first_line
 from songrank.io.files import NEW, not_written, write_synced
 from songrank.models.base import RankingModel, capabilities_of
+from songrank.models.blend import UserInput
 from songrank.models.model_folder import KINDS
 from songrank.models.registry import MODELS
 
@@ -52,6 +53,7 @@ def export_model(
     ========= ================================================= ======================
     ids       query int64 [B]                                   scores [B, num_items]
     histories history int64 [B, T], −1 after the last item      scores [B, num_items]
+    users     query int64 [B], history int64 [B, T]             scores [B, num_items]
     documents features float32 [B, L, F], mask bool [B, L]      scores [B, L]
     features  features float32 [B, F]                           scores [B, num_labels]
     words     tokens int64 [B, T]                               scores [B, num_labels]
@@ -60,8 +62,8 @@ def export_model(
     Args:
         model: a model of ``songrank.models``, or one with the same methods, on any device; it is not modified.
         inputs: input of the model, see the table above.
-        sizes: sizes of the model: ``num_queries``, ``num_items`` (histories), ``num_features`` or ``vocabulary`` is
-            required.
+        sizes: sizes of the model: ``num_queries``, ``num_items`` (histories), both (users), ``num_features`` or
+            ``vocabulary`` is required.
         path: a file with suffix ``.onnx`` or ``.pt2``; an existing file is replaced.
         format: ``"onnx"`` or ``"torch"``.
         mask: ``False`` for documents without padding; the input is then features only.
@@ -78,7 +80,7 @@ def export_model(
     kind = _checked(inputs, format, path, mask=mask)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
-    call = _Lists if inputs == "documents" else _Histories if inputs == "histories" else _Catalogue
+    call = _CALLS.get(inputs, _Catalogue)
     traced = copied.for_export().eval().requires_grad_(False) if isinstance(copied, RankingModel) else copied
     recorded = call(traced)
     size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
@@ -107,19 +109,22 @@ def export_model(
 class _Kind(NamedTuple):
     """Inputs and outputs of a file."""
 
-    size: str  # the size that determines the inputs
+    sizes: tuple[str, ...]  # the size that determines the values of each input
     axes: dict[str, str]  # dynamic leading axes of each input
     takes: str
     gives: str
 
 
 _LISTS = "features float32 [B, L, {num_features}] and mask bool [B, L]"
+_ROWS = "features float32 [B, {num_features}]"
+_USERS = "query int64 [B] and history int64 [B, T]"
 _KINDS = {
-    "ids": _Kind("num_queries", {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
-    "histories": _Kind("num_items", {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
-    "documents": _Kind("num_features", {"features": "BL", "mask": "BL"}, _LISTS, "[B, L]"),
-    "features": _Kind("num_features", {"features": "B"}, "features float32 [B, {num_features}]", "[B, {num_labels}]"),
-    "words": _Kind("vocabulary", {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
+    "ids": _Kind(("num_queries",), {"query": "B"}, "query int64 [B]", "[B, {num_items}]"),
+    "histories": _Kind(("num_items",), {"history": "BT"}, "history int64 [B, T]", "[B, {num_items}]"),
+    "documents": _Kind(("num_features", "num_features"), {"features": "BL", "mask": "BL"}, _LISTS, "[B, L]"),
+    "features": _Kind(("num_features",), {"features": "B"}, _ROWS, "[B, {num_labels}]"),
+    "words": _Kind(("vocabulary",), {"tokens": "BT"}, "tokens int64 [B, T]", "[B, {num_labels}]"),
+    "users": _Kind(("num_queries", "num_items"), {"query": "B", "history": "BT"}, _USERS, "[B, {num_items}]"),
 }
 
 
@@ -152,11 +157,23 @@ class _Catalogue(nn.Module):
 
 class _Histories(_Catalogue):
     def forward(self, history: Tensor) -> Tensor:
-        # Pad or truncate to the length of the model, because a traced graph cannot branch.
-        length: int = self.model.history_length
-        count = (history >= 0).sum(1, keepdim=True)
-        filled = nn.functional.pad(history, (0, length), value=-1)
-        return self.scores(filled.gather(1, (count - length).clamp_min(0) + torch.arange(length)))
+        return self.scores(_filled(history, self.model.history_length))
+
+
+class _Users(_Catalogue):
+    def forward(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
+        return self.scores(query, _filled(history, self.model.history_length))
+
+    def scores(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
+        scores: Tensor = self.model.score_all(UserInput(query, history))
+        return scores
+
+
+def _filled(history: Tensor, length: int) -> Tensor:
+    """Histories padded or truncated to the length of the model, because a traced graph cannot branch."""
+    count = (history >= 0).sum(1, keepdim=True)
+    filled = nn.functional.pad(history, (0, length), value=-1)
+    return filled.gather(1, (count - length).clamp_min(0) + torch.arange(length))
 
 
 class _Lists(_Catalogue):
@@ -166,6 +183,9 @@ class _Lists(_Catalogue):
     def scores(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         scores: Tensor = self.model(features, torch.ones_like(features[..., 0]).bool() if mask is None else mask)
         return scores
+
+
+_CALLS = {"documents": _Lists, "histories": _Histories, "users": _Users}
 
 
 def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
@@ -186,14 +206,17 @@ def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
 
 def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
     """Inputs of all shapes with reference scores; raises a ``UserError`` if the model fails."""
-    if kind.size not in sizes:
-        raise UserError(f"sizes has no {kind.size}; required for {title}")
-    size, random = sizes[kind.size], torch.Generator().manual_seed(0)
+    for name in kind.sizes:
+        if name not in sizes:
+            raise UserError(f"sizes has no {name}; required for {title}")
+    inputs = [(name, len(axes), sizes[size]) for (name, axes), size in zip(kind.axes.items(), kind.sizes, strict=False)]
+    random = torch.Generator().manual_seed(0)
     try:
-        drawn = [tuple(_draw(n, s[: len(w)], size, random) for n, w in kind.axes.items()) for s in _SHAPES]
+        drawn = [tuple(_draw(name, shape[:axes], size, random) for name, axes, size in inputs) for shape in _SHAPES]
         examples = [(given, recorded.scores(*given)) for given in drawn]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{title} cannot be run with {kind.size}={size} ({first_line(error)})") from error
+        told = " and ".join(f"{name}={sizes[name]}" for name in dict.fromkeys(kind.sizes))
+        raise UserError(f"{title} cannot be run with {told} ({first_line(error)})") from error
     if not all(scores.isfinite().all() for _, scores in examples):
         raise UserError(f"scores of {title} are NaN or infinite; retrain the model")
     return examples

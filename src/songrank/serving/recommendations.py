@@ -86,6 +86,8 @@ def recommend_after(
 ) -> Iterator[Recommendations]:
     """Like :func:`recommend`, for histories of known or new users, which may be empty.
 
+    A blend is used without its members that read ids; the weights of the others are divided by their sum.
+
     Args:
         folder: model folder of a model of histories.
         histories: item indices, oldest first; see :func:`songrank.data.histories.table_histories`.
@@ -97,8 +99,9 @@ def recommend_after(
     """
     k = check_count("k", k)
     barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))
-    seen = None if not exclude_seen else histories if met is None else met
-    return _batches(folder, number, lambda rows: folder.history_input(histories, rows), k, barred, seen)
+    seen, part = None if not exclude_seen else histories if met is None else met, folder.of_histories()
+    assert part is not None
+    return _batches(part, number, lambda rows: part.history_input(histories, rows), k, barred, seen)
 
 
 def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
@@ -119,7 +122,7 @@ def queries_at_once(folder: ModelFolder, scores: int) -> int:
 def history_item_ids(folder: ModelFolder) -> Ids:
     """Original item ids of a model of histories."""
     item_ids = known_ids(folder)[1]
-    if folder.histories is None:
+    if folder.of_histories() is None:
         name = folder.info["model"]["name"]
         fix = "train with model=sequence or model=history, or request known users"
         raise DataError(f"contains {name}, which does not read histories", fix, file=str(folder.path))
@@ -204,7 +207,7 @@ def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:
 def _batches(
     folder: ModelFolder,
     number: Tensor,
-    inputs: Callable[[Tensor], Tensor],
+    inputs: Callable[[Tensor], Any],
     k: int,
     barred: Tensor,
     seen: CSR | None,

@@ -95,6 +95,8 @@ def check_fit(recipe: Recipe, dataset: Dataset) -> None:
     """Raise if the recipe cannot be trained on this data set."""
     if recipe.members is not None:
         raise UserError(f"members is {recipe.members}; expected none: only `songrank ensemble` creates such runs")
+    if recipe.blend is not None:
+        raise UserError("blend is given; expected none: only `songrank ensemble` creates such runs")
     if "train" not in dataset:
         raise UserError(f"{dataset.path} has no training split; found {', '.join(dataset)}")
     watch = recipe.validation

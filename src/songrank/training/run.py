@@ -79,7 +79,7 @@ class Run:
 
     def _owner(self) -> str:
         """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
-        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation"}
+        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
         for section, keys in _LATER_KEYS.items():
             values[section] = {key: value for key, value in values[section].items() if (key, value) not in keys}

@@ -22,6 +22,8 @@ from songrank.io.json_files import read_json
 from songrank.serving.open import open_model
 from songrank.training.run import Run
 from songrank.training.run_directory import RunDirectory
+from songrank.training.trainer.batch_adapters import BatchAdapter
+from songrank.training.trainer.history_adapters import make_adapter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,10 +207,14 @@ def _rebuild(run: ReportedRun, dataset: Dataset, device: str) -> Run:
 
 def _group(label: str, runs: tuple[ReportedRun, ...], data: Dataset | Missing, split: str, device: str) -> Group:
     first = runs[0]
+    if first.config.get("blend") and not isinstance(data, Missing):
+        memory = Missing("a blend is not trained itself; its members have memories")
+        return Group(label, runs, data, memory, attempt(_extremes, data, choose_device(device), first, split))
     run = data if isinstance(data, Missing) else attempt(_rebuild, first, data, device)
     if isinstance(run, Missing):
         return Group(label, runs, data, memory=run, extremes=run)
-    return Group(label, runs, data, attempt(_memory, run, first.seed), attempt(_extremes, run, first, split))
+    extremes = attempt(_extremes, run.dataset, run.trainer.device, first, split, run.trainer.adapter)
+    return Group(label, runs, data, attempt(_memory, run, first.seed), extremes)
 
 
 def _memory(run: Run, seed: int) -> Memory:
@@ -216,15 +222,18 @@ def _memory(run: Run, seed: int) -> Memory:
     return Memory(loss, step, seed, tables, moving=run.recipe.batch.windows == "random")
 
 
-def _extremes(run: Run, reported: ReportedRun, split: str) -> Extremes:
+def _extremes(
+    dataset: Dataset, device: torch.device, reported: ReportedRun, split: str, adapter: BatchAdapter | None = None
+) -> Extremes:
     if reported.unread is not None:
         raise UserError(reported.unread.why)
     measured = reported.evaluations[split]
     metric = next(iter(measured.metrics))
     values = measured.per_query[metric]
-    model = open_model(reported.path, run.trainer.device).model
-    ranker = QueryRanker(model, run.trainer.adapter, run.dataset, split, measured.policies["ties"])
-    both = best_and_worst(values, run.dataset.relevance(split).num_relevant)
+    model = open_model(reported.path, device).model
+    adapter = make_adapter(dataset, device, model) if adapter is None else adapter
+    ranker = QueryRanker(model, adapter, dataset, split, measured.policies["ties"])
+    both = best_and_worst(values, dataset.relevance(split).num_relevant)
     best, worst = ([ranker.rank(query, float(values[query])) for query in numbers] for numbers in both)
     return Extremes(metric, reported.seed, best, worst)
 

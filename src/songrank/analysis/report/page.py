@@ -1,13 +1,13 @@
 """The report page: sections, style, script and data in one self-contained file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from songrank import __version__
-from songrank.analysis.finished_runs import find_runs
+from songrank.analysis.finished_runs import find_runs, method_name
 from songrank.analysis.report.contents import Contents, Group, Missing, ReportedRun, gather
 from songrank.analysis.report.formatting import duration, figure
 from songrank.analysis.report.html import Html, document, facts, is_replaceable, tag
@@ -67,7 +67,7 @@ def render(contents: Contents) -> str:
     """The page; equal contents give equal bytes."""
     *others, last = contents.labels
     config = contents.runs[0].config
-    title = f"{', '.join(others)} and {last}" if others else f"{config['model']['name']} with {config['loss']['name']}"
+    title = f"{', '.join(others)} and {last}" if others else _with(config, "with")
     links = [tag("a", words, href=f"#{place}") for place, (words, _) in _SECTIONS.items()]
     nav = tag("nav", *links, aria_label="Contents")
     body = [
@@ -79,12 +79,19 @@ def render(contents: Contents) -> str:
     return document(title, _GENERATOR, body, data=_json(contents))
 
 
+def _with(config: Mapping[str, Any], word: str) -> str:
+    """Model and loss of a run, or what a blend combines."""
+    loss, model = method_name(config)
+    return model if config.get("blend") else f"{model} {word} {loss}"
+
+
 def _lead(contents: Contents) -> str:
     first = contents.groups[0]
     config = first.runs[0].config
     data = first.data.name if isinstance(first.data, Dataset) else str(config.get("data", "")).rpartition("/")[2]
-    mean = f", ensemble of {members} runs" if (members := config.get("members")) else ""
-    what = f"{config['model']['name']} trained with {config['loss']['name']} on {data}{mean}"
+    several = config.get("members") and not config.get("blend")
+    mean = f", ensemble of {config['members']} runs" if several else ""
+    what = f"{_with(config, 'trained with')} on {data}{mean}"
     if len(contents.groups) > 1:
         what = f"{len(contents.groups)} methods, {len(contents.runs)} runs on {data}"
     elif len(contents.runs) > 1:

@@ -35,6 +35,9 @@ def training_section(contents: Contents) -> list[Html]:
     for group in contents.groups:
         parts += [tag("h3", group.label)] if len(contents.groups) > 1 else []
         config = group.runs[0].config
+        if config.get("blend"):
+            parts.append(_members(config))
+            continue
         components = [(title, _component(config.get(title.lower()))) for title in ("Model", "Loss")]
         stages = [("Warm-up", _stage(config.get("warm_up"))), ("Fine-tuning", _stage(config.get("fine_tuning")))]
         parts.append(facts([*components, *stages]))
@@ -50,6 +53,16 @@ def training_section(contents: Contents) -> list[Html]:
         which = f" of {run.path.resolve().name}" if several else ""
         parts.append(folded(f"Full configuration{which}", tag("pre", _yaml(run.config), tabindex=0)))
     return parts
+
+
+def _members(config: Mapping[str, Any]) -> Html:
+    """The runs of a blend and their weights."""
+    rows = []
+    for member in config["blend"]["members"]:
+        changes = member.get("changes", {})
+        model, loss = (str(changes.get(f"{key}.name", config[key]["name"])) for key in ("model", "loss"))
+        rows.append([str(member["run"]), model, loss, str(member.get("seed", "")), f"{member['weight']:.2f}"])
+    return table("Members of the blend", ["Run", "Model", "Loss", "Seed", "Weight"], rows, words=3)
 
 
 def _run_row(run: ReportedRun) -> dict[str, str]:

@@ -202,6 +202,22 @@ class Evaluation(_Section):
     empty: Literal[*EMPTY] = Field("skip", description="Value of queries without relevant items: skip, 0 or 1.")  # type: ignore[valid-type]
 
 
+class BlendMember(_Section):
+    """A run of a blend."""
+
+    run: str = Field(..., description="Run directory.")
+    weight: Annotated[float, Field(ge=0, le=1)] = Field(..., description="Weight of its standardised scores.")
+    seed: NonNegativeInt = Field(0, description="Random seed of the run.")
+    changes: dict[str, Any] = Field({}, description="Recipe keys with other values than in this recipe.")
+
+
+class BlendSection(_Section):
+    """The members of a blend; the other sections of the recipe are those of the first member."""
+
+    metric: str | None = Field(None, description="Metric that chose the weights on validation; none: they were given.")
+    members: Annotated[list[BlendMember], Field(min_length=1)] = Field(..., description="The runs.")
+
+
 class Recipe(_Section):
     """The configuration of a run.
 
@@ -232,8 +248,11 @@ class Recipe(_Section):
     device: str = Field("auto", description="Device: auto, cpu, cuda or cuda:N.")
     deterministic: bool = Field(False, description="Bit-exact results on a GPU, at slower steps; CPUs always are.")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="Random seed.")
-    members: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="Number of runs in an ensemble; set by `songrank ensemble` only."
+    members: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Number of runs in an ensemble or a blend; set by `songrank ensemble` only."
+    )
+    blend: BlendSection | None = Field(
+        None, description="Runs and weights of a blend; set by `songrank ensemble` only."
     )
 
     def sections(self) -> tuple[tuple[WarmUp | FineTuning, dict[str, Any]], ...]:
@@ -295,6 +314,8 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
         kind = next((_VALUES[part] for part in error["loc"] if part in _VALUES), ThresholdOptions)
         what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
         return f"unknown key {key!r} of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
+    if words[:1] == ["blend"] and len(words) > 1:
+        return f"{key} is {shown(error['input'])}; expected a blend as written by `songrank ensemble`"
     if error["type"] in ("extra_forbidden", "invalid_key"):
         return f"unknown recipe key {key!r}; {suggestion(words[-1], _keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
@@ -319,5 +340,6 @@ _NO_KEYS = ("constrained-int", "int", "float", "none", "[key]", "literal['paper'
 def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
     for name in path:
         section = section.model_fields[name].annotation  # type: ignore[assignment]
-    names = [name for name in section.model_fields if name != "members"]  # written by `songrank ensemble` only
+    written = ("members", "blend") if section is Recipe else ()  # by `songrank ensemble` only
+    names = [name for name in section.model_fields if name not in written]
     return names if path else [*names, "losses"]

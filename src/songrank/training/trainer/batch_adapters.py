@@ -20,6 +20,7 @@ from songrank.data import CatalogueSplit, Dataset, ListSplit
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, evaluate_sampled
 from songrank.metrics.catalogue import MEMORY
+from songrank.models.base import RankingModel
 from songrank.models.document_lists import score_lists
 from songrank.sampling import SlateSampler
 
@@ -135,9 +136,7 @@ class CatalogueAdapter(DatasetAdapter):
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, without seen items of earlier splits, for each query of the split."""
-        memory = min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
-        step = max(1, memory // max(1, self._bytes_per_query(model, split)))
-        targets = self.targets(split)
+        memory, step, targets = self._memory, self._step(model, split), self.targets(split)
         with torch.no_grad():
             if candidates != "all":
 
@@ -147,16 +146,33 @@ class CatalogueAdapter(DatasetAdapter):
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
 
-            def score_all(query: Tensor) -> Tensor:
-                parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
-                return parts[0] if len(parts) == 1 else torch.cat(parts)
-
             at_once = self.reads_ids and step >= self.dataset.num_queries
-            return evaluate_catalogue(model.score_all if at_once else score_all, targets, memory=memory, **policies)
+            scorer = model.score_all if at_once else self.scorer(model, split)
+            return evaluate_catalogue(scorer, targets, memory=memory, **policies)
+
+    def scorer(self, model: Any, split: str) -> Callable[[Tensor], Tensor]:
+        """The function from ids of queries [b] of a split to scores [b, N] of all items, in bounded memory."""
+        step = self._step(model, split)
+
+        def score_all(query: Tensor) -> Tensor:
+            parts = [model.score_all(self.queries(split, part)) for part in torch.split(query, step)]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+        return score_all
+
+    @property
+    def _memory(self) -> int:
+        """Bytes for the evaluation of a chunk of queries."""
+        return min(MEMORY.get(self.device.type, MEMORY["cpu"]), _EVALUATION_BYTES)
+
+    def _step(self, model: Any, split: str) -> int:
+        """The number of queries to score at a time."""
+        return max(1, self._memory // max(1, self._bytes_per_query(model, split)))
 
     def _bytes_per_query(self, model: Any, split: str) -> int:
         part = self._split(split)
-        return part.num_features * 4 if part.tokens is None else part.tokens.shape[1] * _WORD_BYTES
+        own = part.num_features * 4 if part.tokens is None else part.tokens.shape[1] * _WORD_BYTES
+        return max(own, model.query_bytes if isinstance(model, RankingModel) else 0)
 
     def _split(self, name: str) -> CatalogueSplit:
         part = self.dataset[name]

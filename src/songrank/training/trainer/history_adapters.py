@@ -17,6 +17,7 @@ from songrank.data.histories import dataset_histories
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
+from songrank.models.blend import UserInput
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
@@ -53,9 +54,11 @@ def adapter_for(
     """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
-    if query not in ("history", "sequence"):
+    if query not in ("history", "sequence", "user"):
         return CatalogueAdapter(dataset, device, evaluated)
     assert length is not None
+    if query == "user":
+        return UserAdapter(dataset, device, length)
     if query == "sequence":
         return SequenceAdapter(dataset, device, length, following, gain, windows)
     return HistoryAdapter(dataset, device, length)
@@ -81,7 +84,7 @@ class HistoryAdapter(CatalogueAdapter):
             raise UserError("a history model reads the items of the training split; evaluate it on validation or test")
         return super().evaluate(model, split, candidates, **policies)
 
-    def queries(self, split: str, query: Tensor) -> Tensor:
+    def queries(self, split: str, query: Tensor) -> Any:
         """The last items of these users before a split."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
@@ -96,6 +99,14 @@ class HistoryAdapter(CatalogueAdapter):
 
     def _until(self, *names: str) -> CSR:
         return dataset_histories(self.dataset, names).to(self.device)
+
+
+class UserAdapter(HistoryAdapter):
+    """Recommendation by ids of users and their interaction histories, for blends, which are not trained."""
+
+    def queries(self, split: str, query: Tensor) -> UserInput:
+        """The ids of these users and their last items before a split."""
+        return UserInput(query, super().queries(split, query))
 
 
 class SequenceAdapter(HistoryAdapter):
