@@ -46,9 +46,9 @@ _RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf"}
 _COSINE = {"scoring": "cosine", "temperature": 0.2}
 _BY_NAME = {"matrix-factorisation": {}, "lightgcn": {}, "two-tower": {"learn_temperature": False}}
 """The models that share the recipe of the task, which have its scores if they are given by name."""
-# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/estimators.md).
-_ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
-_MANY_ITEMS, _DRAWN = 5_000, "batch.irrelevant=2000"
+# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/how-to/estimators.md).
+_ON_A_CPU = {"model.dim": 64, "model.length": 50, "model.dropout": 0.2}
+_MANY_ITEMS, _DRAWN = 5_000, {"batch.irrelevant": 2000}
 
 
 @dataclass(eq=False, repr=False)
@@ -119,7 +119,17 @@ class Recommender(RankingEstimator):
             return (*model, f"batch.irrelevant={self.recipe_.batch.irrelevant}")
         if choose_device(self.device).type != "cpu":
             return ()
-        return (*_ON_A_CPU, _DRAWN) if items > _MANY_ITEMS else _ON_A_CPU
+        sizes = {**_ON_A_CPU, **(_DRAWN if items > _MANY_ITEMS else {})}
+        self._by_data, full = (), self._recipe(Path("data")).model_dump()
+        told = [
+            f"{key}={value} (not {full[section][name]})"
+            for key, value in sizes.items()
+            for section, name in [key.split(".")]
+            if key not in (self.options or {})
+        ]
+        if told:
+            self._say(f"smaller on a CPU: {', '.join(told)}; recipe='sequences' fits the full model")
+        return [f"{key}={value}" for key, value in sizes.items()]
 
     def fit(self, interactions: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
         """Fit to a table of interactions.
@@ -194,11 +204,11 @@ class Recommender(RankingEstimator):
 
     def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
         self._timed = "time" in interactions.names and not interactions.fraction
-        self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
         if self._in_order():
             self._say(
                 "the data has times, so a sequence model is fitted; pass model='matrix-factorisation' to ignore it"
             )
+        self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
 
         def kept(run: Run) -> dict[str, Any]:
             past = WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None
