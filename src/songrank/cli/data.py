@@ -14,7 +14,7 @@ from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.core.text import UNITS, counted, singular
 from songrank.data.dataset import Dataset, open_dataset
-from songrank.data.preparation.given_splits import held_out_notes
+from songrank.data.preparation.data_notes import data_notes
 from songrank.data.prepare import prepare as prepare_dataset
 from songrank.data.registry import all_kinds, find_kind
 
@@ -131,7 +131,7 @@ def _print_summary(dataset: Dataset) -> None:
         counts = (f"{figures[key]:,}" if key in figures else "" for key in ("queries", "items", "pairs"))
         table.add_row(name, *counts, f"{figures['sparsity']:.2%}" if "sparsity" in figures else "")
     console.print(table)
-    for note in held_out_notes(info):
+    for note in data_notes(info):
         typer.echo(note)
     if "validation" not in dataset and not info["shared_queries"]:
         typer.echo("no validation split; --validation 0.1 splits one off the training rows")

@@ -112,6 +112,8 @@ def train(
         typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
     elif not quiet:
         print_results(run.directory.path, run.results)
+        if message := run.trainer.result():
+            typer.echo(message, err=True)
         if message := run.trainer.better_before():
             view.warn(message)
 

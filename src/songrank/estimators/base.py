@@ -19,7 +19,7 @@ from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
 from songrank.data.adapters.feature_matrix import FittedColumns
-from songrank.data.preparation.given_splits import held_out_notes
+from songrank.data.preparation.data_notes import FIRST_INFINITE, data_notes, large_label
 from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
 from songrank.io.files import make_folder
 from songrank.io.locks import alone
@@ -142,8 +142,15 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
             dataset = prepare(kind, source, work / "data", **told)
-            for note in held_out_notes(dataset.info):
+            for note in data_notes(dataset.info):
                 self._say(note)
+            if (
+                large_label(dataset.info) >= FIRST_INFINITE
+                and self.recipe is None
+                and "gain" not in (self.options or {})
+            ):
+                more = (*more, "gain=linear")
+                self._say("gain=linear is used; set options={'gain': 'linear'} to confirm it")
             if "validation" not in dataset:
                 more = (*more, "validation.every=0")
             run = self._begin(self._recipe(work / "data", *more), work / "run")
@@ -151,6 +158,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
                 past.carry_over(run.trainer, dataset)
             run.finish()
             self._say(run.trainer.better_before())
+            self._say(run.trainer.result())
             at, found = run.trainer.at, dict(also(run))
             found["history_"] = [dict(line) for line in at.history]
             found["best_score_"] = at.best if at.best > float("-inf") else None

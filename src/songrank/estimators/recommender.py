@@ -41,13 +41,14 @@ from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
 
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
-_RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf", "two-tower": "neumf"}
+_RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf"}
 """The default recipes of models, if it is not that of the task."""
 _COSINE = {"scoring": "cosine", "temperature": 0.2}
-"""The scores of models without options that share the recipe of the task."""
-# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/estimators.md).
-_ON_A_CPU = ("model.dim=64", "model.length=50", "model.dropout=0.2", "warm_up.epochs=30", "fine_tuning.epochs=10")
-_MANY_ITEMS, _DRAWN = 5_000, "batch.irrelevant=2000"
+_BY_NAME = {"matrix-factorisation": {}, "lightgcn": {}, "two-tower": {"learn_temperature": False}}
+"""The models that share the recipe of the task, which have its scores if they are given by name."""
+# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/how-to/estimators.md).
+_ON_A_CPU = {"model.dim": 64, "model.length": 50, "model.dropout": 0.2}
+_MANY_ITEMS, _DRAWN = 5_000, {"batch.irrelevant": 2000}
 
 
 @dataclass(eq=False, repr=False)
@@ -56,13 +57,13 @@ class Recommender(RankingEstimator):
 
     Args:
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
-        model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"sequence"`` (next item),
+        model: ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"neumf"``, ``"sequence"`` (next item),
             ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
             "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
             ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held out, else
-            ``"matrix-factorisation"``. By name, it and ``"lightgcn"`` have cosine scores.
+            ``"matrix-factorisation"``. By name, it, ``"two-tower"`` and ``"lightgcn"`` have cosine scores.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"``, ``"histories"`` or ``"neumf"``
-            for these models, else ``"recommendation"``.
+            for their models, else ``"recommendation"``.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
         data_options: options of ``songrank data prepare interactions``: ``{"min_rating": 4, "split": "time"}``.
         user: column of users; ``"auto"`` here and below: detected by name.
@@ -99,8 +100,9 @@ class Recommender(RankingEstimator):
         return _RECIPES.get("sequence" if self._in_order() else str(name), self.task)
 
     def _model(self) -> str | Mapping[str, Any] | None:
-        by_name = self.recipe is None and self.model in ("matrix-factorisation", "lightgcn")
-        return {"name": self.model, **_COSINE} if by_name else self.model
+        if self.recipe is not None or not isinstance(self.model, str) or self.model not in _BY_NAME:
+            return self.model
+        return {"name": self.model, **_COSINE, **_BY_NAME[self.model]}
 
     def _in_order(self) -> bool:
         """Whether the default is a sequence model: no model or recipe is given, and the data has times."""
@@ -117,7 +119,17 @@ class Recommender(RankingEstimator):
             return (*model, f"batch.irrelevant={self.recipe_.batch.irrelevant}")
         if choose_device(self.device).type != "cpu":
             return ()
-        return (*_ON_A_CPU, _DRAWN) if items > _MANY_ITEMS else _ON_A_CPU
+        sizes = {**_ON_A_CPU, **(_DRAWN if items > _MANY_ITEMS else {})}
+        self._by_data, full = (), self._recipe(Path("data")).model_dump()
+        told = [
+            f"{key}={value} (not {full[section][name]})"
+            for key, value in sizes.items()
+            for section, name in [key.split(".")]
+            if key not in (self.options or {})
+        ]
+        if told:
+            self._say(f"smaller on a CPU: {', '.join(told)}; recipe='sequences' fits the full model")
+        return [f"{key}={value}" for key, value in sizes.items()]
 
     def fit(self, interactions: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
         """Fit to a table of interactions.
@@ -192,11 +204,11 @@ class Recommender(RankingEstimator):
 
     def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
         self._timed = "time" in interactions.names and not interactions.fraction
-        self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
         if self._in_order():
             self._say(
                 "the data has times, so a sequence model is fitted; pass model='matrix-factorisation' to ignore it"
             )
+        self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
 
         def kept(run: Run) -> dict[str, Any]:
             past = WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None

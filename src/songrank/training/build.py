@@ -9,6 +9,7 @@ import torch
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
 from songrank.data import Dataset
+from songrank.data.preparation.data_notes import FIRST_INFINITE, large_label
 from songrank.losses.registry import LOSSES
 from songrank.models.base import Capabilities, RankingModel
 from songrank.models.registry import INPUTS, MODELS
@@ -46,7 +47,11 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
     with _within_bounds():
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
-        reads = {"following": recipe.batch.following or 1, "windows": recipe.batch.windows or "last", "gain": recipe.gain}
+        reads = {
+            "following": recipe.batch.following or 1,
+            "windows": recipe.batch.windows or "last",
+            "gain": recipe.gain,
+        }
         query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),
@@ -99,6 +104,10 @@ def check_fit(recipe: Recipe, dataset: Dataset) -> None:
         raise UserError("blend is given; expected none: only `songrank ensemble` creates such runs")
     if "train" not in dataset:
         raise UserError(f"{dataset.path} has no training split; found {', '.join(dataset)}")
+    most = large_label(dataset.info)
+    if recipe.gain == "exp2" and most >= FIRST_INFINITE:
+        why = f"labels reach {most:,g}, and gain 2^y − 1 is infinite in float32 from y = {FIRST_INFINITE} on"
+        raise UserError(f"{dataset.path}: {why}; pass gain=linear, or prepare smaller labels")
     watch = recipe.validation
     if watch.every == 0:
         return

@@ -109,3 +109,91 @@ def test_patience_ends_a_stage_and_the_best_state_is_the_result(dataset):
         0.8,
     ]
     equal(run.model.state_dict(), kept[3])
+
+
+def scripted(run, values):
+    """Validation gives these values in turn; return the weights at each evaluation."""
+    left, kept = iter(values), []
+
+    class Found:
+        def __init__(self):
+            self.values = {"ndcg@10": next(left)}
+            kept.append({name: value.clone() for name, value in run.model.state_dict().items()})
+
+    run.adapter.evaluate = lambda model, split, **policies: Found()
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("keep", "values", "best", "where"),
+    [
+        ("last", [0.6, 0.5, 0.1, 0.4, 0.3], 3, "fine-tuning, epoch 4 of 6"),
+        ("all", [0.6, 0.5, 0.1, 0.4, 0.3], 0, "warm-up, epoch 2 of 4"),
+        ("all", [0.6, 0.5, 0.1, 0.7, 0.3], 3, "fine-tuning, epoch 4 of 6"),
+        ("all", [0.6, 0.5, 0.1, 0.6, 0.3], 0, "warm-up, epoch 2 of 4"),  # the first of equals
+    ],
+)
+def test_the_result_is_the_best_checkpoint_of_the_last_stage_or_of_all(keep, values, best, where, dataset):
+    run = trainer(dataset, keep=keep)
+    kept = scripted(run, values)
+    run.run()
+    equal(run.model.state_dict(), kept[best])
+    assert run.at.best == values[best]
+    assert f"best checkpoint: {where} (step " in run.result()
+    assert run.result().endswith(f"validation ndcg@10 {values[best]:.4f}")
+    assert bool(run.better_before()) == (keep == "last")
+
+
+def test_patience_counts_within_a_stage_also_if_an_earlier_one_was_better(dataset):
+    run = trainer(dataset, keep="all", patience=2)
+    scripted(run, [0.9, 0.8, 0.1, 0.2, 0.3])
+    run.run()
+    assert (run.at.best, run.at.best_of_stage, run.at.since_best) == (0.9, 0.3, 0)
+
+
+def test_with_all_stages_a_stage_starts_from_the_best_checkpoint(dataset):
+    run = trainer(dataset, keep="all", ema_decay=None)
+    kept, begun = scripted(run, [0.6, 0.5, 0.1, 0.4, 0.3]), []
+    make = run.stages[1].make_optimiser
+    object.__setattr__(run.stages[1], "make_optimiser", lambda *how: begun.append(run.model.state_dict()) or make(*how))
+    scores = run.adapter.scores
+
+    def first_scores(model, slate):
+        if begun and len(begun) == 1:
+            begun.append({name: value.clone() for name, value in model.state_dict().items()})
+        return scores(model, slate)
+
+    run.adapter.scores = first_scores
+    run.run()
+    start = {name: value for name, value in begun[1].items() if not name.startswith("head")}
+    equal(start, {name: value for name, value in kept[0].items() if not name.startswith("head")})
+
+
+@pytest.mark.parametrize("stop_at", [8, 33, 77])
+def test_all_stages_stopped_after_any_step_end_with_the_same_bits(stop_at, dataset, tmp_path):
+    whole = trainer(dataset, keep="all")
+    whole.run()
+
+    def count():
+        if run.at.step == stop_at:
+            run.stop()
+
+    run = trainer(dataset, tmp_path, keep="all", tick=count)
+    run.run()
+    assert run.stopped
+    again = trainer(dataset, tmp_path, keep="all")
+    again.run()
+    equal(whole.model.state_dict(), again.model.state_dict())
+    assert (whole.at.history, whole.result()) == (again.at.history, again.result())
+
+
+def test_a_checkpoint_of_a_former_version_is_resumed(whole, dataset, tmp_path):
+    run = trainer(dataset, tmp_path)
+    run.tick = lambda: run.stop() if run.at.step == 77 else None
+    run.run()
+    step, state = run.checkpoints.latest()
+    state["at"] = {name: value for name, value in state["at"].items() if name not in ("best_of_stage", "best_at")}
+    run.checkpoints.save(step, state)
+    again = trainer(dataset, tmp_path)
+    again.run()
+    equal(whole.model.state_dict(), again.model.state_dict())

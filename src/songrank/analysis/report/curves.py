@@ -67,10 +67,13 @@ def read_history(path: Path) -> History:
     return lines
 
 
-def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str) -> int:
-    """The epoch, counted over both stages, of the kept checkpoint: the first best of the last stage, or the last."""
-    last = history[-1]["stage"]
-    known = {at: line[watched] for at, line in enumerate(history, 1) if line["stage"] == last and _has(line, watched)}
+def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str, keep: str = "last") -> int:
+    """The epoch, counted over both stages, of the kept checkpoint: the first best of the last stage, or of all.
+
+    Without validation it is the last epoch.
+    """
+    last, lines = history[-1]["stage"], list(enumerate(history, 1))
+    known = {at: line[watched] for at, line in lines if keep == "all" or line["stage"] == last if _has(line, watched)}
     return max(known, key=lambda at: (known[at], -at), default=len(history))
 
 
@@ -108,7 +111,7 @@ def _curves(methods: Methods, key: str, part: tuple[str, str] | None = None) -> 
             for epoch, own in sorted(values.items())
         ]
         if points:
-            chosen = {chosen_epoch(history, _validation(config)[0]) for config, history in runs}
+            chosen = {chosen_epoch(history, _validation(config)[0], _kept(config)) for config, history in runs}
             curves.append(Curve(label, tuple(points), tuple(sorted(chosen))))
     return tuple(curves)
 
@@ -122,6 +125,11 @@ def _validation(config: Mapping[str, Any]) -> tuple[str, int | str]:
     section = config.get("validation") or {}
     among = section.get("candidates", "all")
     return validation_name(section.get("metric", ""), among), among
+
+
+def _kept(config: Mapping[str, Any]) -> str:
+    """Stages whose best checkpoint the run kept."""
+    return str((config.get("validation") or {}).get("keep", "last"))
 
 
 def _loss(config: Mapping[str, Any], stage: str) -> str:

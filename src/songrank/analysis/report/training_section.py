@@ -133,7 +133,8 @@ def _stage(section: Any) -> str:
     if section.get("epochs") == 0:
         return "none"
     optimiser = f"{section.get('optimiser')}, learning rate {section.get('learning_rate')}"
-    words = [counted(int(section.get("epochs") or 0), "epochs"), optimiser]
+    least = f" (at least {section['min_steps']:,} steps)" if section.get("min_steps") else ""
+    words = [counted(int(section.get("epochs") or 0), "epochs") + least, optimiser]
     words += [f"learning rate × {factor} after epoch {epoch}" for epoch, factor in (section.get("decay") or {}).items()]
     if weight := section.get("weight_decay"):
         power = section.get("item_decay_power")

@@ -12,8 +12,9 @@ from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.core.pairs import pack
-from songrank.data.content import Arrays, Content
+from songrank.data.content import Arrays, Content, label_histogram
 from songrank.data.dataset import SPLITS
+from songrank.data.preparation.data_notes import REPEATED
 from songrank.data.preparation.given_splits import check_given, cut_validation, drop_unknown
 from songrank.data.preparation.splits import TRAIN, split_pairs
 from songrank.data.preparation_options import RatingOptions
@@ -91,7 +92,10 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
         query, item = log.met
         order = np.argsort(query, kind="stable")
         splits["train"] |= {"met.offsets": _offsets(query, len(log.query_ids)), "met.item": item[order]}
-    return Content("recommendation", splits, log.query_ids, log.item_ids, {"held_out": dropped} if dropped else {})
+    extra: dict[str, Any] = {"held_out": dropped} if dropped else {}
+    if log.label is not None and options.labels == "binary":
+        extra["ratings"] = label_histogram([log.label])
+    return Content("recommendation", splits, log.query_ids, log.item_ids, extra)
 
 
 def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
@@ -149,7 +153,7 @@ def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> Non
     chosen = np.concatenate([[True], new] if options.duplicates == "first" else [new, [True]])
     kept = np.zeros_like(chosen)
     kept[order[chosen]] = True
-    _keep(log, kept, "repeated pairs", job)
+    _keep(log, kept, REPEATED, job)
 
 
 def _keep_active(log: Interactions, options: RatingOptions, job: Job) -> None:

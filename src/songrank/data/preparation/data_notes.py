@@ -1,0 +1,79 @@
+"""Notes about a prepared data set, one line each: what a user may not expect of legal data."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from songrank.core.text import counted
+from songrank.data.preparation.given_splits import held_out_notes
+
+REPEATED = "repeated pairs"
+"""The count of dropped duplicates among those of ``Job.count``."""
+FIRST_INFINITE = 128
+"""The first whole label y whose gain 2^y − 1 is infinite in float32."""
+_LARGE = 24  # beside 2^24 the gain of label 1 is lost in float32
+_SCALE = 10  # the largest rating of the usual scales
+
+
+def data_notes(info: Mapping[str, Any]) -> list[str]:
+    """Notes about the contents of ``dataset.json``: dropped pairs, low ratings, large labels."""
+    return [*held_out_notes(info), *_duplicates(info), *_low_ratings(info), *_large_labels(info)]
+
+
+def large_label(info: Mapping[str, Any]) -> float:
+    """The largest label, or a bound on it if there are many distinct ones.
+
+    >>> large_label({"labels": {"1": 5, "1000": 2}}), large_label({"labels": {"1–10.9": 5, "10.9–20": 2}})
+    (1000.0, 20.0)
+    """
+    return max((float(label.rpartition("–")[2]) for label in info.get("labels", {})), default=0.0)
+
+
+def _duplicates(info: Mapping[str, Any]) -> list[str]:
+    made = info.get("made", {})
+    dropped, kept = made.get("left_out", {}).get(REPEATED), made.get("options", {}).get("duplicates", "last")
+    word = {"max": "highest rated"}.get(kept, kept)
+    return [f"dropped {counted(dropped, REPEATED)} of a user and an item; the {word} is kept"] if dropped else []
+
+
+def _low_ratings(info: Mapping[str, Any]) -> list[str]:
+    """Ratings below the middle of their scale that count as relevant.
+
+    >>> told = {"task": "recommendation", "labels": {"1": 6110, "2": 11370, "3": 27145, "4": 34174, "5": 21201}}
+    >>> _low_ratings(told)
+    ['17,480 of 100,000 ratings (17.5%) are 1 or 2 of 5 and count as relevant; min_rating=3 leaves them out']
+    """
+    chosen = info.get("made", {}).get("options", {}).get("min_rating") is not None
+    if info.get("task") != "recommendation" or chosen:
+        return []
+    counts: dict[float, int] = {}
+    with suppress(ValueError):  # of bins: there are many distinct labels
+        counts = {float(label): int(number) for label, number in info.get("ratings", info["labels"]).items()}
+    ratings = sorted(rating for rating in counts if rating > 0)
+    if len(ratings) < 3 or ratings[-1] > _SCALE:  # counts or weights, not ratings
+        return []
+    low = [rating for rating in ratings if rating < (ratings[0] + ratings[-1]) / 2]
+    rows, total = sum(counts[rating] for rating in low), sum(counts[rating] for rating in ratings)
+    if 2 * rows > total:  # numbers of visits, which are mostly 1
+        return []
+    *some, last = (f"{rating:g}" for rating in low)
+    which = f"{', '.join(some)} or {last}" if some else last
+    share = f"{rows:,} of {total:,} ratings ({rows / total:.1%}) are {which} of {ratings[-1]:g}"
+    return [f"{share} and count as relevant; min_rating={ratings[len(low)]:g} leaves them out"]
+
+
+def _large_labels(info: Mapping[str, Any]) -> list[str]:
+    """Labels whose gain 2^y − 1 float32 cannot add to that of other labels.
+
+    >>> _large_labels({"labels": {"1": 9, "1000": 2}})
+    ['labels reach 1,000; the gain 2^y − 1 is infinite in float32 from y = 128 on: train with gain=linear']
+    """
+    most = large_label(info)
+    if most <= _LARGE:
+        return []
+    if most < FIRST_INFINITE:
+        why = "beside such a label, the gain 2^y − 1 of label 1 is lost in float32: train with gain=linear"
+    else:
+        why = f"the gain 2^y − 1 is infinite in float32 from y = {FIRST_INFINITE} on: train with gain=linear"
+    other = ", or prepare with labels=binary" if info.get("task") == "recommendation" else ""
+    return [f"labels reach {most:,g}; {why}{other}"]

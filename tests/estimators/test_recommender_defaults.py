@@ -1,0 +1,69 @@
+"""Defaults on small data: two disjoint tastes are told apart; what a fit changes or leaves out is reported."""
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from songrank.core.errors import UserError
+from songrank.estimators import Recommender
+from songrank.training.config.recipe_files import load_recipe
+from tests.estimators.small_recommender import NAMES, clicks, small
+
+MODELS = ("matrix-factorisation", "two-tower", "neumf", "history", "sequence")
+
+
+def two_tastes(seed, timed):
+    """120 users of two tastes, each with 12 of the 30 items of its taste, in random order."""
+    rng = random.Random(seed)
+    rows = [(f"u{user}", f"{'ab'[user % 2]}{item}") for user in range(120) for item in rng.sample(range(30), 12)]
+    table = pd.DataFrame(rows, columns=["user", "item"])
+    return table.assign(time=[rng.randrange(10**6) for _ in rows]) if timed else table
+
+
+@pytest.mark.parametrize(("seed", "timed"), [(0, True), (1, False)])
+@pytest.mark.parametrize("model", MODELS)
+def test_two_tastes_are_told_apart(model, seed, timed):
+    found = Recommender(model=model, verbose=0, device="cpu").fit(two_tastes(seed, timed)).recommend(k=10)
+    assert len(found) == 1200
+    taste = found["user"].str[1:].astype(int) % 2
+    assert (found["item"].str[0] == np.where(taste == 0, "a", "b")).all()
+
+
+def test_an_explicit_number_of_epochs_is_exact():
+    model = Recommender(model="neumf", epochs=2, options={"warm_up.epochs": 1, "validation.every": 1}, verbose=0)
+    assert len(model.fit(two_tastes(0, False)).history_) == 3
+
+
+def test_the_result_low_ratings_and_duplicates_are_reported(capsys):
+    table = clicks()
+    small(**NAMES, verbose=1).fit(pd.concat([table, table[:3]]))
+    said = capsys.readouterr().err
+    assert "dropped 3 repeated pairs of a user and an item; the last is kept\n" in said
+    assert " and count as relevant; min_rating=3 leaves them out\n" in said
+    assert "best checkpoint: fine-tuning, epoch " in said
+
+
+def test_very_large_labels_are_legal(capsys, tmp_path):
+    table = clicks().assign(stars=lambda frame: frame["stars"] * 1000.0)
+    model = small(**NAMES, verbose=1).fit(table)
+    said = capsys.readouterr().err
+    assert "labels reach 5,000; the gain 2^y − 1 is infinite in float32" in said
+    assert "gain=linear is used" in said
+    assert model.recipe_.gain == "linear"
+    assert 0 <= model.best_score_ <= 1
+    chosen = small(**NAMES, recipe="neumf")
+    with pytest.raises(UserError, match=r"labels reach 5,000, .* pass gain=linear, or prepare smaller labels"):
+        chosen.fit(table)
+
+
+def test_what_is_smaller_on_a_cpu_is_reported(capsys):
+    options = {"model.dim": 8, "warm_up.epochs": 1}
+    model = Recommender(epochs=1, options=options, device="cpu").fit(two_tastes(0, True))
+    full = load_recipe("sequences").model
+    line = f"smaller on a CPU: model.length=50 (not {full['length']}), model.dropout=0.2 (not {full['dropout']}); "
+    assert f"{line}recipe='sequences' fits the full model\n" in capsys.readouterr().err
+    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (8, 50)
+    Recommender(epochs=1, recipe="sequences", options=options, device="cpu").fit(two_tastes(0, True))
+    assert "smaller on a CPU" not in capsys.readouterr().err
