@@ -3,13 +3,17 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from songrank.cli.auto_view import AutoView
 from songrank.cli.help_text import Command
-from songrank.cli.training_view import TrainingView, print_results
+from songrank.cli.training_view import TrainingView, View, print_results
 from songrank.core.errors import UserError
+
+if TYPE_CHECKING:
+    from songrank.training.config.recipe import Recipe
 
 _MAIN_KEYS = (
     *("data", "loss", "model", "seed", "device", "batch.queries", "batch.relevant", "batch.irrelevant"),
@@ -80,14 +84,10 @@ def train(
     """
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
-    view = TrainingView(quiet=quiet, as_json=as_json)
     from songrank.io.json_files import plain
     from songrank.training.config.recipe_files import load_recipe
-    from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
-    more: dict[str, Any] = {"warn": view.warn, "speed": speed, "curves": True}
-    more |= {} if quiet and not as_json else {"observe": view.observe, "tick": view.tick}
     if resume is not None:
         extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)
         if extra is not None:
@@ -96,15 +96,19 @@ def train(
             if not quiet:
                 typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
             return
-        run = Run.resume(resume, data=data, **more)
+        chosen = RunDirectory(resume).recipe()
     elif data is not None:
         raise UserError(f"--data needs --resume; for a new run, pass data={data}")
     elif recipe is None:
         raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
-        chosen = load_recipe(recipe, changes or [], view.warn)
-        place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
-        run = Run.begin(chosen, place, overwrite=overwrite, **more)
+        chosen = load_recipe(recipe, changes or [], View(quiet=quiet, as_json=as_json).warn)
+    kind, view, more = _runner(chosen, speed, quiet=quiet, as_json=as_json)
+    if resume is not None:
+        run = kind.resume(resume, data=data, **more)
+    else:
+        place = output or default_place(str(recipe), chosen)
+        run = kind.begin(chosen, place, overwrite=overwrite, **more)
     moved = "" if data is None else f" --data {data}"
     view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
     if as_json:
@@ -112,13 +116,24 @@ def train(
         typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
     elif not quiet:
         print_results(run.directory.path, run.results)
-        if message := run.trainer.result():
+        if message := run.result():
             typer.echo(message, err=True)
-        if message := run.trainer.better_before():
-            view.warn(message)
 
 
-def default_place(recipe: str, loss: str, seed: int) -> Path:
+def _runner(recipe: "Recipe", speed: str, *, quiet: bool, as_json: bool) -> tuple[Any, Any, dict[str, Any]]:
+    """The class of the run, its view and its options."""
+    from songrank.analysis.auto import AutoRun
+    from songrank.training.run import Run
+
+    auto = recipe.auto is not None
+    view: Any = (AutoView if auto else TrainingView)(quiet=quiet, as_json=as_json)
+    more: dict[str, Any] = {"warn": view.warn}
+    more |= {"say": view.say, "options": {"speed": speed}} if auto else {"speed": speed, "curves": True}
+    more |= {} if quiet and not as_json else {"observe": view.observe, "tick": view.tick}
+    return AutoRun if auto else Run, view, more
+
+
+def default_place(name: str, recipe: "Recipe") -> Path:
     """The default run directory, for example ``runs/movielens-1m-song-0``."""
-    name = Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
-    return Path("runs") / f"{name}-{loss}-{seed}"
+    name = Path(name).name.removesuffix(".yaml").removesuffix(".yml")
+    return Path("runs") / "-".join(dict.fromkeys((name, recipe.method, str(recipe.seed))))

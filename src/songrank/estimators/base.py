@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from songrank.analysis.auto import AutoRun
 from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.data import prepare
@@ -98,13 +99,12 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     evaluation_: dict[str, Evaluation] = field(init=False)
     best_score_: Any = field(init=False)
     _fitted_columns: FittedColumns = field(init=False)
-    _by_data: Sequence[str] = field(init=False, default=())  # recipe overrides from the data; parameters win
 
     def _changes(self) -> list[str]:
         """Recipe overrides of the parameters; None keeps the value of the recipe."""
         stage = {"fine_tuning.epochs": self.epochs, "fine_tuning.learning_rate": self.learning_rate}
         words = {key: value for key, value in {"model": self._model(), **stage}.items() if value is not None}
-        words = {"loss": self.loss, **words, "seed": _seed(self.random_state), "device": self.device}
+        words = {"loss": self.loss, **words, "seed": random_seed(self.random_state), "device": self.device}
         words |= self.options or {}
         try:
             return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
@@ -121,7 +121,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _recipe(self, data: Path, *more: str, warn: Callable[[str], None] | None = None) -> Recipe:
         """The recipe of a fit."""
-        changes = [f"data={json.dumps(str(data))}", *self._by_data, *self._changes(), *more]
+        changes = [f"data={json.dumps(str(data))}", *self._changes(), *more]
         return load_recipe(self.recipe or self._default_recipe(), changes, warn)
 
     def _fit(
@@ -131,8 +131,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         options: Mapping[str, Any],
         *more: str,
         past: WarmStart | None = None,
-        also: Callable[[Run], Mapping[str, Any]] = lambda run: {},
-    ) -> Run:
+        also: Callable[[Run | AutoRun], Mapping[str, Any]] = lambda run: {},
+    ) -> Run | AutoRun:
         """Prepare, train, and set all fitted attributes, including ``also(run)``, on success; ``past`` is a warm start.
 
         Fits in one process are serialised, because they use torch's global random state, which is restored.
@@ -155,13 +155,12 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
                 more = (*more, "validation.every=0")
             run = self._begin(self._recipe(work / "data", *more), work / "run")
             if past is not None:
+                assert isinstance(run, Run)
                 past.carry_over(run.trainer, dataset)
             run.finish()
-            self._say(run.trainer.better_before())
-            self._say(run.trainer.result())
-            at, found = run.trainer.at, dict(also(run))
-            found["history_"] = [dict(line) for line in at.history]
-            found["best_score_"] = at.best if at.best > float("-inf") else None
+            self._say(run.result())
+            found = dict(also(run))
+            found["history_"], found["best_score_"] = [dict(line) for line in run.history], run.best_value
             if members > 1:
                 found |= self._ensemble(run, members, work)
             else:
@@ -170,8 +169,15 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(found)
         return run
 
-    def _begin(self, recipe: Recipe, path: Path) -> Run:
-        return Run.begin(recipe, path, overwrite=True, observe=self._observe, warn=self._say)
+    def _begin(self, recipe: Recipe, path: Path) -> Run | AutoRun:
+        told: dict[str, Any] = {"overwrite": True, "observe": self._observe, "warn": self._say}
+        if recipe.auto is not None:
+            return AutoRun.begin(recipe, path, say=self._say, **told)
+        return Run.begin(recipe, path, limit=self._limit(), **told)
+
+    def _limit(self) -> float | None:
+        """Seconds of training; None for no limit."""
+        return None
 
     def _ensemble(self, first: Run, members: int, work: Path) -> dict[str, Any]:
         """Train the other members with consecutive seeds; return the fitted attributes of the ensemble."""
@@ -290,7 +296,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
 
-def _seed(random_state: Any) -> int:
+def random_seed(random_state: Any) -> int:
     """Convert a random state of scikit-learn or numpy to a seed."""
     if random_state is np.random or isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))

@@ -13,14 +13,14 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from songrank.analysis.auto import AutoRun
 from songrank.core.columns import Array
-from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
 from songrank.data.preparation_options import ColumnOptions
-from songrank.estimators.base import RankingEstimator
+from songrank.estimators.base import RankingEstimator, random_seed
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import recommendation_frame
@@ -46,9 +46,10 @@ _RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf"}
 _COSINE = {"scoring": "cosine", "temperature": 0.2}
 _BY_NAME = {"matrix-factorisation": {}, "lightgcn": {}, "two-tower": {"learn_temperature": False}}
 """The models that share the recipe of the task, which have its scores if they are given by name."""
-# A sequence model that takes seconds per epoch on a CPU for 100,000 interactions (docs/how-to/estimators.md).
-_ON_A_CPU = {"model.dim": 64, "model.length": 50, "model.dropout": 0.2}
-_MANY_ITEMS, _DRAWN = 5_000, {"batch.irrelevant": 2000}
+AUTO = "auto"
+_DEFAULTS = {"loss": "song", "epochs": None, "learning_rate": None, "options": None, "members": 1}
+_OF_ONE_MODEL = tuple(_DEFAULTS)
+"""Parameters that set something about one model; with one of them nothing is chosen automatically."""
 
 
 @dataclass(eq=False, repr=False)
@@ -59,9 +60,11 @@ class Recommender(RankingEstimator):
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"neumf"``, ``"sequence"`` (next item),
             ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
-            "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
-            ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held out, else
-            ``"matrix-factorisation"``. By name, it, ``"two-tower"`` and ``"lightgcn"`` have cosine scores.
+            "scoring": "cosine", "temperature": 0.1}``. By name, ``"matrix-factorisation"``, ``"two-tower"`` and
+            ``"lightgcn"`` have cosine scores. ``"auto"`` fits EASE first, then models that suit the data, within
+            ``budget`` seconds, and keeps those that help on validation, as a blend. None for the model of the recipe;
+            without a recipe, ``"auto"``, or ``"matrix-factorisation"`` if ``loss``, ``epochs``, ``learning_rate``,
+            ``options`` or ``members`` is given.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"``, ``"histories"`` or ``"neumf"``
             for their models, else ``"recommendation"``.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.
@@ -70,6 +73,8 @@ class Recommender(RankingEstimator):
         item: column of items.
         label: column of ratings, possibly fractional; None: all rows have label 1.
         time: column of times; None: rows are in time order.
+        budget: seconds of training; None for no limit, with ``"auto"`` 60 s and 0.2 ms per training pair. The result
+            then depends on the speed of the machine.
 
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
@@ -91,45 +96,41 @@ class Recommender(RankingEstimator):
     item: str = "auto"
     label: str | None = "auto"
     time: str | None = "auto"
+    budget: float | None = None
     _interactions: InteractionTable = field(init=False)
     _past: WarmStart | None = field(init=False)
-    _timed: bool = field(init=False, default=False)  # whether the last fit had times
 
     def _default_recipe(self) -> str:
+        if self._chooses():
+            return AUTO
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
-        return _RECIPES.get("sequence" if self._in_order() else str(name), self.task)
+        return _RECIPES.get(str(name), self.task)
+
+    def _chooses(self) -> bool:
+        """Whether the fit chooses models automatically: no recipe, and no setting of a single model."""
+        if self.model not in (None, AUTO) or self.recipe is not None:
+            return False
+        single = [name for name in _OF_ONE_MODEL if getattr(self, name) != _DEFAULTS[name]]
+        if self.model == AUTO and single:
+            fix = "leave it out, or name a model, such as model='matrix-factorisation'"
+            raise UserError(f"{single[0]} is {getattr(self, single[0])!r} with model='auto', which chooses it; {fix}")
+        return not single
+
+    def _changes(self) -> list[str]:
+        if self.budget is not None and not (isinstance(self.budget, Real) and 0 < self.budget < float("inf")):
+            raise UserError(f"budget is {self.budget!r}; expected a number of seconds above 0")
+        if not self._chooses():
+            return super()._changes()
+        told = [f"seed={random_seed(self.random_state)}", f"device={self.device}"]
+        return told if self.budget is None else [*told, f"auto.budget={float(self.budget)}"]
+
+    def _limit(self) -> float | None:
+        return self.budget
 
     def _model(self) -> str | Mapping[str, Any] | None:
         if self.recipe is not None or not isinstance(self.model, str) or self.model not in _BY_NAME:
             return self.model
         return {"name": self.model, **_COSINE, **_BY_NAME[self.model]}
-
-    def _in_order(self) -> bool:
-        """Whether the default is a sequence model: no model or recipe is given, and the data has times."""
-        random = (self.data_options or {}).get("split") == "random"
-        return self.model is None and self.recipe is None and self._timed and not random
-
-    def _sizes(self, items: int, *, fitted: bool) -> Sequence[str]:
-        """Recipe overrides of the default sequence model: on CPUs by number of items, or those of the last fit."""
-        if not self._in_order():
-            return ()
-        if fitted:
-            given = self.recipe_.model.items()
-            model = [f"model.{name}={json.dumps(value)}" for name, value in given if name != "name"]
-            return (*model, f"batch.irrelevant={self.recipe_.batch.irrelevant}")
-        if choose_device(self.device).type != "cpu":
-            return ()
-        sizes = {**_ON_A_CPU, **(_DRAWN if items > _MANY_ITEMS else {})}
-        self._by_data, full = (), self._recipe(Path("data")).model_dump()
-        told = [
-            f"{key}={value} (not {full[section][name]})"
-            for key, value in sizes.items()
-            for section, name in [key.split(".")]
-            if key not in (self.options or {})
-        ]
-        if told:
-            self._say(f"smaller on a CPU: {', '.join(told)}; recipe='sequences' fits the full model")
-        return [f"{key}={value}" for key, value in sizes.items()]
 
     def fit(self, interactions: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
         """Fit to a table of interactions.
@@ -189,7 +190,7 @@ class Recommender(RankingEstimator):
         Args:
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
-            epochs: number of fine-tuning epochs.
+            epochs: number of fine-tuning epochs; automatically chosen models are fitted again instead.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
@@ -198,21 +199,16 @@ class Recommender(RankingEstimator):
         if self._past is None:
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
+        if self.recipe_.auto is not None:
+            self._learn(more)
+            return self
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
         self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past)
         return self
 
     def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
-        self._timed = "time" in interactions.names and not interactions.fraction
-        if self._in_order():
-            self._say(
-                "the data has times, so a sequence model is fitted; pass model='matrix-factorisation' to ignore it"
-            )
-        self._by_data = self._sizes(interactions.frame["item"].n_unique(), fitted=past is not None)
-
-        def kept(run: Run) -> dict[str, Any]:
-            past = WarmStart.of(run.trainer, run.dataset) if self.members == 1 else None
-            return {"_interactions": interactions, "_past": past}
+        def kept(run: Run | AutoRun) -> dict[str, Any]:
+            return {"_interactions": interactions, "_past": run.warm_start() if self.members == 1 else None}
 
         self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
 

@@ -1,7 +1,8 @@
-"""Single files: atomic writes and SHA-256 checksums."""
+"""Single files: atomic writes and copies, and SHA-256 checksums."""
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,19 @@ def write_whole(file: Path, content: str | bytes) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_synced(new, data)
             new.replace(file)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Replace a file atomically by a copy of another; a failed copy leaves no temporary file unless killed."""
+    new = target.parent / f"{NEW}{target.name}"
+    try:
+        with writing(target):
+            shutil.copyfile(source, new)
+            new.replace(target)
     except BaseException:
         with suppress(OSError):
             new.unlink()

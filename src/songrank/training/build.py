@@ -102,6 +102,8 @@ def check_fit(recipe: Recipe, dataset: Dataset) -> None:
         raise UserError(f"members is {recipe.members}; expected none: only `songrank ensemble` creates such runs")
     if recipe.blend is not None:
         raise UserError("blend is given; expected none: only `songrank ensemble` creates such runs")
+    if recipe.auto is not None:
+        raise UserError("auto is given; expected none, except for `songrank train` with the recipe auto")
     if "train" not in dataset:
         raise UserError(f"{dataset.path} has no training split; found {', '.join(dataset)}")
     most = large_label(dataset.info)

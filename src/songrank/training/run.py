@@ -24,14 +24,7 @@ from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
 from songrank.training.trainer.history_adapters import make_adapter
 from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
-
-_MIN_STEPS = ("min_steps", 0)
-_LATER_KEYS: dict[str, list[tuple[str, Any]]] = {
-    "warm_up": [_MIN_STEPS],
-    "fine_tuning": [_MIN_STEPS],
-    "validation": [_MIN_STEPS, ("keep", "last")],
-}
-"""Values that recipes had before they were keys: checkpoints of such recipes are resumed."""
+from songrank.training.warm_start import WarmStart
 
 
 @dataclass
@@ -49,6 +42,7 @@ class Run:
         speed: ``"auto"`` or ``"plain"``, as for :class:`Trainer`.
         save_every: minimum seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
+        limit: seconds of training, as for :class:`Trainer`.
     """
 
     directory: RunDirectory
@@ -61,6 +55,7 @@ class Run:
     speed: str = "auto"
     save_every: float = 60.0
     curves: bool = False
+    limit: float | None = None
     trainer: Trainer = field(init=False)
     results: dict[str, Evaluation] = field(init=False, default_factory=dict)
     _curves: Curves | None = field(init=False, default=None)
@@ -75,14 +70,13 @@ class Run:
             warn=lambda message: self.warn(message),
             speed=self.speed,
             save_every=self.save_every,
+            limit=self.limit,
         )
 
     def _owner(self) -> str:
         """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
-        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend"}
+        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend", "auto"}
         values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        for section, keys in _LATER_KEYS.items():
-            values[section] = {key: value for key, value in values[section].items() if (key, value) not in keys}
         told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
         return hashlib.sha256(told.encode()).hexdigest()
 
@@ -128,6 +122,24 @@ class Run:
                 if self._curves is not None:
                     self._curves.close()
 
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The history, one line per epoch."""
+        return self.trainer.at.history
+
+    @property
+    def best_value(self) -> float | None:
+        """The best validation metric; None without validation."""
+        return self.trainer.at.best if self.trainer.at.best > float("-inf") else None
+
+    def warm_start(self) -> WarmStart:
+        """What a later training on more data can begin with."""
+        return WarmStart.of(self.trainer, self.dataset)
+
+    def result(self) -> str:
+        """One line about the checkpoint that is the result."""
+        return self.trainer.result()
+
     def _finish(self) -> bool:
         begun = time.monotonic()
         self.directory.sweep()
@@ -138,6 +150,8 @@ class Run:
         at = self.trainer.run()
         finished = not self.trainer.stopped
         if finished:
+            if message := self.trainer.better_before():
+                self.warn(message)
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
             write_model(self.directory.path, model, self.recipe.model, self.dataset)

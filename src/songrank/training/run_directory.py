@@ -47,11 +47,8 @@ class RunDirectory:
 
     def begin(self, recipe: Recipe, dataset: Dataset, *, overwrite: bool = False) -> None:
         """Create the directory; an existing one raises, or is cleared of an earlier run if ``overwrite``."""
-        import yaml
-
         self.check_free(overwrite=overwrite)
-        style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 120}
-        text = yaml.safe_dump(recipe.model_dump(mode="json"), **style)
+        text = _yaml(recipe)
         notes = {"status": "running", "data_sha256": fingerprint(dataset)}
         notes |= {"songrank": __version__, "torch": torch.__version__}
         make_folder(self.path)
@@ -60,6 +57,10 @@ class RunDirectory:
                 self._clear()
             write_whole(self.state, json.dumps(plain(notes), indent=2) + "\n")
             write_whole(self.config, text)
+
+    def rewrite(self, recipe: Recipe) -> None:
+        """Replace the recipe."""
+        write_whole(self.config, _yaml(recipe))
 
     def check_free(self, *, overwrite: bool = False, resumable: bool = True) -> bool:
         """Raise if the directory must not be replaced; return True if it contains a run that may be."""
@@ -158,6 +159,14 @@ class RunDirectory:
         }
         write_whole(self.path / "evaluation" / f"{split}.safetensors", save(values))
         write_whole(self.path / "evaluation" / f"{split}.json", json.dumps(plain(summary), indent=2) + "\n")
+
+
+def _yaml(recipe: Recipe) -> str:
+    import yaml
+
+    style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 120}
+    text: str = yaml.safe_dump(recipe.model_dump(mode="json"), **style)
+    return text
 
 
 class Curves:

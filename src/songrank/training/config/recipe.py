@@ -202,6 +202,14 @@ class Evaluation(_Section):
     empty: Literal[*EMPTY] = Field("skip", description="Value of queries without relevant items: skip, 0 or 1.")  # type: ignore[valid-type]
 
 
+class AutoSection(_Section):
+    """Automatic choice among several models within a time budget."""
+
+    budget: PositiveFloat | None = Field(
+        None, description="Seconds of training; none: 60 s, and 0.2 ms per training pair."
+    )
+
+
 class BlendMember(_Section):
     """A run of a blend."""
 
@@ -250,6 +258,9 @@ class Recipe(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="Random seed.")
     members: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Number of runs in an ensemble or a blend; set by `songrank ensemble` only."
+    )
+    auto: AutoSection | None = Field(
+        None, description="Choose the models automatically, as the recipe `auto` does; other recipes have none."
     )
     blend: BlendSection | None = Field(
         None, description="Runs and weights of a blend; set by `songrank ensemble` only."

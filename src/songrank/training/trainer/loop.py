@@ -346,9 +346,7 @@ class Trainer:
         saved, own = len(state["losses"]), len(self.stages)
         if saved != own:
             raise UserError(f"the checkpoint has {saved} stages; expected {own}")
-        self.at = Position(
-            **{"best_of_stage": state["at"]["best"], **state["at"]}
-        )  # former checkpoints have no such key
+        self.at = Position(**state["at"])
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
         self._mean.begin(state["mean"])
