@@ -144,21 +144,18 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             dataset = prepare(kind, source, work / "data", **told)
             for note in data_notes(dataset.info):
                 self._say(note)
-            if (
-                large_label(dataset.info) >= FIRST_INFINITE
-                and self.recipe is None
-                and "gain" not in (self.options or {})
-            ):
+            free = self.recipe is None and "gain" not in (self.options or {})
+            if free and large_label(dataset.info) >= FIRST_INFINITE:
                 more = (*more, "gain=linear")
-                self._say("gain=linear is used; set options={'gain': 'linear'} to confirm it")
+                self._say("gain=linear is used for these labels")
             if "validation" not in dataset:
                 more = (*more, "validation.every=0")
             run = self._begin(self._recipe(work / "data", *more), work / "run")
             if past is not None:
                 past.carry_over(run.trainer, dataset)
             run.finish()
-            self._say(run.trainer.better_before())
             self._say(run.trainer.result())
+            self._say(run.trainer.better_before())
             at, found = run.trainer.at, dict(also(run))
             found["history_"] = [dict(line) for line in at.history]
             found["best_score_"] = at.best if at.best > float("-inf") else None
