@@ -1,4 +1,4 @@
-"""Defaults on small data: two disjoint tastes are told apart; what a fit changes or leaves out is reported."""
+"""Defaults on small data: two disjoint tastes are kept apart; what a fit changes or leaves out is reported."""
 
 import random
 
@@ -24,7 +24,7 @@ def two_tastes(seed, timed):
 
 @pytest.mark.parametrize(("seed", "timed"), [(0, True), (1, False)])
 @pytest.mark.parametrize("model", MODELS)
-def test_two_tastes_are_told_apart(model, seed, timed):
+def test_two_tastes_are_kept_apart(model, seed, timed):
     found = Recommender(model=model, verbose=0, device="cpu").fit(two_tastes(seed, timed)).recommend(k=10)
     assert len(found) == 1200
     taste = found["user"].str[1:].astype(int) % 2

@@ -144,13 +144,10 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             dataset = prepare(kind, source, work / "data", **told)
             for note in data_notes(dataset.info):
                 self._say(note)
-            if (
-                large_label(dataset.info) >= FIRST_INFINITE
-                and self.recipe is None
-                and "gain" not in (self.options or {})
-            ):
+            free = self.recipe is None and "gain" not in (self.options or {})
+            if free and large_label(dataset.info) >= FIRST_INFINITE:
                 more = (*more, "gain=linear")
-                self._say("gain=linear is used; set options={'gain': 'linear'} to confirm it")
+                self._say("gain=linear is used for these labels")
             if "validation" not in dataset:
                 more = (*more, "validation.every=0")
             run = self._begin(self._recipe(work / "data", *more), work / "run")
