@@ -51,9 +51,7 @@ def functions(scores):
 
 def grid(members):
     return [
-        tuple(part / 20 for part in parts)
-        for parts in itertools.product(range(21), repeat=members)
-        if sum(parts) == 20
+        tuple(part / 20 for part in parts) for parts in itertools.product(range(21), repeat=members) if sum(parts) == 20
     ]
 
 

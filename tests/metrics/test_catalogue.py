@@ -9,6 +9,7 @@ import torch
 from songrank import Relevance
 from songrank.functional.ranks import TIES
 from songrank.metrics import evaluate_catalogue, evaluate_lists
+from songrank.metrics.catalogue import metric_values
 from songrank.metrics.positions import MANY
 from tests.metrics.small_catalogue import ITEMS, QUERIES, assert_same, names_for, task
 
@@ -23,6 +24,24 @@ def test_a_catalogue_is_measured_as_its_full_lists_are(ties, empty, exclusions, 
         lambda query: scores[query], targets, metrics=names_for(ties), ties=ties, empty=empty, memory=memory
     )
     assert_same(ours, evaluate_lists(scores, labels, mask=mask, metrics=names_for(ties), ties=ties, empty=empty))
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("memory", [1, 2**28])
+@pytest.mark.parametrize("exclusions", [False, True])
+def test_several_scorings_are_measured_as_each_of_them(ties, memory, exclusions):
+    scores, targets, _, _ = task(exclusions=exclusions)
+    others = [scores, -scores, scores.round()]
+    found = metric_values(
+        lambda query: (own[query] for own in others), targets, "ndcg@10", ties=ties, gain="linear", memory=memory
+    )
+    known = (targets.num_relevant > 0).nonzero().squeeze(-1)
+    for row, own in zip(found, others, strict=True):
+        alone = evaluate_catalogue(lambda query, own=own: own[query], targets, ties=ties, gain="linear")
+        torch.testing.assert_close(row, alone.per_query["ndcg@10"][known])
+    some = known[torch.tensor([0, 3, 4])]
+    part = metric_values(lambda query: [scores[query]], targets, "ndcg@10", queries=some, ties=ties, gain="linear")
+    torch.testing.assert_close(part[0], found[0, torch.tensor([0, 3, 4])])
 
 
 @pytest.mark.parametrize("ties", TIES)
