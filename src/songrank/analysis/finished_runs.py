@@ -21,6 +21,7 @@ from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
 from songrank.metrics.comparison import Fold
+from songrank.models.registry import MODELS
 
 POLICIES = ("ties", "gain", "empty_policy", "candidates")
 _NOT_THE_METHOD = {"seed", "data", "prepare", "device", "title", "description", "notes", "output", "evaluation"}
@@ -205,8 +206,15 @@ def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
+def _trained_by(run: FinishedRun) -> str:
+    """The name of the loss, or of a model that is fitted without one."""
+    model = MODELS.get(run.config["model"]["name"])
+    section = "model" if model is not None and model.capabilities.closed_form else "loss"
+    return str(run.config[section]["name"])
+
+
 def _labels(runs: Sequence[FinishedRun]) -> list[str]:
-    options = [(run.config["loss"]["name"], run.config["model"]["name"], _method(run)) for run in runs]
+    options = [(_trained_by(run), run.config["model"]["name"], _method(run)) for run in runs]
     labels: list[str] = []
     for loss, model, own in options:
         prefix = f"{model} " if any(name == loss and other != model for name, other, _ in options) else ""

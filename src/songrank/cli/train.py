@@ -103,7 +103,7 @@ def train(
         raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
         chosen = load_recipe(recipe, changes or [], view.warn)
-        place = output or default_place(recipe, chosen.loss["name"], chosen.seed)
+        place = output or default_place(recipe, chosen.method, chosen.seed)
         run = Run.begin(chosen, place, overwrite=overwrite, **more)
     moved = "" if data is None else f" --data {data}"
     view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
@@ -119,4 +119,4 @@ def train(
 def default_place(recipe: str, loss: str, seed: int) -> Path:
     """The default run directory, for example ``runs/movielens-1m-song-0``."""
     name = Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
-    return Path("runs") / f"{name}-{loss}-{seed}"
+    return Path("runs") / "-".join(dict.fromkeys((name, loss, str(seed))))

@@ -41,7 +41,7 @@ from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
 
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
-_RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf", "two-tower": "neumf"}
+_RECIPES = {"sequence": "sequences", "history": "histories", "ease": "ease", "neumf": "neumf", "two-tower": "neumf"}
 """The default recipes of models, if it is not that of the task."""
 _COSINE = {"scoring": "cosine", "temperature": 0.2}
 """The scores of models without options that share the recipe of the task."""
@@ -57,7 +57,7 @@ class Recommender(RankingEstimator):
     Args:
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"sequence"`` (next item),
-            ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
+            ``"history"`` (item set), ``"ease"`` (linear, in closed form), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
             "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
             ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held out, else
             ``"matrix-factorisation"``. By name, it and ``"lightgcn"`` have cosine scores.
@@ -177,7 +177,7 @@ class Recommender(RankingEstimator):
         Args:
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
-            epochs: number of fine-tuning epochs.
+            epochs: number of fine-tuning epochs; a model in closed form is fitted to all interactions instead.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
@@ -186,6 +186,9 @@ class Recommender(RankingEstimator):
         if self._past is None:
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
+        if self.recipe_.closed_form:
+            self._learn(more)
+            return self
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
         self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past)
         return self

@@ -16,6 +16,7 @@ from songrank.training.config.components import typed_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_arguments, model_inputs
+from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
@@ -68,7 +69,8 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
             stages.append(Stage(section.title, loss, sampler, reset_head=resets, **values))
         options |= recipe.model_dump(include={"seed", "precision", "deterministic"})
         options |= watch.model_dump(include={"metric", "candidates", "patience"})
-        return Trainer(model, adapter, stages, evaluate_every=watch.every, policies=policies(recipe), **options)
+        trainer = ClosedFormTrainer if kind.capabilities.closed_form else Trainer
+        return trainer(model, adapter, stages, evaluate_every=watch.every, policies=policies(recipe), **options)
 
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:
