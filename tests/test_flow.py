@@ -22,11 +22,11 @@ MAY_KNOW = {
     "losses": {"core", "functional"},
     "sampling": {"core", "functional", "kernels"},
     "metrics": {"core", "functional", "sampling"},
-    "models": {"core", "io", "kernels"},
+    "models": {"core", "functional", "io", "kernels"},
     "data": {"core", "functional", "io"},
     "training": {"core", "data", "functional", "io", "kernels", "losses", "metrics", "models", "sampling"},
     "serving": {"core", "data", "io", "models"},
-    "baselines": {"core", "data", "io", "metrics"},
+    "baselines": {"core", "data", "functional", "io", "metrics", "models"},
     "analysis": {
         "baselines",
         "core",

@@ -215,7 +215,9 @@ class AutoRun:
             return
         place = self._place(f"with-{part.name}")
         members = [*self._members(), run]
-        blended = blend_runs(members, place, metric=metric, data=self.dataset.path, device=self.recipe.device, overwrite=True)
+        blended = blend_runs(
+            members, place, metric=metric, data=self.dataset.path, device=self.recipe.device, overwrite=True
+        )
         per_query = [read_run(one, "validation").per_query[metric] for one in (place, self.best)]
         gain = paired_difference(*per_query)
         kept = gain.mean > gain.standard_error

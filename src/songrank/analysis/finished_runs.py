@@ -21,6 +21,7 @@ from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
 from songrank.metrics.comparison import Fold
+from songrank.models.registry import MODELS
 
 POLICIES = ("ties", "gain", "empty_policy", "candidates")
 _NOT_THE_METHOD = {"seed", "data", "prepare", "device", "title", "description", "notes", "output", "evaluation"}
@@ -211,7 +212,9 @@ def flat(content: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def method_name(config: Mapping[str, Any]) -> tuple[str, str]:
-    """The loss and the model of a configuration; of a blend, both are the names of what it combines.
+    """The loss and the model of a configuration; a model in closed form has its own name for the loss.
+
+    Of a blend, both are the names of what it combines.
 
     >>> config = {"model": {"name": "history"}, "loss": {"name": "song"}}
     >>> method_name(config)
@@ -219,7 +222,9 @@ def method_name(config: Mapping[str, Any]) -> tuple[str, str]:
     >>> method_name({**config, "blend": {"members": [{"changes": {}}, {"changes": {"model.name": "neumf"}}]}})[0]
     'blend of history and neumf'
     """
-    model, loss = str(config["model"]["name"]), str(config["loss"]["name"])
+    model = str(config["model"]["name"])
+    kind = MODELS.get(model)
+    loss = model if kind is not None and kind.capabilities.closed_form else str(config["loss"]["name"])
     section = config.get("blend")
     if not isinstance(section, dict):
         return loss, model

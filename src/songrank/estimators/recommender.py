@@ -41,7 +41,7 @@ from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
 
 _TOLD, _TABLE, _PAST = "recommender.json", "interactions.parquet", "past.safetensors"
-_RECIPES = {"sequence": "sequences", "history": "histories", "neumf": "neumf"}
+_RECIPES = {"sequence": "sequences", "history": "histories", "ease": "ease", "neumf": "neumf"}
 """The default recipes of models, if it is not that of the task."""
 _COSINE = {"scoring": "cosine", "temperature": 0.2}
 _BY_NAME = {"matrix-factorisation": {}, "lightgcn": {}, "two-tower": {"learn_temperature": False}}
@@ -59,8 +59,8 @@ class Recommender(RankingEstimator):
     Args:
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"neumf"``, ``"sequence"`` (next item),
-            ``"history"`` (item set), or a dict of name and options, such as ``{"name": "lightgcn", "layers": 3,
-            "scoring": "cosine", "temperature": 0.1}``. By name, ``"matrix-factorisation"``, ``"two-tower"`` and
+            ``"history"`` (item set), ``"ease"`` (linear, in closed form), or a dict of name and options, such as
+            ``{"name": "lightgcn", "layers": 3, "scoring": "cosine", "temperature": 0.1}``. By name, ``"matrix-factorisation"``, ``"two-tower"`` and
             ``"lightgcn"`` have cosine scores. ``"auto"`` fits EASE first, then models that suit the data, within
             ``budget`` seconds, and keeps those that help on validation, as a blend. None for the model of the recipe;
             without a recipe, ``"auto"``, or ``"matrix-factorisation"`` if ``loss``, ``epochs``, ``learning_rate``,
@@ -190,7 +190,7 @@ class Recommender(RankingEstimator):
         Args:
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
-            epochs: number of fine-tuning epochs; automatically chosen models are fitted again instead.
+            epochs: number of fine-tuning epochs; models in closed form and automatically chosen ones are fitted again.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
@@ -199,7 +199,7 @@ class Recommender(RankingEstimator):
         if self._past is None:
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
-        if self.recipe_.auto is not None:
+        if self.recipe_.closed_form or self.recipe_.auto is not None:
             self._learn(more)
             return self
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")

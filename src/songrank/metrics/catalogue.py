@@ -10,6 +10,7 @@ from songrank.core.checks import check_int, check_shape, fail
 from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
+from songrank.core.pairs import pack, without
 from songrank.core.relevance import Relevance
 from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import FORMULAS, check_policies, parse_metrics
@@ -17,6 +18,8 @@ from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
+CHOICE_QUERIES = 4_000
+"""Queries that suffice to choose an option that changes the scores smoothly."""
 _TARGET_BYTES = 160  # per target: its column in the spans and temporaries of the formulas
 _TAKEN_BYTES = 48  # per excluded item: its coordinates
 
@@ -129,6 +132,25 @@ def metric_values(
     if not parts:
         fail("targets", targets, "at least one query with a target")
     return torch.cat(parts, dim=1)[:, torch.cat(at).argsort()]
+
+
+def some_queries(targets: Relevance, most: int) -> Relevance:
+    """The same lists with the targets of at most ``most`` queries, evenly spaced; the other queries count as empty.
+
+    >>> targets = Relevance.from_pairs(query=[0, 1, 2, 3], item=[2, 0, 1, 1], num_items=4)
+    >>> some_queries(targets, 2).num_relevant.tolist()
+    [1, 0, 0, 1]
+    """
+    known = (targets.num_relevant > 0).nonzero().squeeze(1)
+    if known.shape[0] <= most:
+        return targets
+    kept = torch.zeros_like(targets.num_relevant, dtype=torch.bool)
+    kept[known[torch.linspace(0, known.shape[0] - 1, most, device=known.device).round().long()]] = True
+    query, taken = segment_rows(targets.indptr.diff()), segment_rows(targets.taken_indptr.diff())
+    own = kept[query]
+    keys = pack(query[own], targets.item[own].long(), targets.num_items)
+    barred = without(pack(taken, targets.taken_item.long(), targets.num_items), keys)
+    return Relevance.from_keys(keys, targets.label[own], kept.shape[0], targets.num_items, barred)
 
 
 def _chunks(targets: Relevance, memory: int, rows: Tensor | None = None) -> Iterator[Tensor]:

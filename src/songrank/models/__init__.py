@@ -11,6 +11,7 @@
 
 from songrank.models.blend import Blend, UserInput
 from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.ease import Ease
 from songrank.models.ensemble import Ensemble
 from songrank.models.history import HistoryModel
 from songrank.models.lightgcn import LightGCN
@@ -24,7 +25,7 @@ from songrank.models.text_transformer import TextTransformer
 from songrank.models.two_tower import TwoTower
 from songrank.models.xml_cnn import XMLCNN
 
-__all__ = ["XMLCNN", "Blend", "CatalogueModel", "ContextAwareRanker", "Ensemble", "HistoryModel", "LabelMLP"]
+__all__ = ["XMLCNN", "Blend", "CatalogueModel", "ContextAwareRanker", "Ease", "Ensemble", "HistoryModel", "LabelMLP"]
 __all__ += [
     "LightGCN",
     "ListModel",

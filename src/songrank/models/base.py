@@ -2,15 +2,16 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
+from songrank.core.csr import CSR
 from songrank.core.options import Annotated, Choice, Number, WithOptions
 from songrank.models._inputs import item_scores, table_scores, unit
 
@@ -40,6 +41,8 @@ class Capabilities:
         pointwise: whether the score of a document does not depend on the other documents of its list.
         graph: names of the buffers with the graph of the training pairs. The model is then built with ``edges``; a warm
             start keeps the graph of the new data.
+        closed_form: whether the model is fitted by ``fit_closed_form`` instead of stages of optimisation; such a model
+            reads histories.
 
     >>> Capabilities("sequence").inputs
     'histories'
@@ -53,11 +56,19 @@ class Capabilities:
     tiled: bool = False
     pointwise: bool = False
     graph: tuple[str, ...] = ()
+    closed_form: bool = False
 
     @property
     def inputs(self) -> str:
         """The name of this input in model folders."""
         return _ON_DISK.get(self.query, self.query)
+
+
+class ClosedFormFit(NamedTuple):
+    """The result of a fit in closed form: the minimum of its objective, and the chosen options."""
+
+    objective: float
+    options: dict[str, float]
 
 
 class RankingModel(nn.Module, WithOptions):
@@ -75,6 +86,14 @@ class RankingModel(nn.Module, WithOptions):
 
     def check_buffers(self) -> None:
         """Raise ``ValueError`` if buffers that were loaded from a file are inconsistent."""
+
+    def fit_closed_form(self, histories: CSR, validate: "ValidateTrial | None" = None) -> ClosedFormFit:
+        """Fit a model with the capability ``closed_form``, on a CPU, to histories with distinct items.
+
+        ``validate`` maps a model of the same input with some options to its validation score, to choose options; it may
+        raise to end the fit. None without a validation split.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no solution in closed form; train it in stages")
 
     def for_export(self) -> "RankingModel":
         """A model with the same scores that can be traced; by default the model itself."""
@@ -98,6 +117,9 @@ class RankingModel(nn.Module, WithOptions):
     def _embeddings(self, names: tuple[str, ...]) -> list[nn.Embedding]:
         owners = [self.get_submodule(name.rpartition(".")[0]) for name in names if "." in name]
         return [owner for owner in owners if isinstance(owner, nn.Embedding)]
+
+
+ValidateTrial = Callable[[RankingModel, ClosedFormFit], float]
 
 
 class DotProductModel(RankingModel):

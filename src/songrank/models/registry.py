@@ -6,6 +6,7 @@ from typing import Any
 from songrank.core.checks import check_choice
 from songrank.models.base import RankingModel
 from songrank.models.context_aware import ContextAwareRanker
+from songrank.models.ease import Ease
 from songrank.models.history import HistoryModel
 from songrank.models.lightgcn import LightGCN
 from songrank.models.matrix_factorisation import MatrixFactorisation
@@ -23,6 +24,7 @@ MODELS: dict[str, type[RankingModel]] = {
     "lightgcn": LightGCN,
     "sequence": SequenceModel,
     "history": HistoryModel,
+    "ease": Ease,
     "context-aware": ContextAwareRanker,
     "mlp": MLPScorer,
     "label-mlp": LabelMLP,

@@ -18,6 +18,7 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.config.schedule import epochs_of, stage_lengths
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_arguments, model_inputs
+from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
 from songrank.training.trainer.stages import Stage
@@ -76,8 +77,9 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
             stages.append(Stage(section.title, loss, sampler, reset_head=resets, **values))
         options |= recipe.model_dump(include={"seed", "precision", "deterministic"})
         options |= watch.model_dump(include={"metric", "candidates", "patience", "keep"})
-        every = epochs_of(watch.every, watch.min_steps, len(samplers[0]))
-        return Trainer(model, adapter, stages, evaluate_every=every, policies=policies(recipe), **options)
+        every = epochs_of(watch.every, watch.min_steps, len(samplers[0])) if samplers else watch.every
+        trainer = ClosedFormTrainer if kind.capabilities.closed_form else Trainer
+        return trainer(model, adapter, stages, evaluate_every=every, policies=policies(recipe), **options)
 
 
 def _check_capabilities(recipe: Recipe, able: Capabilities) -> None:

@@ -35,7 +35,7 @@ class WarmStart:
     @classmethod
     def of(cls, trainer: Trainer, dataset: Dataset) -> Self:
         """The result of a finished training."""
-        loss = trainer.stages[-1].loss
+        loss = trainer.stages[-1].loss if trainer.stages else None  # none of a model fitted in closed form
         memory = {}
         if isinstance(loss, MemoryLoss) and _catalogue(trainer).one_row_per_key:
             memory = {name: loss.table(name).read().cpu() for name in loss.by_pair + loss.by_query}

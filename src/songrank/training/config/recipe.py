@@ -17,6 +17,7 @@ from songrank.losses.registry import LOSSES
 from songrank.losses.schedules import Schedule
 from songrank.losses.top_k import ThresholdOptions
 from songrank.metrics.names import EMPTY, GAINS, check_policies, parse_metrics
+from songrank.models.registry import MODELS
 from songrank.sampling.sequence_sampler import WINDOWS
 from songrank.training.config.components import UnknownOptionError, check_component, typed_component
 from songrank.training.config.former_keys import read_former_keys
@@ -270,6 +271,24 @@ class Recipe(_Section):
         """The section and the loss of each stage."""
         return (self.warm_up, self.warm_up.loss), (self.fine_tuning, self.loss)
 
+    @property
+    def closed_form(self) -> bool:
+        """Whether the model is fitted in closed form, without stages and loss."""
+        return MODELS[self.model["name"]].capabilities.closed_form
+
+    @property
+    def method(self) -> str:
+        """The name of the loss, or of a model that is fitted without one."""
+        return str((self.model if self.closed_form else self.loss)["name"])
+
+    def _check_closed_form(self) -> None:
+        fitted = f"model {self.model['name']!r} is fitted in closed form"
+        for key, section in (("warm_up", self.warm_up), ("fine_tuning", self.fine_tuning)):
+            if section.epochs:
+                raise ValueError(f"{key}.epochs is {section.epochs}; expected 0: {fitted} (recipe {self.method})")
+        if self.loss["name"] != "song":
+            raise ValueError(f"loss is {self.loss['name']!r}; expected none: {fitted}, without a loss")
+
     @model_validator(mode="before")
     @classmethod
     def _current_keys(cls, values: Any) -> Any:
@@ -291,7 +310,9 @@ class Recipe(_Section):
             traits = LOSSES[loss["name"]].traits
             for conflict in stage_conflicts(stage.optimiser, loss["name"], traits, loss.get("points", 0), **limits):
                 raise ValueError("{}.{} is {!r}; expected {}".format(key, *conflict))
-        if self.warm_up.epochs + self.fine_tuning.epochs == 0:
+        if self.closed_form:
+            self._check_closed_form()
+        elif self.warm_up.epochs + self.fine_tuning.epochs == 0:
             raise ValueError("at least one epoch in warm_up or fine_tuning")
         return self
 

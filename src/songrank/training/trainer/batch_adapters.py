@@ -6,8 +6,9 @@ or the documents of each query. An adapter also creates the sampler of its slate
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -105,6 +106,12 @@ class CatalogueAdapter(DatasetAdapter):
         if split not in self._targets:
             self._targets[split] = self.dataset.relevance(split, device=self.device)
         return self._targets[split]
+
+    def with_targets(self, split: str, targets: Relevance) -> Self:
+        """The same adapter with other relevant items of a split, for example of a part of its queries."""
+        found = copy(self)
+        found._targets = {**self._targets, split: targets}
+        return found
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(query, item)`` for a training slate."""
