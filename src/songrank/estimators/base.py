@@ -159,6 +159,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             found = dict(also(run))
             found["history_"], found["best_score_"] = [dict(line) for line in run.history], run.best_value
             if members > 1:
+                assert isinstance(run, Run)
                 found |= self._ensemble(run, members, work)
             else:
                 folder = open_model(run.directory.path, self.device)
