@@ -1,34 +1,24 @@
 """Fitting and evaluation of baseline models; their options are chosen on validation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from itertools import count
+from typing import Any
 
 from torch import Tensor
 
+from songrank.baselines.base import Baseline
 from songrank.baselines.binary_histories import Scores, histories
 from songrank.baselines.ease import Ease
 from songrank.baselines.ials import ImplicitALS, import_implicit
 from songrank.baselines.popularity import Popularity
 from songrank.core.errors import DataError, UserError, shown
+from songrank.core.relevance import Relevance
 from songrank.data import CatalogueSplit, Dataset
 from songrank.io.source import Progress
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_sampled
-
-
-class Baseline(Protocol):
-    """A recommender that is fitted to the training split; ``grid`` has the options of ``fit`` to choose from."""
-
-    grid: tuple[dict[str, float], ...]
-    deterministic: bool
-
-    def __init__(self, train: CatalogueSplit) -> None: ...
-
-    @property
-    def fit(self) -> Callable[..., Scores]:
-        """Fit the model with these options, and return the scoring function."""
-        ...
+from songrank.metrics.catalogue import some_queries
 
 
 BASELINES: dict[str, type[Baseline]] = {"ease": Ease, "ials": ImplicitALS, "popularity": Popularity}
@@ -139,15 +129,14 @@ def _choose(
         fix = f"{name} needs it to choose its options; prepare the data set with one, or leave out {name}"
         raise DataError("has no validation split", fix, file=str(dataset.path))
     rows, targets = histories(*_splits(dataset, ("train",))), dataset.relevance("validation")
-    best: tuple[dict[str, float], float, Scores] | None = None
-    for done, options in enumerate(baseline.grid):
+    part = targets if baseline.choice_queries is None else some_queries(targets, baseline.choice_queries)
+    total, done = baseline.trials or len(baseline.grid), count()
+
+    def value(scores: Scores, targets: Relevance = part) -> float:
         if progress is not None:
-            progress(f"{name}: choosing options on validation", done, len(baseline.grid))
-        scores = baseline.fit(**options)
-        found = evaluate_catalogue(partial(scores, rows), targets, metrics=select, **policies)
-        (value,) = found.values.values()
-        if best is None or value > best[1]:
-            best = options, value, scores
-        del scores
-    assert best is not None
-    return best
+            progress(f"{name}: choosing options on validation", min(next(done), total), total)
+        (found,) = evaluate_catalogue(partial(scores, rows), targets, metrics=select, **policies).values.values()
+        return found
+
+    options, scores = baseline.choose(value)
+    return options, value(scores, targets), scores

@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from songrank.baselines.base import Baseline
 from songrank.baselines.binary_histories import Scores, histories
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
 
 
-class ImplicitALS:
+class ImplicitALS(Baseline):
     """iALS (Hu, Koren and Volinsky, *Collaborative Filtering for Implicit Feedback Datasets*, ICDM 2008).
 
     Minimises over user vectors w and item vectors h

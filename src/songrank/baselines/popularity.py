@@ -5,11 +5,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from songrank.baselines.base import Baseline
 from songrank.core.csr import CSR
 from songrank.data import CatalogueSplit
 
 
-class Popularity:
+class Popularity(Baseline):
     """The score of an item is the number of its interactions in training, for every user.
 
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([1, 2], item=[1, 1, 2]))
@@ -19,7 +20,6 @@ class Popularity:
     """
 
     grid: tuple[dict[str, float], ...] = ({},)
-    deterministic = True
 
     def __init__(self, train: CatalogueSplit) -> None:
         self._counts = torch.bincount(train.item, minlength=train.num_items).float()

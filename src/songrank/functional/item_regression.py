@@ -161,7 +161,7 @@ class FewItemRegressions:
         return co_occurrence(self._rows, self.num_items) if self._counts is None else self._counts.float()
 
     def solve(self, regularisation: float, neighbours: int | None = None) -> tuple[Tensor, Tensor]:
-        """Solve for b [N, K] of each item on its K or its first ``neighbours`` items, and the explained part G_iS · b_i [N]."""
+        """Solve for b [N, K], or for the first ``neighbours`` of K, and for the explained part G_iS · b_i [N]."""
         few = self.neighbours[:, :neighbours]
         found, explained = torch.empty(few.shape), torch.empty(self.num_items)
         threads = torch.get_num_threads()
@@ -199,7 +199,7 @@ class FewItemRegressions:
 
 
 def _regressions(counts: Tensor, own: Tensor, target: Tensor, regularisation: float) -> tuple[Tensor, Tensor]:
-    """Solve for b [n, K] of items ``target`` [n] on items ``own`` [n, K], as positions in ``counts``, with the explained part [n]."""
+    """Regress the items ``target`` [n] on the items ``own`` [n, K], positions in ``counts``: b and explained parts."""
     matrix = counts[own.unsqueeze(2), own.unsqueeze(1)].float()
     right = counts[own, target.unsqueeze(1)].float().unsqueeze(2)
     matrix.diagonal(dim1=1, dim2=2).add_(regularisation)
