@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from songrank.models import (
+    XMLCNN,
     Blend,
     Ensemble,
     HistoryModel,
@@ -16,7 +17,6 @@ from songrank.models import (
     NeuMF,
     SequenceModel,
     UserInput,
-    XMLCNN,
 )
 from songrank.models.blend import standardise
 

@@ -154,6 +154,31 @@ def test_cosines_are_exported(name, learned, tmp_path):
         assert_close(loaded.run(["scores"], given)[0], scored(model, given))
 
 
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+def test_a_blend_of_users_is_exported(format, tmp_path):
+    """Members whose ``score_all`` works in tiles, and histories of several lengths."""
+    parts = [make("neumf"), make("sequence"), make("history"), models.Ensemble([make("lightgcn"), make("lightgcn")])]
+    model = models.Blend(parts, [0.4, 0.3, 0.2, 0.1])
+    path = export_model(model, "users", SIZES, tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format)
+    for rows, columns in BATCHES:
+        given = {**batch("ids", rows, columns), **batch("histories", rows, columns)}
+        if format == "onnx":
+            loaded = session(path)
+            assert [each.name for each in loaded.get_inputs()] == ["query", "history"]
+            (scores,) = loaded.run(["scores"], given)
+        else:
+            scores = torch.export.load(path).module()(*map(torch.from_numpy, given.values())).numpy()
+        with torch.no_grad():
+            expected = copy.deepcopy(model).eval().score_all(models.UserInput(*map(torch.from_numpy, given.values())))
+        assert_close(scores, expected.numpy())
+
+
+def test_sizes_of_both_inputs_of_users_are_needed(tmp_path):
+    model = models.Blend([make("matrix-factorisation"), make("history")], [0.5, 0.5])
+    with pytest.raises(UserError, match="sizes has no num_items; required for Blend with inputs users"):
+        export_model(model, "users", {"num_queries": QUERIES}, tmp_path / "model.onnx")
+
+
 def test_padding_may_hold_anything(exported):
     loaded = session(exported("context-aware"))
     given = batch("documents", 6, 9)

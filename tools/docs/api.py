@@ -27,6 +27,8 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "songrank.analysis": {
         "songrank.analysis.report": ("write_report",),
         "songrank.analysis.ensemble": ("make_ensemble",),
+        "songrank.analysis.blend": ("blend_runs", "Blended"),
+        "songrank.analysis.blend_weights": ("choose_weights", "choose_list_weights", "WeightChoice"),
         "songrank.analysis.finished_runs": ("find_runs", "read_run", "group_runs"),
         "songrank.analysis.method_comparison": ("compare_methods", "MethodComparison"),
         "songrank.analysis.tuning": ("Study",),

@@ -155,12 +155,11 @@ def some_queries(targets: Relevance, most: int) -> Relevance:
 
 def _chunks(targets: Relevance, memory: int, rows: Tensor | None = None) -> Iterator[Tensor]:
     """Positions of the queries to score, by number of targets, so that few columns are padding."""
-    count, order = targets.num_relevant.sort(stable=True)
-    if rows is not None:
-        count, order = targets.num_relevant[rows].sort(stable=True)
-        order = rows[order]
+    relevant = targets.num_relevant
+    count, order = (relevant if rows is None else relevant[rows]).sort(stable=True)
+    order = order if rows is None else rows[order]
     none, few = torch.searchsorted(count, torch.tensor([0, MANY], device=count.device), right=True).tolist()
-    excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(count)
+    excluded = targets.taken_indptr.diff() * _TAKEN_BYTES if _has_exclusions(targets) else torch.zeros_like(relevant)
     for group, cell, widest in ((order[none:few], COUNT_BYTES, MANY), (order[few:], SORT_BYTES, targets.max_relevant)):
         total = (excluded[group] + targets.num_items * cell + widest * _TARGET_BYTES).cumsum(0)
         begin, used = 0, 0
