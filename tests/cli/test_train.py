@@ -247,6 +247,14 @@ def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
         in done.stderr
     )
     assert "warm-up 12/12: objective" in done.stderr
+    assert f"best checkpoint: fine-tuning, epoch 1 of 1 (step {lines[-1]['step']}), {name}" in done.stderr
+
+    words += ["validation.keep=all", "-o", tmp_path / "all"]
+    kept = songrank("train", "quick", f"data={tmp_path / 'data'}", *words)
+    assert kept.returncode == 0, kept.stderr
+    assert "warning" not in kept.stderr
+    assert kept.stderr.splitlines()[-1].startswith("best checkpoint: warm-up, epoch ")
+    assert kept.stderr.splitlines()[-1].endswith(f"{name} {best:.4f}")
 
 
 def test_a_file_in_place_of_a_data_set(songrank, ratings, tmp_path):

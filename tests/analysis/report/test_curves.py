@@ -35,6 +35,14 @@ def test_a_better_warm_up_is_not_chosen_and_the_first_of_equals_is():
     assert chosen_epoch(history(None, None, None), WATCHED) == 3
 
 
+def test_a_run_that_keeps_the_best_of_all_stages():
+    assert chosen_epoch(history(0.8, 0.9, None, 0.3, 0.5, warm_up=2), WATCHED, "all") == 2
+    assert chosen_epoch(history(0.8, 0.9, None, 0.3, 0.9, warm_up=2), WATCHED, "all") == 2
+    config = {"validation": {**VALIDATION["validation"], "keep": "all"}, "loss": {"name": "song"}}
+    (panel, *_) = make_panels({"SONG": [(config, history(0.9, 0.4, warm_up=1))]})
+    assert panel.curves[0].chosen == (1,)
+
+
 def test_curves_are_means_over_the_seeds_that_got_so_far():
     config = {**VALIDATION, "loss": {"name": "song"}, "warm_up": {"loss": {"name": "listwise-ce"}}}
     long, short = history(0.1, 0.2, 0.6, warm_up=1), history(0.3, 0.5, warm_up=1)
