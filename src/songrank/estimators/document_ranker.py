@@ -20,14 +20,23 @@ from songrank.data.adapters.documents import (
     read_weights,
 )
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
+from songrank.data.preparation.within_query import FACTORS
 from songrank.estimators.base import RankingEstimator
+from songrank.estimators.document_defaults import size_dependent
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
-from songrank.serving.documents import score_in_parts
+from songrank.serving.documents import score_in_parts, scores_alone
 from songrank.training.build import policies
 from songrank.training.trainer.loop import validation_name
 
-_PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
+_PREPARED = {
+    "quantiles": True,
+    "within_query": "all",
+    "standardise": True,
+    "missing": "mean",
+    "missing_flags": True,
+    "split": "given",
+}
 _ROWS = 4096  # batch size in documents, for pointwise models
 
 
@@ -39,14 +48,18 @@ class DocumentRanker(RankingEstimator):
         model: ``"mlp"``, ``"context-aware"``, or a dict of name and options; None for the model of the recipe, an MLP.
         recipe: name of a built-in recipe, or a YAML file.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
-        data_options: options of ``songrank data prepare feature-table``, e.g. ``{"within_query": "z-rank"}``.
+        data_options: options of ``songrank data prepare feature-table``, e.g. ``{"within_query": "none"}``.
 
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
-    Features are standardised, heavy-tailed ones after a log transform; missing values (NaN) are replaced by the mean
-    and flagged in an extra column. ``fit`` learns the transformation, ``predict`` applies it. The MLP scores documents
-    independently; with ``model="context-aware"`` or ``within_query`` a score depends on the list: pass
-    ``group`` or ``qid`` to ``predict``, which otherwise takes all rows as one list.
+    A document has three columns per feature: its normal score by the quantiles of training, which outliers do not
+    change, and its z-score and rank among the documents of its query. Missing values (NaN) are replaced by the mean and
+    flagged in an extra column. ``fit`` learns the transformation, ``predict`` applies it.
+
+    A score depends on the list, so pass ``group`` or ``qid`` to ``predict``. Without them, documents are compared with
+    the training documents, which gives each the same score alone and among others; a model that needs lists, such as
+    ``"context-aware"``, takes all rows as one list. ``fit`` without a recipe sets batch size, epochs and weight decay
+    by the size of the data (:mod:`songrank.estimators.document_defaults`); ``options`` and ``epochs`` take precedence.
 
     Further fitted attributes: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
     ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
@@ -61,6 +74,7 @@ class DocumentRanker(RankingEstimator):
     task = "search"
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int
+    _alone_noted: bool = False
 
     def fit(
         self,
@@ -96,6 +110,7 @@ class DocumentRanker(RankingEstimator):
             eval_sample_weight: ``sample_weight`` of each evaluation set.
             eval_names: names of the evaluation sets; by default ``valid_0``, ``valid_1``, ….
         """
+        self._by_data = ()
         recipe = self._recipe(Path())
         if sample_weight is not None:
             check_weighted_loss(recipe.loss["name"])
@@ -109,6 +124,11 @@ class DocumentRanker(RankingEstimator):
         lists = train.lists.count
         weight = None if group_weight is None else read_weights("group_weight", group_weight, lists, "list")
         table = DocumentTable(columns.used, weight, columns.ignored)
+        if self.recipe is None:
+            how = (self.data_options or {}).get("within_query", _PREPARED["within_query"])
+            width = len(columns.used) * FACTORS.get(how, 1)
+            self._by_data = size_dependent(lists, train.features.rows, width, self.epochs)
+        self._alone_noted = False
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
         self.best_score_, self.evals_result_ = {}, {}
         self.best_iteration_ = int(self.history_[-1]["epoch"])
@@ -140,11 +160,22 @@ class DocumentRanker(RankingEstimator):
 
         Args:
             X: features; named columns are matched by name, additional columns are ignored.
-            group: lengths of lists, for ``context-aware`` models or ``within_query``; None for a single list.
+            group: lengths of lists; None if they are unknown: documents are compared with the training documents.
             qid: alternative to ``group``: the query id of each row.
         """
         features = self._features(X)
-        return self._score(features, read_lists(features.rows, group, qid))
+        if group is not None or qid is not None:
+            return self._score(features, read_lists(features.rows, group, qid))
+        alone = scores_alone(self.folder_)
+        self._note_no_lists("the training documents" if alone else "each other, as one list")
+        return self._score_alone(features) if alone else self._score(features, read_lists(features.rows))
+
+    def _note_no_lists(self, what: str) -> None:
+        """Report once per fit how documents without lists are compared."""
+        lists_matter = not self.folder_.model.capabilities.pointwise or "within_query" in self.folder_.info["features"]
+        if lists_matter and not self._alone_noted:
+            self._alone_noted = True
+            self._say(f"predict without group or qid compares documents with {what}; pass group for better rankings")
 
     def evaluate(
         self,
@@ -183,11 +214,15 @@ class DocumentRanker(RankingEstimator):
     def _score(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
         if folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]:
-            lengths = np.diff([*range(0, features.rows, _ROWS), features.rows])
-            return score_in_parts(folder, lengths, features.dense, _ROWS)
+            return self._score_alone(features)
         scores = np.empty(features.rows, np.float32)
         scores[lists.order] = score_in_parts(folder, lists.lengths, features.take(lists.order).dense, _ROWS)
         return scores
+
+    def _score_alone(self, features: Features) -> Array:
+        """Scores of documents that do not depend on lists, in batches."""
+        lengths = np.diff([*range(0, features.rows, _ROWS), features.rows])
+        return score_in_parts(self.folder_, lengths, features.dense, _ROWS, alone=True)
 
     def _measure(self, documents: Documents, metrics: Sequence[str]) -> Evaluation:
         scores, order = self._score(documents.features, documents.lists), documents.lists.order

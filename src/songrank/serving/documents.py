@@ -10,22 +10,24 @@ from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.data.preparation.feature_transform import FeatureTransform
-from songrank.data.preparation.within_query import compare_within
+from songrank.data.preparation.quantiles import Quantiles
+from songrank.data.preparation.within_query import FACTORS, RelativeFeatures
 from songrank.models.document_lists import list_groups, score_lists
 from songrank.models.model_folder import ModelFolder
 
 
-def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> Array:
+def score_documents(folder: ModelFolder, features: Any, lengths: Any = None, *, alone: bool = False) -> Array:
     """Score documents; returns float32 [documents].
 
     Args:
         folder: model folder of a search task.
         features: [documents, F] as in the training file, NaN for missing values; lists are consecutive.
         lengths: number of documents per list; None for a single list.
+        alone: compare each document with the training documents instead of its list, if :func:`scores_alone`.
     """
     folder.need("search")
     raw = np.asarray(features)
-    how = folder.info["features"].get("within_query", "none")
+    relative = relative_features(folder)
     transform, expected = feature_transform(folder), num_raw_features(folder)
     if raw.ndim != 2 or raw.shape[1] != expected:
         raise DataError(f"features have shape {list(raw.shape)}", f"expected [documents, {expected}], as in training")
@@ -41,7 +43,7 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None) -> 
     for first, last in list_groups(lengths.tolist(), transform.num_features):
         begin, end = int(starts[first]), int(starts[last])
         part, sizes = raw[begin:end], lengths[first:last]
-        rows = torch.from_numpy(transform.apply(part if how == "none" else compare_within(part, sizes, how)))
+        rows = torch.from_numpy(transform.apply(relative.of_documents(part) if alone else relative.of_lists(part, sizes)))
         scores[begin:end] = score_lists(folder.model, rows, torch.from_numpy(sizes), folder.device).numpy()
     return scores
 
@@ -52,6 +54,8 @@ def score_in_parts(
     dense: Callable[[int, int], Array],
     most: int,
     report: Callable[[int], None] = lambda done: None,
+    *,
+    alone: bool = False,
 ) -> Array:
     """:func:`score_documents` in batches of whole lists, about ``most`` documents, read by ``dense(first, last)``.
 
@@ -62,7 +66,7 @@ def score_in_parts(
     while at < lengths.shape[0]:
         to = max(at + 1, int(np.searchsorted(starts, starts[at] + most, side="right")) - 1)
         first, last = int(starts[at]), int(starts[to])
-        scores[first:last] = score_documents(folder, dense(first, last), lengths[at:to])
+        scores[first:last] = score_documents(folder, dense(first, last), lengths[at:to], alone=alone)
         at = to
         report(last)
     return scores
@@ -70,8 +74,22 @@ def score_in_parts(
 
 def num_raw_features(folder: ModelFolder) -> int:
     """The number of features in a file, before ``within_query`` features and missing flags are added."""
-    both = folder.info["features"].get("within_query") == "z-rank"
-    return feature_transform(folder).num_given // (2 if both else 1)
+    return feature_transform(folder).num_given // FACTORS[folder.info["features"].get("within_query", "none")]
+
+
+def relative_features(folder: ModelFolder) -> RelativeFeatures:
+    """How the columns of a document follow from its features and its list."""
+    content = folder.info.get("transform", {}).get("quantiles")
+    quantiles = None if content is None else Quantiles.from_json(content)
+    if quantiles is not None and quantiles.num_features != num_raw_features(folder):
+        raise DataError("quantiles are not those of the features", "prepare the data set again")
+    return RelativeFeatures(folder.info["features"].get("within_query", "none"), quantiles)
+
+
+def scores_alone(folder: ModelFolder) -> bool:
+    """Whether a document has a score without its list: in comparison with the training documents, or by itself."""
+    relative = relative_features(folder)
+    return folder.model.capabilities.pointwise and (relative.how == "none" or relative.quantiles is not None)
 
 
 def feature_transform(folder: ModelFolder) -> FeatureTransform:

@@ -21,8 +21,9 @@ from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
+from songrank.data.preparation.quantiles import Quantiles
 from songrank.data.preparation.splits import TRAIN, split_queries
-from songrank.data.preparation.within_query import ListFeatures, WithinQuery
+from songrank.data.preparation.within_query import FACTORS, ListFeatures, RelativeFeatures, WithinQuery
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.io.arrays import Pieces
 from songrank.io.source import Job
@@ -48,8 +49,15 @@ class ListOptions(QuerySplitOptions):
         "zero", description="Replace missing values by 0, or by the mean or minimum of the training split."
     )
     missing_flags: bool = Field(False, description="Add a 0/1 column for each feature with missing values in training.")
+    quantiles: bool = Field(
+        False,
+        description="Replace features by their normal scores: the standard normal quantile of the fraction of training "
+        "rows below the value. Outliers are at most 3.1 from the centre.",
+    )
     within_query: WithinQuery = Field(
-        "none", description="Normalise within each query: z-scores, ranks, or both (twice the features)."
+        "none",
+        description="Normalise within each query: z-scores, ranks, or both (twice the features); all: the features "
+        "themselves, z-scores and ranks (three times the features).",
     )
     truncate: int | None = Field(None, ge=3, description="Maximum list length in training; full lists are stored.")
     dtype: Literal["float32", "float16"] = Field("float32", description="Data type of stored features.")
@@ -92,7 +100,7 @@ class ListRows:
             column.add(block if whole else block.cast(pl.String))
         query, ids = column.finish()
         codes = split_queries(query, np.concatenate(self._split), ids, options)
-        splits = _group(self.features, query, codes, options.within_query)
+        splits = _group(self.features, query, codes)
         label = np.concatenate(self._label)
         if not (label[splits[TRAIN].rows] > 0).any():
             raise DataError("no training label is above 0", "check the labels")
@@ -101,35 +109,38 @@ class ListRows:
         job.report("measuring features", 0, None)
         flags = self.features.num_features if options.missing_flags else 0
         how = options.model_dump(include={"standardise", "log_features", "missing"})
-        chunks = splits[TRAIN].chunks(_MEASURED_ROWS)
-        transform = FeatureTransform.fit(chunks, splits[TRAIN].num_features, **how, flags=flags)
+        within = options.within_query
+        quantiles = Quantiles.fit(splits[TRAIN].sample()) if options.quantiles else None
+        relative = RelativeFeatures(within, quantiles)
+        chunks, columns = splits[TRAIN].chunks(relative, _MEASURED_ROWS), self.features.num_features * FACTORS[within]
+        transform = FeatureTransform.fit(chunks, columns, **how, flags=flags)
         dtype, width = np.dtype(options.dtype), transform.num_features
         self.features.check_space(self.features.num_rows, width, dtype.itemsize)
         arrays: dict[str, Arrays] = {}
         query_ids: dict[str, Ids] = {}
         for code, lists in splits.items():
             queries, rows = np.flatnonzero(codes == code), lists.rows
-            pieces = map(partial(transform.apply, dtype=dtype), lists.chunks())
+            pieces = map(partial(transform.apply, dtype=dtype), lists.chunks(relative))
             features = Pieces((rows.shape[0], width), dtype, pieces)
             arrays[SPLITS[code]] = {"offsets": lists.offsets, "label": label[rows], "features": features}
             if weight is not None:
                 arrays[SPLITS[code]]["weight"] = weight[queries]
             query_ids[SPLITS[code]] = ids.keep(queries)
-        compared = {"within_query": options.within_query} if options.within_query != "none" else {}
+        compared = {"within_query": within} if within != "none" else {}
         extra = {
             "features": {"count": width, "dtype": dtype.name, **compared, **(described or {})},
-            "transform": transform.to_json(),
+            "transform": transform.to_json() | ({} if quantiles is None else {"quantiles": quantiles.to_json()}),
             "training": {"list_size": options.truncate},
         }
         return Content("search", arrays, query_ids, None, extra)
 
 
-def _group(store: FeatureStore, query: Array, codes: Array, how: WithinQuery) -> dict[int, ListFeatures]:
+def _group(store: FeatureStore, query: Array, codes: Array) -> dict[int, ListFeatures]:
     """Rows of each split, by query, in input order within a query."""
     order = np.argsort(query, kind="stable")
     code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
     found = np.unique(codes).tolist()
-    return {at: ListFeatures(store, order[code == at], numpy_offsets(lengths[codes == at]), how) for at in found}
+    return {at: ListFeatures(store, order[code == at], numpy_offsets(lengths[codes == at])) for at in found}
 
 
 def query_weights(query: Array, weight: Array, ids: Ids) -> Array:

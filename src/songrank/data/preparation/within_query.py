@@ -1,4 +1,8 @@
-"""Normalisation of features within each query: z-scores and ranks, without fitted parameters."""
+"""Features of documents relative to their query: z-scores and ranks, beside the features or in place of them.
+
+Without lists, a document is compared with the training documents instead: the level of each value among them gives its
+rank, and the normal score of that level its z-score.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,37 +13,75 @@ import polars as pl
 
 from songrank.core.columns import Array
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
+from songrank.data.preparation.quantiles import MAX_ROWS, Quantiles
 
-WithinQuery = Literal["none", "z", "rank", "z-rank"]
+WithinQuery = Literal["none", "z", "rank", "z-rank", "all"]
+FACTORS: dict[WithinQuery, int] = {"none": 1, "z": 1, "rank": 1, "z-rank": 2, "all": 3}
+"""Number of columns per feature."""
 _EQUAL = 1e-6  # deviations below this fraction of the mean are rounding of equal values
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeFeatures:
+    """The columns of a document before the transformation: features, and their values relative to its query.
+
+    With ``quantiles``, features are replaced by their normal scores among training documents; relative values are not.
+    """
+
+    how: WithinQuery = "none"
+    quantiles: Quantiles | None = None
+
+    def of_lists(self, features: Array, lengths: Array) -> Array:
+        """The columns [documents, F or more] of concatenated lists, NaN for missing values."""
+        if self.how == "none":
+            return self._kept(features)
+        if self.how == "all":
+            return np.concatenate([self._kept(features), compare_within(features, lengths, "z-rank")], axis=1)
+        return compare_within(features, lengths, self.how)
+
+    def of_documents(self, features: Array) -> Array:
+        """The columns of documents without lists, which are compared with the training documents."""
+        if self.quantiles is None or self.how == "none":
+            return self._kept(features)
+        scores, ranks = self.quantiles.normal_scores(features), 2 * self.quantiles.levels(features) - 1
+        columns = {"z": (scores,), "rank": (ranks,), "z-rank": (scores, ranks), "all": (scores, scores, ranks)}
+        found: Array = np.concatenate(columns[self.how], axis=1).astype(np.float32)
+        return found
+
+    def _kept(self, features: Array) -> Array:
+        if self.quantiles is None:
+            return features
+        scores: Array = self.quantiles.normal_scores(features).astype(np.float32)
+        return scores
 
 
 @dataclass(frozen=True)
 class ListFeatures:
-    """The features of a split's lists, as stored or normalised within each list."""
+    """The features of a split's lists, as stored or with columns relative to the list."""
 
     store: FeatureStore
     rows: Array
     offsets: Array
-    how: WithinQuery
 
-    @property
-    def num_features(self) -> int:
-        """Number of features per row."""
-        return self.store.num_features * (2 if self.how == "z-rank" else 1)
+    def sample(self) -> Array:
+        """At most :data:`MAX_ROWS` rows, evenly spaced, for their quantiles."""
+        count = min(self.rows.shape[0], MAX_ROWS)
+        return self.store.rows(self.rows[np.linspace(0, self.rows.shape[0] - 1, count).astype(np.int64)])
 
-    def chunks(self, step: int | None = None) -> Iterator[Array]:
-        """Rows in chunks of about ``step``, by default of a moderate size in memory; whole lists if normalised."""
-        if self.how == "none":
-            yield from self.store.chunks(self.rows, step)
+    def chunks(self, relative: RelativeFeatures, step: int | None = None) -> Iterator[Array]:
+        """Rows in chunks of about ``step``, by default of a moderate size in memory; whole lists if compared."""
+        if relative.how == "none":
+            empty = np.zeros(0, np.int64)
+            yield from (relative.of_lists(rows, empty) for rows in self.store.chunks(self.rows, step))
             return
-        step = step or max(1, CHUNK_BYTES // (8 * max(1, self.num_features)))
+        num_columns = self.store.num_features * FACTORS[relative.how]
+        step = step or max(1, CHUNK_BYTES // (8 * max(1, num_columns)))
         first = 0
         while first + 1 < self.offsets.shape[0]:
             fitting = int(np.searchsorted(self.offsets, self.offsets[first] + step, side="right")) - 1
             last = max(fitting, first + 1)
             rows = self.rows[self.offsets[first] : self.offsets[last]]
-            yield compare_within(self.store.rows(rows), np.diff(self.offsets[first : last + 1]), self.how)
+            yield relative.of_lists(self.store.rows(rows), np.diff(self.offsets[first : last + 1]))
             first = last
 
 
