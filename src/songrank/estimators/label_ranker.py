@@ -1,6 +1,7 @@
 """Multi-label classification of texts or features, as ranking of labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +17,17 @@ from songrank.data.adapters.frames import as_texts, kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
 from songrank.data.readers.label_table import LabelledRows, sparse_block
 from songrank.estimators.base import RankingEstimator
+from songrank.estimators.label_candidates import REFIT_ROWS, Candidate, label_candidates
 from songrank.metrics import Evaluation, evaluate_catalogue
+from songrank.models.base import RankingModel
+from songrank.models.registry import MODELS
 from songrank.serving.answer_tables import label_frame
 from songrank.serving.labels import Labels, label, score_labels
 from songrank.training.build import policies
 
-_DIVIDED = {"validation": 0.1, "test": 0.0}
+_DIVIDED: dict[str, Any] = {"validation": 0.1, "test": 0.0}
+_MOST_TERMS = 50_000  # default size of a vocabulary
+_DEFAULT_LOSS = "song"
 
 
 class LabelRanker(RankingEstimator):
@@ -54,7 +60,6 @@ class LabelRanker(RankingEstimator):
     """
 
     task = "labelling"
-    _reads_texts = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to texts or features, and labels.
@@ -65,19 +70,73 @@ class LabelRanker(RankingEstimator):
                 matrix of label values [n, labels]: dense, sparse, or a table with labels as columns.
         """
         given = as_texts(X) or read_matrix(X)
-        self._reads_texts = isinstance(given, list)
+        rows = len(given) if isinstance(given, list) else given.rows
+        labels, ids = read_label_sets(y, rows)
+        kind, options = "label-table", dict(_DIVIDED)
         if isinstance(given, list):
-            labels, ids = read_label_sets(y, len(given))
-            self._fit("xmc-text", LabelledRows(labels, ids, texts=given), _DIVIDED)
+            kind = "xmc-text"
+            options["features"] = "tf-idf" if self._kind().capabilities.inputs == "features" else "tokens"
         else:
-            labels, ids = read_label_sets(y, given.rows)
-            rows = LabelledRows(labels, ids, features=map(sparse_block, self._parts(given)), num_features=given.count)
-            self._fit("label-table", rows, {"scale": _scale(given), **_DIVIDED})
+            options["scale"] = _scale(given)
+
+        def source() -> LabelledRows:
+            if isinstance(given, list):
+                return LabelledRows(labels, ids, texts=given)
+            blocks = map(sparse_block, self._parts(given))
+            return LabelledRows(labels, ids, features=blocks, num_features=given.count)
+
+        if self._chooses():
+            features = _MOST_TERMS if isinstance(given, list) else given.count
+            self._fit_best(kind, source, options, label_candidates(rows, features, len(ids)), rows)
+        else:
+            self._fit(kind, source(), options)
         self._take_columns(None if isinstance(given, list) else FittedColumns.of(given))
         return self
 
+    def _chooses(self) -> bool:
+        """Whether all parameters of training have their defaults, so that the model is chosen by validation."""
+        given = (self.model, self.recipe, self.epochs, self.learning_rate)
+        return all(value is None for value in given) and not self.options and self.loss == _DEFAULT_LOSS
+
+    def _kind(self) -> type[RankingModel]:
+        """The class of the recipe's model."""
+        return MODELS[self._recipe(Path("data")).model["name"]]
+
+    def _fit_best(
+        self,
+        kind: str,
+        source: Callable[[], LabelledRows],
+        options: Mapping[str, Any],
+        candidates: Sequence[Candidate],
+        rows: int,
+    ) -> None:
+        """Fit the candidates, keep the best on validation, and fit it again on all rows if there are few."""
+        told = self.data_options or {}
+        if told.get("validation", _DIVIDED["validation"]) == 0:  # nothing to choose with
+            chosen = candidates[-1]
+            self._fit(kind, source(), options, *chosen.changes)
+            return
+        fits = []
+        for candidate in candidates:
+            self._fit(kind, source(), options, *candidate.changes)
+            fits.append(dict(vars(self)))
+        scores = [found["best_score_"] for found in fits]
+        best = max(range(len(fits)), key=lambda number: (scores[number], -number))
+        self.__dict__.update(fits[best])
+        pairs = zip(candidates, scores, strict=True)
+        compared = ", ".join(f"{candidate.name} {score:.4f}" for candidate, score in pairs)
+        again = rows <= REFIT_ROWS and "validation" not in told
+        refitted = f", fitted again on all {rows:,} rows" if again else ""
+        self._say(f"validation {self.recipe_.validation.metric}: {compared}; chosen: {candidates[best].name}{refitted}")
+        if again:
+            self._fit(kind, source(), {**options, "validation": 0.0}, *candidates[best].changes)
+            kept = ("history_", "best_score_", "evaluation_")  # of the fit with a validation part
+            self.__dict__.update({name: fits[best][name] for name in kept})
+
     def _default_recipe(self) -> str:
-        return "labelling-text" if self._reads_texts else self.task
+        name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
+        reads = MODELS[name].capabilities.inputs if isinstance(name, str) and name in MODELS else ""
+        return "labelling-text" if reads == "words" else self.task
 
     @property
     def classes_(self) -> Array:
@@ -136,7 +195,7 @@ class LabelRanker(RankingEstimator):
     def _read(self, X: Any) -> list[str] | Features:
         """Texts, or features in fitted order."""
         folder, texts = self._fitted(), as_texts(X)
-        if (texts is None) == (folder.inputs == "words"):
+        if (texts is None) == folder.reads_texts:
             given, fitted = ("features", "texts") if texts is None else ("texts", "features")
             raise DataError(f"X contains {given}", f"expected {fitted}, as in fit")
         if texts is not None:
@@ -151,13 +210,12 @@ class LabelRanker(RankingEstimator):
             yield from (_known(dense, first) for first, _, dense in given.blocks())
 
     def _more(self) -> dict[str, Any]:
-        named = not self._reads_texts and self._fitted_columns.named
+        named = not self.folder_.reads_texts and self._fitted_columns.named
         return {"names": list(self._fitted_columns.names) if named else None}
 
     def _take_more(self, told: Any) -> None:
         names = told["names"]
-        self._reads_texts = self.folder_.inputs == "words"
-        if not self._reads_texts:
+        if not self.folder_.reads_texts:
             unnamed = (f"Column_{at}" for at in range(int(self.folder_.info["features"]["count"])))
             self._take_columns(FittedColumns(tuple(unnamed if names is None else names), (), names is not None))
 

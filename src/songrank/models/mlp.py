@@ -71,6 +71,8 @@ class LabelMLP(LabelModel):
         hidden: widths of the hidden layers; ``()`` for a linear model.
         dropout: dropout probability of hidden layers.
         activation: ``"relu"``, ``"gelu"``, ``"silu"`` or ``"tanh"``.
+        zero_head: whether w and b of all labels start from 0 instead of random numbers, which allows large learning
+            rates. In a linear model the scores then depend only on features that occur in training.
 
     >>> import torch
     >>> from songrank.models import LabelMLP
@@ -94,9 +96,10 @@ class LabelMLP(LabelModel):
         hidden: Annotated[Sequence[int], Sizes()] = (1024,),
         dropout: Dropped = 0.0,
         activation: Activation = "relu",
+        zero_head: bool = False,
     ) -> None:
         super().__init__()
-        self.num_items = num_labels
+        self.num_items, self.zero_head = num_labels, zero_head
         self.body: nn.Sequential | None = None
         if hidden:
             self.body = nn.Sequential(
@@ -107,6 +110,15 @@ class LabelMLP(LabelModel):
             self.head = nn.Linear(hidden[-1], num_labels)
         else:
             self.head = FeatureLinear(num_features, num_labels)
+        if zero_head:
+            self.reset_head()
+
+    def reset_head(self) -> None:
+        """Reinitialise w and b of all labels; other layers are kept."""
+        if not self.zero_head:
+            return super().reset_head()
+        for parameter in self.head.parameters():
+            nn.init.zeros_(parameter)
 
     def query_vectors(self, query: Features) -> Tensor:
         """Z, [B, D]."""

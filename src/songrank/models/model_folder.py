@@ -6,7 +6,7 @@
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
 ``seen.safetensors``       recommendation: seen items of each user in all splits
 ``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first
-``vocabulary.txt``         texts: the words, one per line
+``vocabulary.txt``         texts: the words, one per line; of tf-idf weights also the number of texts with each
 =========================  =============================================================================================
 """
 
@@ -59,7 +59,8 @@ class ModelFolder:
 
     ``item_ids`` and ``query_ids`` are original ids of items (or labels) and users. Of recommendation: ``seen`` holds
     the seen items of each user, ascending; ``item_counts`` [N] the number of training users of each item;
-    ``histories`` the last items of each user, oldest first. Of texts: ``words`` holds the token of each word.
+    ``histories`` the last items of each user, oldest first. Of texts: ``words`` holds the token of each word, or for
+    tf-idf features ``documents`` the document frequency of each term, in order of features.
     """
 
     path: Path
@@ -71,6 +72,7 @@ class ModelFolder:
     item_counts: Tensor | None = None
     words: Mapping[str, int] | None = None
     histories: CSR | None = None
+    documents: Mapping[str, int] | None = None
 
     def __repr__(self) -> str:
         return f"ModelFolder({str(self.path)!r}, task={self.task!r}, model={self.info['model']['name']!r})"
@@ -86,6 +88,11 @@ class ModelFolder:
         ``"features"`` or ``"words"``.
         """
         return str(self.info["inputs"])
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether queries are texts, as words or as tf-idf features."""
+        return self.words is not None or self.documents is not None
 
     def need(self, task: str) -> None:
         """Raise unless the model is for this task."""
@@ -157,6 +164,8 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories["item"]})
     if model.words is not None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
+    if model.documents is not None:
+        contents[WORDS] = "".join(f"{term}\t{count}\n" for term, count in model.documents.items()).encode()
     for name, data in contents.items():
         write_whole(folder / name, data)
     info = {
@@ -172,6 +181,12 @@ def save_model(model: ModelFolder, folder: Path) -> None:
 def read_words(file: Path) -> dict[str, int]:
     """The token of each word of a vocabulary, one per line; 0 is padding and 1 an unknown word."""
     return {word: number for number, word in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 2)}
+
+
+def read_documents(file: Path) -> dict[str, int]:
+    """The document frequency of each term of tf-idf features, one per line after a tab."""
+    lines = (line.rpartition("\t") for line in file.read_text(encoding="utf-8").split("\n")[:-1])
+    return {term: int(count) for term, _, count in lines}
 
 
 def read_model(
@@ -220,7 +235,8 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
     if SEEN in arrays:
         tables["item_counts"] = arrays[SEEN]["count"]
     if WORDS in info["files"]:
-        tables["words"] = read_words(path / WORDS)
+        name, read = ("words", read_words) if info["inputs"] == "words" else ("documents", read_documents)
+        tables[name] = read(path / WORDS)
     return tables
 
 
@@ -244,10 +260,20 @@ def _tables_fit(folder: ModelFolder) -> bool:
         sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
         sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
         sound = sound and isinstance(told["lowercase"], bool)
+    if folder.documents is not None:
+        sound = sound and _are_weights(folder.documents, info["vocabulary"]) and info["features"]["count"] == len(folder.documents)
     if folder.inputs in ("documents", "features"):
         sound = sound and info["features"]["count"] == sizes["num_features"]
         sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
     return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
+
+
+def _are_weights(documents: Mapping[str, int], told: Mapping[str, Any]) -> bool:
+    """Whether document frequencies match the description of tf-idf features."""
+    texts, ngrams, most = (told[key] for key in ("texts", "ngrams", "max_tokens"))
+    sound = all(isinstance(number, int) and number > 0 for number in (texts, ngrams, 1 if most is None else most))
+    sound = sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
+    return sound and all(0 < count <= texts for count in documents.values())
 
 
 def _fits(lists: CSR, users: int, items: int) -> bool:
@@ -274,12 +300,17 @@ def _description(path: Path) -> dict[str, Any]:
     sound = (
         all(isinstance(info.get(key), dict) for key in ("model", "sizes", "files"))
         and all(isinstance(info.get(key, {}), dict) for key in READS)
-        and KINDS.get(inputs) == (info.get("task"), set(info["files"]))
+        and KINDS.get(inputs) == (info.get("task"), set(info["files"]) - _optional_files(info))
         and info["model"].get("name") in (*INPUTS.get(inputs, ()), BLEND)
     )
     if not sound:
         raise DataError("is damaged or was edited", _AGAIN, file=str(file))
     return info
+
+
+def _optional_files(info: Mapping[str, Any]) -> set[str]:
+    """Files of features that are made from texts."""
+    return {WORDS} if info.get("inputs") == "features" and "vocabulary" in info else set()
 
 
 _DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}

@@ -56,10 +56,10 @@ def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) ->
     """Read the rows of a file as model input."""
     source = Source(path)
     ending = Path(source.file_name).suffix.lower()
-    table = ending in _TABLES and folder.inputs == "words"
+    table = ending in _TABLES and folder.reads_texts
     if text_column is not None and not table:
         raise DataError("is not a table of texts", "omit --text-column", file=str(path))
-    if folder.inputs == "features":
+    if not folder.reads_texts:
         if ending != ".txt":
             fix = "expected a .txt file in the Extreme Classification format, for a model of features"
             raise DataError(f"unknown suffix {ending!r}", fix, file=str(path))

@@ -1,6 +1,7 @@
 """Labels for new texts or features, preprocessed as in training."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +9,11 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
+from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import dense_rows, num_rows
 from songrank.data.preparation.row_writer import scale_rows
+from songrank.data.preparation.tf_idf import TfIdf
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.recommendations import check_count, top
@@ -30,6 +33,14 @@ def texts_at_once(folder: ModelFolder) -> int:
     """Batch size in texts, for bounded memory."""
     sizes, width = folder.info["sizes"], folder.info.get("vocabulary", {}).get("width", 0)
     return int(max(1, _TEXT_VALUES // max(sizes["num_labels"], sizes.get("num_features", 0), width * _TOKEN_VALUES)))
+
+
+def _tf_idf(fitted: TfIdf, device: torch.device, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+    """Sparse rows, as indices, offsets and values."""
+    rows = fitted.transform(texts)
+    parts = rows.index, numpy_offsets(rows.lengths), rows.value
+    index, offsets, value = (torch.from_numpy(part).to(device) for part in parts)
+    return index, offsets, value
 
 
 def _words(folder: ModelFolder, texts: Sequence[str]) -> Array:
@@ -59,11 +70,19 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
 def score_labels(folder: ModelFolder, queries: Any) -> Iterator[Tensor]:
     """Scores [B, labels] of all labels, in batches of texts."""
     folder.need("labelling")
-    step, read = texts_at_once(folder), _words if folder.inputs == "words" else _features
+    step, read = texts_at_once(folder), _reader(folder)
     for first in range(0, num_rows(queries), step):
-        part = torch.from_numpy(read(folder, queries[first : first + step]))
+        part = read(queries[first : first + step])
         with torch.no_grad():
-            yield folder.model.score_all(part.to(folder.device)).float()  # type: ignore[operator]
+            yield folder.model.score_all(part).float()  # type: ignore[operator]
+
+
+def _reader(folder: ModelFolder) -> Callable[[Any], Any]:
+    """The function from texts or features to model input on the device."""
+    if folder.documents is not None:
+        return partial(_tf_idf, TfIdf.described(folder.documents, folder.info["vocabulary"]), folder.device)
+    read = _words if folder.inputs == "words" else _features
+    return lambda queries: torch.from_numpy(read(folder, queries)).to(folder.device)
 
 
 def label(folder: ModelFolder, queries: Any, k: int = 5) -> Iterator[Labels]:

@@ -13,19 +13,21 @@ from songrank.core.pairs import key_table, latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
 from songrank.models.base import RankingModel
-from songrank.models.model_folder import READS, ModelFolder, read_words, save_model
+from songrank.models.model_folder import READS, ModelFolder, read_documents, read_words, save_model
 
 
 def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
     """Write a model trained on ``dataset`` with everything needed for serving; ``section`` is that of its recipe."""
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)
-    inputs, words, histories = model.capabilities.inputs, None, None
+    inputs, words, documents, histories = model.capabilities.inputs, None, None, None
     reads = {key: dataset.info[key] for key in READS if key in dataset.info}
     part = dataset["train"]
     if isinstance(part, CatalogueSplit) and part.tokens is not None:
         words = read_words(dataset.path / reads["vocabulary"]["file"])
         reads["vocabulary"] = {**reads["vocabulary"], "width": part.tokens.shape[1]}
+    elif "vocabulary" in reads:
+        documents = read_documents(dataset.path / reads["vocabulary"]["file"])
     arguments = model_arguments(dataset, type(model))
     sizes = {name: part.shape[1] if isinstance(part, Tensor) else part for name, part in arguments.items()}
     info = {"task": dataset.task, "inputs": inputs, "model": dict(section), "sizes": sizes, **reads}
@@ -36,7 +38,7 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         histories = CSR(known.offsets, {"item": known["item"].to(torch.int32)})
         made = dataset.info["made"]["options"]
         info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
-    tables = ModelFolder(folder, info, model, item_ids, query_ids, seen, item_counts, words, histories)
+    tables = ModelFolder(folder, info, model, item_ids, query_ids, seen, item_counts, words, histories, documents)
     save_model(tables, folder)
 
 

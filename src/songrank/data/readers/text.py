@@ -1,20 +1,24 @@
 """Raw texts with labels, tokenised with a vocabulary of the training texts."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.data.content import Content
-from songrank.data.preparation import labelled_queries, vocabulary
+from songrank.data.content import Arrays, Content
+from songrank.data.preparation import labelled_queries, tf_idf, vocabulary
 from songrank.data.preparation.labelled_queries import Role, Split
+from songrank.data.preparation.row_writer import csr_arrays
 from songrank.data.preparation.text_rows import TextRows
+from songrank.data.preparation.tf_idf import TfIdf, terms_of
 from songrank.data.preparation.vocabulary import FIRST_WORD, PADDING, UNKNOWN
 from songrank.data.preparation_options import QuerySplitOptions
 from songrank.data.readers.label_table import LabelledRows
@@ -22,16 +26,39 @@ from songrank.data.readers.text_files import TextFiles, find_text_files, read_ca
 from songrank.io.source import Job
 
 VOCABULARY_FILE = "vocabulary.txt"
+_MOST_TOKENS = 500
+
+
+_Read = tuple[Callable[[Array], Arrays], list[str], dict[str, Any]]  # arrays of rows, vocabulary, dataset.json
 
 
 class TextOptions(QuerySplitOptions):
     """Options of texts: tokenisation and splits."""
 
-    max_tokens: int = Field(500, ge=1, description="Maximum number of words per text; longer texts are truncated.")
+    features: Literal["tokens", "tf-idf"] = Field(
+        "tokens", description="Model input: the words in order, or tf-idf weights of words, for models of features."
+    )
+    ngrams: int = Field(1, ge=1, le=9, description="tf-idf: maximum number of consecutive words per term.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Maximum number of words per text; none: 500 for tokens, all for tf-idf."
+    )
     vocabulary_size: int = Field(50_000, ge=1, description="Maximum number of words, by frequency in training texts.")
-    min_count: int = Field(1, ge=1, description="Minimum number of occurrences of a word in training texts.")
+    min_count: int = Field(
+        1, ge=1, description="Minimum number of occurrences of a word in training texts; tf-idf: of texts with it."
+    )
     lowercase: bool = Field(True, description="Convert texts to lower case.")
     encoding: str = Field("utf-8", description="Encoding of the files.")
+
+    @property
+    def most_words(self) -> int | None:
+        """The maximum number of words per text; None for all."""
+        return _MOST_TOKENS if self.max_tokens is None and self.features == "tokens" else self.max_tokens
+
+    @model_validator(mode="after")
+    def _ngrams_of_tf_idf(self) -> Self:
+        if self.ngrams > 1 and self.features == "tokens":
+            raise ValueError("features tf-idf with ngrams")
+        return self
 
 
 def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratch: Path) -> Content:
@@ -50,9 +77,12 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     The vocabulary and the width of ``tokens`` are learned from training texts only. Token 0 is padding, 1 an unknown
     word; words start at 2, by descending frequency. They are saved in ``vocabulary.txt``, one per line. Query ids are
     those of the source, or row numbers in the file.
+
+    With ``features=tf-idf`` a text becomes a sparse row of term weights (:class:`TfIdf`), and ``vocabulary.txt`` has the
+    number of training texts with each term after a tab.
     """
-    tokenise = partial(vocabulary.tokenise, lowercase=options.lowercase, most=options.max_tokens)
-    rows = TextRows(scratch, tokenise)
+    words_of = partial(terms_of, ngrams=options.ngrams, lowercase=options.lowercase, most=options.most_words)
+    rows = TextRows(scratch, words_of)
     if isinstance(source, LabelledRows):
         rows.add_texts(source.texts)
         counts: dict[Role, int] = {"all": rows.texts.rows}
@@ -65,17 +95,17 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
         raise DataError(f"source is a {type(source).__name__}", "expected a file, a directory or an archive")
     texts = rows.texts.finish()
     splits = labelled_queries.split_rows(counts, options)
-    words, word_numbers = _vocabulary(rows, texts, splits["train"], options)
-    vocabulary.write_words(scratch.parent / VOCABULARY_FILE, words)
-    width = max(1, int(texts.lengths[torch.from_numpy(splits["train"].rows)].max()))
-    described = {"size": FIRST_WORD + len(words), "padding": PADDING, "unknown": UNKNOWN}
+    read = _tokens if options.features == "tokens" else _tf_idf
+    describe, lines, extra = read(rows, texts, splits["train"], options)
+    vocabulary.write_words(scratch.parent / VOCABULARY_FILE, lines)
+    extra["vocabulary"] |= {"file": VOCABULARY_FILE, "lowercase": options.lowercase}
     return labelled_queries.labelling_content(
         splits,
         labelled_queries.label_table(labels, job),
-        lambda chosen: vocabulary.token_arrays(texts, chosen, word_numbers, width),
+        describe,
         item_ids=item_ids,
         ids=rows.ids(),
-        extra={"vocabulary": {**described, "file": VOCABULARY_FILE, "lowercase": options.lowercase}},
+        extra=extra,
     )
 
 
@@ -98,9 +128,32 @@ def _labels(files: TextFiles, rows: TextRows, job: Job) -> tuple[Ids, CSR]:
     return item_ids, CSR(codes.offsets, {"item": torch.from_numpy(number)[codes["code"]], "label": codes["label"]})
 
 
-def _vocabulary(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> tuple[list[str], Array]:
-    """The vocabulary of the training texts, and the token of each word of all texts."""
+def _tokens(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> _Read:
     counts = vocabulary.count_words(texts, train.rows, len(rows.words))
+    words, numbers = _vocabulary(rows, counts, options)
+    width = max(1, int(texts.lengths[torch.from_numpy(train.rows)].max()))
+    tokens = np.where(numbers < 0, UNKNOWN, numbers + FIRST_WORD).astype(np.int32)
+    described = {"size": FIRST_WORD + len(words), "padding": PADDING, "unknown": UNKNOWN}
+    return lambda chosen: vocabulary.token_arrays(texts, chosen, tokens, width), words, {"vocabulary": described}
+
+
+def _tf_idf(rows: TextRows, texts: CSR, train: Split, options: TextOptions) -> _Read:
+    counts = tf_idf.count_documents(texts, train.rows, len(rows.words))
+    words, numbers = _vocabulary(rows, counts, options)
+    documents = {word: int(counts[rows.words[word]]) for word in words}
+    told = {"texts": len(train.rows), "ngrams": options.ngrams, "max_tokens": options.max_tokens}
+    fitted = TfIdf.described(documents, {**told, "lowercase": options.lowercase})
+    described = {"size": len(words), "weights": "tf-idf", **told}
+    features = {"count": len(words), "kind": "sparse", "scale": "none"}
+    return (
+        lambda chosen: csr_arrays(tf_idf.feature_rows(texts, chosen, numbers, fitted), "features."),
+        [f"{term}\t{count}" for term, count in documents.items()],
+        {"features": features, "vocabulary": described},
+    )
+
+
+def _vocabulary(rows: TextRows, counts: Array, options: TextOptions) -> tuple[list[str], Array]:
+    """The most frequent words, and the number of each word of all texts among them, −1 if it is not one of them."""
     words = vocabulary.choose_words(rows.words, counts, size=options.vocabulary_size, min_count=options.min_count)
     if not words:
         what, fix = "training texts have no words", "expected letters or digits; check the texts and their encoding"
@@ -108,6 +161,6 @@ def _vocabulary(rows: TextRows, texts: CSR, train: Split, options: TextOptions) 
             what = f"no word occurs {options.min_count:,} times in the training texts"
             fix = f"expected a min_count of at most {counts.max():,}"
         raise DataError(what, fix)
-    numbers = np.full(len(rows.words), UNKNOWN, np.int32)
-    numbers[[rows.words[word] for word in words]] = np.arange(FIRST_WORD, FIRST_WORD + len(words))
+    numbers = np.full(len(rows.words), -1, np.int64)
+    numbers[[rows.words[word] for word in words]] = np.arange(len(words))
     return words, numbers

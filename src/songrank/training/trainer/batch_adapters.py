@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import torch
 from torch import Tensor
 
+from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.pairs import latest_pairs
 from songrank.core.relevance import Relevance
@@ -135,6 +136,8 @@ class CatalogueAdapter(DatasetAdapter):
             return lambda query: tokens[query.to(tokens.device)].long().to(self.device)
         if part.features is not None:
             table = part.features.to(self.device)
+            if "vocabulary" in self.dataset.info:  # rows of texts are too sparse to be worth densifying
+                return lambda query: _parts(table.take(query.to(table.offsets.device)))
             if self.device.type == "cpu" or part.num_queries * part.num_features * 4 > _DENSE_BYTES:
                 return partial(table.dense, width=part.num_features)
             everything = table.dense(torch.arange(part.num_queries, device=self.device), part.num_features)
@@ -185,6 +188,11 @@ class CatalogueAdapter(DatasetAdapter):
         part = self.dataset[name]
         assert isinstance(part, CatalogueSplit)
         return part
+
+
+def _parts(rows: CSR) -> tuple[Tensor, Tensor, Tensor]:
+    """Sparse rows as a model reads them."""
+    return rows["index"], rows.offsets, rows["value"]
 
 
 class DocumentAdapter(DatasetAdapter):
