@@ -119,7 +119,7 @@ def test_states_are_those_of_plain_loops(name):
     model = option_model(name)
     rows = ([4, 9, 9, 1, 28, 3], [3, 7], [])
     history = histories(*rows)
-    found = model.states(history, TIMES if model.reads_times else None)
+    found = model.states(query_of(model, history))
     scores = model.score_all(query_of(model, history))
     for row, items in enumerate(rows):
         times = TIMES[row, : len(items)].tolist()

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
+from songrank.models._inputs import table_rows
 from songrank.models._layers import Dropout
 
 _TIME_BUCKETS, _TIME_STEP = 128, 0.301  # as in HSTU; a step of 0.301 is a factor of 1.35
@@ -98,8 +99,8 @@ class DistanceBias(nn.Module):
         """[heads, L, L] for L = ``rows``; −∞ where j > i."""
         place = torch.arange(rows, device=self.weight.device)
         distance = place.unsqueeze(1) - place
-        known = distance.clamp(0, self.weight.shape[1] - 1)
-        return self.weight[:, known].masked_fill(distance < 0, -torch.inf)
+        known = distance.clamp(0, self.weight.shape[1] - 1).flatten()
+        return self.weight.index_select(1, known).view(-1, rows, rows).masked_fill(distance < 0, -torch.inf)
 
 
 class TimeBias(nn.Module):
@@ -115,7 +116,7 @@ class TimeBias(nn.Module):
 
     def forward(self, buckets: Tensor) -> Tensor:
         """[B, 1, L, L], from :func:`time_buckets` [B, L, L]."""
-        return self.weight[buckets].unsqueeze(1)
+        return table_rows(self.weight, buckets).unsqueeze(1)
 
 
 def time_buckets(time: Tensor) -> Tensor:

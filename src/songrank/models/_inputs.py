@@ -66,7 +66,7 @@ def last_columns(values: Tensor, count: Tensor, length: int) -> Tensor:
     return values.gather(1, first + torch.arange(length, device=values.device))
 
 
-def check_times(time: Tensor, history: Tensor) -> None:
+def check_times(time: Tensor | None, history: Tensor) -> None:
     """Raise unless ``time`` holds the times of the items [B, T]."""
     if not isinstance(time, Tensor) or time.dtype != torch.int64:
         given = time.dtype if isinstance(time, Tensor) else type(time).__name__

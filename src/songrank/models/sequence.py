@@ -13,6 +13,9 @@ from songrank.models._inputs import check_history, check_times, last_columns, la
 from songrank.models._layers import Dropout, Dropped
 from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
 
+History = Tensor | tuple[Tensor, Tensor]
+"""Items [B, T] of histories, or pairs (items, times)."""
+
 _STD = 0.02
 
 
@@ -114,11 +117,12 @@ class SequenceModel(DotProductModel):
         self.reset_temperature()
         self.norm.reset_parameters()
 
-    def states(self, history: Tensor, time: Tensor | None = None) -> Tensor:
+    def states(self, history: History) -> Tensor:
         """Z [B, T + 1, dim]: the states before the first and after each item; T is at most ``length``.
 
-        States of padding are undefined. ``time`` [B, T] are the times of the items, for ``time_bias``.
+        States of padding are undefined.
         """
+        history, time = history if isinstance(history, tuple) else (history, None)
         check_history(history)
         length = history.shape[1]
         if length > self.history_length:
@@ -159,10 +163,11 @@ class SequenceModel(DotProductModel):
         """The item vectors, for input and output."""
         return self.item
 
-    def query_vectors(self, query: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        """[B, dim]: the states after the histories [B, T], or pairs (items, times)."""
+    def query_vectors(self, query: History) -> Tensor:
+        """[B, dim]: the states after the histories [B, T]."""
         items, times = query if isinstance(query, tuple) else (query, None)
         history, count = last_items(items, self.history_length)
-        if times is not None:
-            times = last_columns(times, (items >= 0).sum(1), self.history_length)
-        return self.states(history, times)[torch.arange(history.shape[0], device=history.device), count]
+        rows = torch.arange(history.shape[0], device=history.device)
+        if times is None:
+            return self.states(history)[rows, count]
+        return self.states((history, last_columns(times, (items >= 0).sum(1), self.history_length)))[rows, count]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int
-from songrank.core.csr import CSR
+from songrank.core.csr import CSR, segment_rows
 from songrank.core.gains import weighted_labels
 from songrank.core.pairs import last_of_equal, pack
 from songrank.core.relevance import Relevance
@@ -25,6 +25,33 @@ def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None =
     end = histories.offsets[user + 1] if end is None else end
     begin = torch.maximum(histories.offsets[user], end - 1 - length)
     return begin, histories.span(begin, (end - 1 - begin).clamp_min(0))
+
+
+def target_windows(offsets: Tensor, stride: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Successive windows of ``stride`` entries of each history: user, first entry and number of entries of each.
+
+    They are counted from the end of a history: the first window of a user may be shorter. Every entry is in one window.
+
+    >>> target_windows(torch.tensor([0, 5, 5, 6]), stride=2)
+    (tensor([0, 0, 0, 2]), tensor([0, 1, 3, 5]), tensor([1, 2, 2, 1]))
+    """
+    lengths = offsets.diff()
+    windows = (lengths + stride - 1) // stride
+    user, at = segment_rows(windows, torch.zeros_like(windows))
+    last = offsets[user + 1] - stride * (windows[user] - 1 - at)
+    first = torch.maximum(offsets[user], last - stride)
+    return user, first, last - first
+
+
+def window_ends(offsets: Tensor, entry: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """The user of each entry, and the end of its window of :func:`target_windows`: the entry after the last.
+
+    >>> window_ends(torch.tensor([0, 5, 5, 6]), torch.tensor([0, 1, 3, 5]), stride=2)
+    (tensor([0, 0, 0, 2]), tensor([1, 3, 5, 6]))
+    """
+    user = torch.searchsorted(offsets, entry, right=True) - 1
+    end = offsets[user + 1]
+    return user, end - (end - 1 - entry) // stride * stride
 
 
 def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:

@@ -17,7 +17,15 @@ from songrank.data.histories import dataset_histories
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
-from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
+from songrank.sampling import (
+    HistorySlate,
+    SequenceSampler,
+    last_windows,
+    next_items,
+    target_windows,
+    window_ends,
+    window_stride,
+)
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def adapter_for(
     """Create the adapter for models of this kind of query, which read at most ``length`` items of a history.
 
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the part of a long history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
+    ``windows`` selects the entries that are targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
     items of the splits in ``evaluated`` are computed here, not at the first evaluation.
     """
     if dataset.form == "list":
@@ -120,6 +128,10 @@ class SequenceAdapter(HistoryAdapter):
         return table_keys(part.pairs, part.num_items)
 
     @property
+    def _stride(self) -> int | None:
+        return window_stride(self.windows, self.length)
+
+    @property
     def _entries_read(self) -> Tensor:
         return self.histories.lengths.clamp(max=self.length)
 
@@ -131,15 +143,21 @@ class SequenceAdapter(HistoryAdapter):
     def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes of losses that follow from the data; queries are entries of histories."""
         # A step has the entries of some users: the same ones in each epoch, except with random windows
-        active = int((self.users.num_relevant > 0).sum()) * self.length
+        rows = self._stride or self.length
+        active = int((self.users.num_relevant > 0).sum()) * rows
         if self.windows == "random":
             active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
-        sizes = {"queries_per_batch": batch.queries * self.length, "active_queries": active}
+        if self._stride is not None:
+            active = target_windows(self.histories.offsets, rows)[0].shape[0] * rows
+        sizes = {"queries_per_batch": batch.queries * rows, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """The number of history entries to score at a time, to bound memory; None for a whole batch."""
-        users = min(batch.queries, self.users.num_queries)
+        windows = self.users.num_queries
+        if self._stride is not None:
+            windows = target_windows(self.histories.offsets, self._stride)[0].shape[0]
+        users = min(batch.queries, windows)
         if batch.length is not None:
             raise UserError(f"batch.length is {batch.length}; expected none: for histories, set model.length")
         columns = self.users.num_items
@@ -147,7 +165,7 @@ class SequenceAdapter(HistoryAdapter):
             columns = min(columns, self.following + int(batch.irrelevant))
         squared = [name for name, traits in losses.items() if traits.cost == "O(L²)"]
         rows = _SLATE_BYTES // (4 * columns * (columns if squared else 1))
-        longest = int(self._entries_read.max())
+        longest = 1 if self.windows == "prefix" else int(self._entries_read.max())
         most = rows // longest
         if users <= most:
             return None
@@ -169,8 +187,9 @@ class SequenceAdapter(HistoryAdapter):
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores of a training slate; one pass of the model over a user's history serves all rows of the user.
 
-        For a slate that is not a ``HistorySlate``, the part to read ends with the history or, with random windows, with
-        the user's last row; an entry before that part is scored as if nothing preceded it.
+        For a slate that is not a ``HistorySlate``, the part to read ends with the history; with random windows, with
+        the user's last row; with sliding windows and prefixes, with the row's window. An entry before that part is
+        scored as if nothing preceded it.
         """
         state = _states(model, *self._read(slate))
         if slate.item.shape[0] == 1:
@@ -183,6 +202,12 @@ class SequenceAdapter(HistoryAdapter):
         """The history of each row [B], the number of items before it [B], and the histories [U, T]."""
         if isinstance(slate, HistorySlate):
             return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
+        if self._stride is not None:
+            user, end = window_ends(self.histories.offsets, slate.query, self._stride)
+            ends, row = end.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            users = torch.searchsorted(self.histories.offsets, ends - 1, right=True) - 1
+            begin, history = last_windows(self.histories, users, self.length, ends)
+            return row, slate.query - begin[row], history
         user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
         users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
         end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
