@@ -89,7 +89,13 @@ def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
 
 
 @pytest.mark.parametrize(
-    "batch", [{"irrelevant": "all"}, {"irrelevant": 6, "following": 3}, {"windows": "random", "irrelevant": "all"}]
+    "batch",
+    [
+        {"irrelevant": "all"},
+        {"irrelevant": 6, "following": 3},
+        {"windows": "random", "irrelevant": "all"},
+        {"windows": "prefix", "irrelevant": "all"},
+    ],
 )
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_trains_it(data, loss, batch):
@@ -117,21 +123,37 @@ def test_random_windows_may_come_upon_any_entry(data):
     assert float(times.mean()) / (40 * users / 16) == pytest.approx(trainer.stages[0].loss.query_share, rel=1e-2)
 
 
+@pytest.mark.parametrize("windows", ["sliding", "prefix"])
+def test_successive_windows_visit_each_entry_once_and_losses_are_told(data, windows):
+    batch = {"queries": 16, "irrelevant": "all", "windows": windows}
+    told = recipe(data, warm_up={"epochs": 0}, loss={"name": "faster-song"}, batch=batch)
+    trainer = make_trainer(told, open_dataset(data))
+    counts = open_dataset(data)["train"].offsets.diff()
+    stride = MODEL["length"] if windows == "sliding" else 1
+    number = int(((counts + stride - 1) // stride).sum())
+    sampler, loss = trainer.stages[0].sampler, trainer.stages[0].loss
+    assert sampler.num_queries == number
+    assert (loss.queries_per_batch, loss.query_share) == (16 * stride, pytest.approx(16 / number))
+    trainer.run()
+    assert all(loss.table(name).read().isfinite().all() for name in (*loss.by_pair, *loss.by_query))
+
+
 def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
     told = load_recipe("sequences", [f"data={data}", "model=neumf", "model.dim=4", "device=cpu", "batch.irrelevant=4"])
     assert (told.batch.windows, told.batch.queries) == (None, 64)
     assert make_trainer(told, open_dataset(data)).model is not None
 
 
+@pytest.mark.parametrize("windows", ["last", "sliding", "prefix"])
 @pytest.mark.parametrize("following", [1, 3])
-def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
+def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following, windows):
     """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
     compare_memory = pytest.importorskip("songrank.analysis.report.remembered").compare_memory
     still = {"epochs": 1, "learning_rate": 1e-30, "optimiser": "sgd"}
     told = recipe(
         data,
         model={**MODEL, "dropout": 0.0},
-        batch={"queries": 16, "irrelevant": "all", "following": following},
+        batch={"queries": 16, "irrelevant": "all", "following": following, "windows": windows},
         warm_up={"epochs": 0},
         fine_tuning=still,
         loss={"name": "song", "gamma": 1.0},
@@ -140,7 +162,8 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     trainer.run()
     (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.adapter, queries=10**6)
     counts = open_dataset(data)["train"].offsets.diff().tolist()
-    left = [entries for n in counts for entries in range(1, min(n, MODEL["length"]) + 1)]  # of a history, at each entry
+    most = MODEL["length"] if windows == "last" else max(counts)
+    left = [entries for n in counts for entries in range(1, min(n, most) + 1)]  # of a history, at each entry
     visited = sum(min(entries, following) for entries in left)
     assert len(found.remembered) == visited
     assert found.remembered == pytest.approx(found.exact, rel=1e-4)
