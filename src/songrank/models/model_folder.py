@@ -5,7 +5,8 @@
 ``model.json``             model, sizes, input description, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
 ``seen.safetensors``       recommendation: seen items of each user in all splits
-``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first
+``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first, with their
+                           times if the model reads times
 ``vocabulary.txt``         texts: the words, one per line
 =========================  =============================================================================================
 """
@@ -89,18 +90,24 @@ class ModelFolder:
             found = f"contains a model for {self.task}, not for {task}"
             raise DataError(found, f"use `songrank {command}`", file=str(self.path))
 
-    def queries(self, user: Tensor) -> Tensor:
+    def queries(self, user: Tensor) -> Any:
         """The model input for known users: their indices, or their last items."""
         if self.histories is None:
             return user.to(self.device)
         return self.history_input(self.histories, user.cpu())
 
-    def history_input(self, histories: CSR, rows: Tensor) -> Tensor:
-        """The input [R, T] of a model that reads histories, T at least 1."""
+    def history_input(self, histories: CSR, rows: Tensor) -> Any:
+        """The input [R, T] of a model that reads histories, T at least 1; with times, if the model reads them."""
         length = self.model.history_length
         assert length is not None
         longest = int(histories.lengths[rows].max()) if rows.numel() else 0
-        return histories.last(rows, length, width=max(1, min(length, longest))).to(self.device)
+        width = max(1, min(length, longest))
+        items = histories.last(rows, length, width).to(self.device)
+        if not self.model.reads_times:
+            return items
+        if "time" not in histories.columns:
+            raise UserError("the table has no times, but the model reads them; add the time column of training")
+        return items, histories.last(rows, length, width, "time").to(self.device)
 
     @property
     def device(self) -> torch.device:
@@ -138,7 +145,7 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         assert model.item_counts is not None
         contents[SEEN] = save({"offsets": model.seen.offsets, "item": model.seen["item"], "count": model.item_counts})
     if model.histories is not None:
-        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories["item"]})
+        contents[HISTORIES] = save({"offsets": model.histories.offsets, **model.histories.columns})
     if model.words is not None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
     for name, data in contents.items():
@@ -198,7 +205,8 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
     tables: dict[str, Any] = {f"{word}_ids": known for word, known in ids.items()}
     for name, lists in (("seen", SEEN), ("histories", HISTORIES)):
         if lists in arrays:
-            tables[name] = CSR(arrays[lists]["offsets"], {"item": arrays[lists]["item"]})
+            columns = {key: column for key, column in arrays[lists].items() if key in ("item", "time")}
+            tables[name] = CSR(arrays[lists]["offsets"], columns)
             if len(tables[name]) != len(ids["query"]):
                 raise ValueError(name)
     if SEEN in arrays:
@@ -223,6 +231,7 @@ def _tables_fit(folder: ModelFolder) -> bool:
         sound = sound and count is not None and count.dtype == torch.int64 and count.shape == (items,)
     if folder.histories is not None:
         sound = sound and isinstance(info.get("min_rating") or 0.0, int | float)
+        sound = sound and ("time" in folder.histories.columns) == folder.model.reads_times
     if folder.words is not None:
         told = info["vocabulary"]
         sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
@@ -239,6 +248,8 @@ def _fits(lists: CSR, users: int, items: int) -> bool:
     offsets, item = lists.offsets, lists["item"]
     sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
     sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
+    time = lists.columns.get("time")
+    sound = sound and (time is None or (time.dtype, time.shape) == (torch.int64, item.shape))
     sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
     sound = sound and bool((offsets.diff() >= 0).all())
     return sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))

@@ -13,7 +13,9 @@ from songrank.core.pairs import last_of_equal, pack
 from songrank.core.relevance import Relevance
 
 
-def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def last_windows(
+    histories: CSR, user: Tensor, length: int, end: Tensor | None = None, column: str = "item"
+) -> tuple[Tensor, Tensor]:
     """Starts of each user's last ``length`` + 1 entries, and [U, T] the items of all but the last, padded with −1.
 
     From these items a model predicts each next entry of the window. A window may ``end`` [U] before the history.
@@ -24,7 +26,7 @@ def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None =
     """
     end = histories.offsets[user + 1] if end is None else end
     begin = torch.maximum(histories.offsets[user], end - 1 - length)
-    return begin, histories.span(begin, (end - 1 - begin).clamp_min(0))
+    return begin, histories.span(begin, (end - 1 - begin).clamp_min(0), column=column)
 
 
 def target_windows(offsets: Tensor, stride: int) -> tuple[Tensor, Tensor, Tensor]:

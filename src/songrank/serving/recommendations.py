@@ -204,7 +204,7 @@ def _barred(items: Ids, allow: Any, deny: Any) -> Tensor:
 def _batches(
     folder: ModelFolder,
     number: Tensor,
-    inputs: Callable[[Tensor], Tensor],
+    inputs: Callable[[Tensor], Any],
     k: int,
     barred: Tensor,
     seen: CSR | None,

@@ -46,6 +46,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
         reads = {"following": batch.following or 1, "windows": batch.windows or "last", "gain": recipe.gain}
+        reads["times"] = bool(of_model.get("time_bias", False))
         query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),

@@ -13,7 +13,7 @@ from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
-from songrank.data.histories import dataset_histories
+from songrank.data.histories import dataset_histories, history_rows
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
@@ -39,7 +39,9 @@ def make_adapter(
     dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
     """Create the adapter for a data set and the queries of a model; ``options`` are those of :func:`adapter_for`."""
-    length = model.history_length if isinstance(model, RankingModel) else None
+    length = None
+    if isinstance(model, RankingModel):
+        length, options = model.history_length, {"times": model.reads_times, **options}
     return adapter_for(dataset, device, capabilities_of(model).query, length, **options)
 
 
@@ -52,8 +54,11 @@ def adapter_for(
     gain: str = "exp2",
     windows: str = "last",
     evaluated: Sequence[str] = (),
+    times: bool = False,
 ) -> DatasetAdapter:
     """Create the adapter for models of this kind of query, which read at most ``length`` items of a history.
+
+    With ``times`` models read the times of items too.
 
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
     ``windows`` selects the entries that are targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
@@ -65,7 +70,7 @@ def adapter_for(
         return CatalogueAdapter(dataset, device, evaluated)
     assert length is not None
     if query == "sequence":
-        return SequenceAdapter(dataset, device, length, following, gain, windows)
+        return SequenceAdapter(dataset, device, length, following, gain, windows, times=times)
     return HistoryAdapter(dataset, device, length)
 
 
@@ -77,9 +82,9 @@ class HistoryAdapter(CatalogueAdapter):
 
     reads_ids = False
 
-    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+    def __init__(self, dataset: Dataset, device: torch.device | str, length: int, *, times: bool = False) -> None:
         super().__init__(dataset, device)
-        self.length = length
+        self.length, self.times = length, times
         self.histories = self._until("train")
         self._known: dict[str, tuple[CSR, int]] = {}
 
@@ -89,21 +94,23 @@ class HistoryAdapter(CatalogueAdapter):
             raise UserError("a history model reads the items of the training split; evaluate it on validation or test")
         return super().evaluate(model, split, candidates, **policies)
 
-    def queries(self, split: str, query: Tensor) -> Tensor:
-        """The last items of these users before a split."""
+    def queries(self, split: str, query: Tensor) -> Any:
+        """The last items of these users before a split, with their times if the model reads times."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
             counts = known.lengths
             self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
         known, width = self._known[split]
-        return known.last(query, self.length, width)
+        end = known.offsets[query + 1]
+        begin = torch.maximum(known.offsets[query], end - self.length)
+        return history_rows(known, begin, end - begin, width, times=self.times)
 
     def _bytes_per_query(self, model: Any, split: str) -> int:
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
-        return dataset_histories(self.dataset, names).to(self.device)
+        return dataset_histories(self.dataset, names, times=self.times).to(self.device)
 
 
 class SequenceAdapter(HistoryAdapter):
@@ -115,9 +122,17 @@ class SequenceAdapter(HistoryAdapter):
     entry_queries = True
 
     def __init__(
-        self, dataset: Dataset, device: torch.device | str, length: int, following: int, gain: str, windows: str
+        self,
+        dataset: Dataset,
+        device: torch.device | str,
+        length: int,
+        following: int,
+        gain: str,
+        windows: str,
+        *,
+        times: bool = False,
     ) -> None:
-        super().__init__(dataset, device, length)
+        super().__init__(dataset, device, length, times=times)
         self.users, self.following, self.windows = self.relevance, following, windows
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
         self.one_row_per_key = following == 1
@@ -198,32 +213,36 @@ class SequenceAdapter(HistoryAdapter):
         own = slate.column.shape[1]  # shared columns follow the row's own
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
 
-    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
-        """The history of each row [B], the number of items before it [B], and the histories [U, T]."""
+    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Any]:
+        """The history of each row [B], the number of items before it [B], and the model's input for U histories."""
         if isinstance(slate, HistorySlate):
-            return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
+            read = slate.begin, slate.count, slate.width
+            return slate.row, slate.place, history_rows(self.histories, *read, times=self.times)
+        offsets = self.histories.offsets
         if self._stride is not None:
-            user, end = window_ends(self.histories.offsets, slate.query, self._stride)
-            ends, row = end.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            users = torch.searchsorted(self.histories.offsets, ends - 1, right=True) - 1
-            begin, history = last_windows(self.histories, users, self.length, ends)
-            return row, slate.query - begin[row], history
-        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+            user, end = window_ends(offsets, slate.query, self._stride)
+            end, row = end.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            users = torch.searchsorted(offsets, end - 1, right=True) - 1
+        else:
+            user = torch.searchsorted(offsets, slate.query, right=True) - 1
+            users, row, rows = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+            end = slate.query[rows.cumsum(0) - 1] + 1 if self.windows == "random" else None
         begin, history = last_windows(self.histories, users, self.length, end)
+        if self.times:
+            history = history, last_windows(self.histories, users, self.length, end, "time")[1]
         return row, (slate.query - begin[row]).clamp_min(0), history
 
 
-def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
+def _states(model: Any, row: Tensor, place: Tensor, history: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     """[B, dim]: the states of rows ``row`` of histories [U, T] after ``place`` items.
 
     A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
     """
-    if history.device.type != "cpu":
+    items, *times = history if isinstance(history, tuple) else (history,)
+    if items.device.type != "cpu":
         states: Tensor = model.states(history)
         return states[row, place]
-    count = (history >= 0).sum(1)
+    count = (items >= 0).sum(1)
     kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
     rows, found = [], []
     for one in sorted(set(kind.tolist())):
@@ -232,5 +251,6 @@ def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
         number[users] = torch.arange(users.shape[0])
         own = (kind[row] == one).nonzero().squeeze(1)
         rows.append(own)
-        found.append(model.states(history[users, : int(count[users].max())])[number[row[own]], place[own]])
+        some = [part[users, : int(count[users].max())] for part in (items, *times)]
+        found.append(model.states(tuple(some) if times else some[0])[number[row[own]], place[own]])
     return torch.cat(found)[torch.cat(rows).argsort()]
