@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from songrank.core.ids import Ids
 from songrank.core.errors import UserError
+from songrank.core.ids import Ids
 from songrank.data import open_dataset, prepare
 from songrank.data.histories import dataset_histories, history_rows, table_histories
 from songrank.data.preparation.interaction_log import Interactions

@@ -86,7 +86,7 @@ def test_a_distance_has_one_bias_anywhere(rows):
         for i in range(rows):
             for j in range(rows):
                 wanted = -math.inf if j > i else bias.weight[head, min(i - j, 4)].item()
-                assert float(found[head, i, j]) == wanted
+                assert found[head, i, j].item() == wanted
 
 
 def test_time_buckets_are_those_of_the_formula_for_any_unit():

@@ -7,7 +7,8 @@ import torch
 
 from songrank import SONG
 from songrank.core.csr import CSR
-from songrank.sampling import SequenceSampler, last_windows, next_items, target_windows, window_ends
+from songrank.sampling import SequenceSampler, last_windows, next_items
+from songrank.sampling.next_items import target_windows, window_ends
 from tests.sampling.small_sequences import ITEMS, ROWS, build, entries, windows
 
 

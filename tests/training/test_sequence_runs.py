@@ -15,6 +15,7 @@ from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import SequenceModel
+from songrank.serving import open_model, recommend
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
@@ -61,6 +62,35 @@ def test_the_shipped_recipe_learns_what_follows_what(data, tmp_path):
     assert evaluate_run(tmp_path / "run", device="cpu").values["ndcg@10"] == found
     told = json.loads((tmp_path / "run" / "model.json").read_text())
     assert (told["inputs"], told["task"], told["sizes"]) == ("histories", "recommendation", {"num_items": ITEMS})
+
+
+def test_a_run_with_all_options_resumes_opens_and_answers(data, tmp_path):
+    options = {"positions": "end", "relative": True, "time_bias": True, "gates": True, "embedding_norm": True}
+    told = recipe(
+        data,
+        model={**MODEL, **options, "embedding_dropout": 0.2, "scoring": "cosine", "temperature": 0.1},
+        batch={"queries": 16, "irrelevant": "all", "windows": "prefix"},
+        warm_up={"epochs": 8, "learning_rate": 0.01, "loss": "softmax"},
+    )
+    run = Run.begin(told, tmp_path / "run")
+    assert run.finish()
+    assert run.results["test"].values["ndcg@5"] > 0.8
+    assert evaluate_run(tmp_path / "run", device="cpu").values == run.results["test"].values
+    folder = open_model(tmp_path / "run")
+    assert folder.model.reads_times
+    (batch,) = recommend(folder, ["u00", "u07"], 3)
+    assert batch.known.all()
+    assert batch.num_users == 2
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_biases_of_attention_fit_every_precision(data, precision):
+    model = {**MODEL, "relative": True, "time_bias": True, "gates": True}
+    short = {"warm_up": {"epochs": 0}, "fine_tuning": {"epochs": 1, "learning_rate": 1e-3}}
+    trainer = make_trainer(recipe(data, model=model, precision=precision, **short), open_dataset(data))
+    trainer.run()
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+    assert bool((trainer.model.passed[0].weight != 0).any())
 
 
 def test_any_recommendation_recipe_takes_it(data, tmp_path):

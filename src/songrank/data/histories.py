@@ -35,14 +35,14 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str], *, times: bool = 
             order = torch.cat(known).argsort(stable=True)
             break
     order = order[owner[order].argsort(stable=True)]
-    columns = {"item": torch.cat([part.item for part in parts]), "label": torch.cat([part.label for part in parts])}
+    table = {"item": torch.cat([part.item for part in parts]), "label": torch.cat([part.label for part in parts])}
     if times:
-        known = [part.time for part in parts if part.time is not None]
-        if len(known) < len(parts):
+        of_parts = [part.time for part in parts if part.time is not None]
+        if len(of_parts) < len(parts):
             raise UserError(f"{dataset.path} has no times; prepare it from a log with times, or use time_bias=false")
-        columns["time"] = torch.cat(known).long()
+        table["time"] = torch.cat(of_parts).long()
     counts = torch.stack([part.offsets.diff() for part in parts]).sum(0)
-    return CSR.from_lengths(counts, **{name: column[order] for name, column in columns.items()})
+    return CSR.from_lengths(counts, **{name: column[order] for name, column in table.items()})
 
 
 def history_rows(

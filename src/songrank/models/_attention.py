@@ -100,7 +100,8 @@ class DistanceBias(nn.Module):
         place = torch.arange(rows, device=self.weight.device)
         distance = place.unsqueeze(1) - place
         known = distance.clamp(0, self.weight.shape[1] - 1).flatten()
-        return self.weight.index_select(1, known).view(-1, rows, rows).masked_fill(distance < 0, -torch.inf)
+        found: Tensor = self.weight.index_select(1, known).view(-1, rows, rows)
+        return found.masked_fill(distance < 0, -torch.inf)
 
 
 class TimeBias(nn.Module):
@@ -125,6 +126,6 @@ def time_buckets(time: Tensor) -> Tensor:
     >>> time_buckets(torch.tensor([[0, 1, 100]])).tolist()
     [[[0, 0, 0], [0, 0, 0], [15, 15, 0]]]
     """
-    # In float64: float32 would put some differences into other buckets on other devices.
-    passed = (time.unsqueeze(2) - time.unsqueeze(1)).clamp_min(1).double()
-    return (passed.log() / _TIME_STEP).long().clamp(max=_TIME_BUCKETS - 1)
+    # In float64: float32 would put some differences into other buckets on other devices. ONNX cannot clip int64.
+    passed = (time.unsqueeze(2) - time.unsqueeze(1)).double().clamp_min(1.0)
+    return (passed.log() / _TIME_STEP).clamp(max=_TIME_BUCKETS - 1.0).long()

@@ -114,7 +114,9 @@ def test_a_row_of_a_successive_window_is_scored_after_what_is_in_it(folder, wind
         state = model.states(history)[0, entry - begin]
         torch.testing.assert_close(scores[row], model.item.weight @ state)
         if windows == "prefix":
-            torch.testing.assert_close(scores[[row]], model.score_all(adapter.histories["item"][begin:entry][None].long()))
+            torch.testing.assert_close(
+                scores[[row]], model.score_all(adapter.histories["item"][begin:entry][None].long())
+            )
     plain = Slate(**{field.name: getattr(slate, field.name) for field in fields(Slate)})
     torch.testing.assert_close(adapter.scores(model, plain), scores)
 

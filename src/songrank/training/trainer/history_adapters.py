@@ -17,15 +17,9 @@ from songrank.data.histories import dataset_histories, history_rows
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
-from songrank.sampling import (
-    HistorySlate,
-    SequenceSampler,
-    last_windows,
-    next_items,
-    target_windows,
-    window_ends,
-    window_stride,
-)
+from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
+from songrank.sampling.next_items import target_windows, window_ends
+from songrank.sampling.sequence_sampler import window_stride
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
 if TYPE_CHECKING:
@@ -61,8 +55,8 @@ def adapter_for(
     With ``times`` models read the times of items too.
 
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the entries that are targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
-    items of the splits in ``evaluated`` are computed here, not at the first evaluation.
+    ``windows`` selects the targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The
+    relevant items of the splits in ``evaluated`` are computed here, not at the first evaluation.
     """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
@@ -218,18 +212,17 @@ class SequenceAdapter(HistoryAdapter):
         if isinstance(slate, HistorySlate):
             read = slate.begin, slate.count, slate.width
             return slate.row, slate.place, history_rows(self.histories, *read, times=self.times)
-        offsets = self.histories.offsets
+        offsets, end = self.histories.offsets, None
         if self._stride is not None:
-            user, end = window_ends(offsets, slate.query, self._stride)
-            end, row = end.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            end, row = window_ends(offsets, slate.query, self._stride)[1].unique(return_inverse=True)  # type: ignore[no-untyped-call]
             users = torch.searchsorted(offsets, end - 1, right=True) - 1
         else:
             user = torch.searchsorted(offsets, slate.query, right=True) - 1
-            users, row, rows = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-            end = slate.query[rows.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = last_windows(self.histories, users, self.length, end)
-        if self.times:
-            history = history, last_windows(self.histories, users, self.length, end, "time")[1]
+            users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+            end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+        begin, items = last_windows(self.histories, users, self.length, end)
+        times = last_windows(self.histories, users, self.length, end, "time")[1] if self.times else None
+        history = items if times is None else (items, times)
         return row, (slate.query - begin[row]).clamp_min(0), history
 
 
