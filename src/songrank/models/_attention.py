@@ -82,7 +82,8 @@ class GatedBlock(AttentionBlock):
         x = x + torch.sigmoid(self.attention_gate(x)) * found
         rows = self.feed_norm(x)
         found = self.dropout(self.narrow(self.dropout(F.silu(self.widen(rows)) * self.gate(rows))))
-        return x + torch.sigmoid(self.feed_gate(x)) * found
+        x = x + torch.sigmoid(self.feed_gate(x)) * found
+        return x
 
 
 class DistanceBias(nn.Module):

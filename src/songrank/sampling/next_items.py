@@ -45,15 +45,14 @@ def target_windows(offsets: Tensor, stride: int) -> tuple[Tensor, Tensor, Tensor
     return user, first, last - first
 
 
-def window_ends(offsets: Tensor, entry: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """The user of each entry, and the end of its window of :func:`target_windows`: the entry after the last.
+def window_ends(offsets: Tensor, entry: Tensor, stride: int) -> Tensor:
+    """The end of the window of :func:`target_windows` that holds each entry: the entry after its last.
 
     >>> window_ends(torch.tensor([0, 5, 5, 6]), torch.tensor([0, 1, 3, 5]), stride=2)
-    (tensor([0, 0, 0, 2]), tensor([1, 3, 5, 6]))
+    tensor([1, 3, 5, 6])
     """
-    user = torch.searchsorted(offsets, entry, right=True) - 1
-    end = offsets[user + 1]
-    return user, end - (end - 1 - entry) // stride * stride
+    end = offsets[torch.searchsorted(offsets, entry, right=True)]
+    return end - (end - 1 - entry) // stride * stride
 
 
 def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:

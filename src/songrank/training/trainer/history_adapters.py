@@ -214,7 +214,7 @@ class SequenceAdapter(HistoryAdapter):
             return slate.row, slate.place, history_rows(self.histories, *read, times=self.times)
         offsets, end = self.histories.offsets, None
         if self._stride is not None:
-            end, row = window_ends(offsets, slate.query, self._stride)[1].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            end, row = window_ends(offsets, slate.query, self._stride).unique(return_inverse=True)  # type: ignore[no-untyped-call]
             users = torch.searchsorted(offsets, end - 1, right=True) - 1
         else:
             user = torch.searchsorted(offsets, slate.query, right=True) - 1
