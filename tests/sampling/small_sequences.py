@@ -34,3 +34,12 @@ def entries(users, length):
             window = own[max(0, len(own) - 1 - length) : place]
             found.append((first + place, own[place], window))
     return found
+
+
+def windows(stride):
+    """(user, first and last place of its rows) of successive windows from the end, by plain loops."""
+    found = []
+    for user, row in enumerate(ROWS):
+        ends = range(len(row), 0, -stride)
+        found += [(user, max(0, end - stride), end - 1) for end in reversed(ends)]
+    return found

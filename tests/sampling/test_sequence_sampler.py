@@ -8,7 +8,8 @@ import torch
 from songrank import SONG
 from songrank.core.csr import CSR
 from songrank.sampling import SequenceSampler, last_windows, next_items
-from tests.sampling.small_sequences import ITEMS, ROWS, build, entries
+from songrank.sampling.next_items import target_windows, window_ends
+from tests.sampling.small_sequences import ITEMS, ROWS, build, entries, windows
 
 
 @pytest.mark.parametrize("length", [1, 2, 4, 7, 8, 20])
@@ -48,6 +49,76 @@ def test_random_windows_are_as_long_anywhere_and_each_place_is_as_likely():
             chance = 1 / places
             seen = begins[user].count(place) / epochs
             assert abs(seen - chance) <= 4 * math.sqrt(chance * (1 - chance) / epochs)
+
+
+@pytest.mark.parametrize("kind", ["sliding", "prefix"])
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 20])
+def test_successive_windows_are_those_of_plain_loops(kind, length):
+    """Rows, places and what is read: at most ``length`` items before the last row, whatever the order of windows."""
+    sampler = build(length, windows=kind, queries_per_batch=3)
+    wanted = windows(1 if kind == "prefix" else length)
+    assert sampler.num_queries == len(wanted)
+    order = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0)).tolist()
+    slate = sampler.draw(order)
+    slate.check()
+    read = sampler.histories.span(slate.begin, slate.count, slate.width)
+    rows = iter(zip(slate.query.tolist(), slate.row.tolist(), slate.place.tolist(), strict=True))
+    for at, number in enumerate(order):
+        user, first, last = wanted[number]
+        start, before = max(0, last - length), sum(map(len, ROWS[:user]))
+        assert [item for item in read[at].tolist() if item >= 0] == ROWS[user][start:last]
+        for place in range(first, last + 1):
+            assert next(rows) == (before + place, at, place - start)
+    assert next(rows, None) is None
+
+
+@pytest.mark.parametrize("kind", ["sliding", "prefix"])
+def test_with_successive_windows_every_entry_is_a_row_once_an_epoch(kind):
+    sampler = build(3, windows=kind, queries_per_batch=2, irrelevant=5)
+    epochs = [[slate.query.tolist() for slate in sampler] for _ in range(3)]
+    for batches in epochs:
+        assert sorted(entry for batch in batches for entry in batch) == list(range(16))
+        assert len(batches) == len(sampler)
+    assert epochs[0] != epochs[1]
+    assert max(map(len, epochs[0])) == (2 if kind == "prefix" else 6)
+
+
+@pytest.mark.parametrize("kind", ["sliding", "prefix"])
+def test_parts_of_successive_windows_hold_each_row_once(kind):
+    sampler = build(4, windows=kind, irrelevant=5, queries_per_batch=6)
+    query = torch.arange(6)
+    whole, parts = sampler.draw(query), list(sampler.parts(query, 8))
+    assert len(parts) > 1
+    assert sorted(torch.cat([part.query for part in parts]).tolist()) == sorted(whole.query.tolist())
+    assert max(len(part.begin) * (part.width + 1) for part in parts) <= 8 + 4
+    for part in parts:
+        assert torch.equal(part.item[0, 1:], whole.item[0, 1:])
+
+
+def test_a_window_without_relevant_entries_is_not_visited():
+    label = torch.ones(16)
+    label[[0, 1, 2, 7]] = 0.0
+    sliding, prefix = (build(2, windows=kind, label=label) for kind in ("sliding", "prefix"))
+    assert (sliding.num_queries, prefix.num_queries) == (len(windows(2)) - 2, 12)  # [3], [1, 4] of user 0
+    rows = torch.cat([slate.query for slate in sliding])
+    assert sorted(rows.tolist()) == [entry for entry in range(16) if label[entry]]
+
+
+def test_the_window_of_an_entry_is_the_one_that_holds_it():
+    offsets = torch.tensor([0, *torch.tensor([len(row) for row in ROWS]).cumsum(0).tolist()])
+    for stride in (1, 2, 3, 5, 100):
+        user, first, size = target_windows(offsets, stride)
+        holds = torch.repeat_interleave(torch.arange(len(user)), size)
+        assert torch.equal(window_ends(offsets, torch.arange(16), stride), (first + size)[holds])
+        assert user.tolist() == [user for user, _, _ in windows(stride)]
+
+
+def test_windows_of_users_weigh_as_their_users():
+    sampler = build(2, windows="sliding", query_weight=torch.tensor([1.0, 1.0, 2.0, 3.0, 4.0]))
+    slate = sampler.draw(torch.arange(sampler.num_queries))
+    owner = [user for user, row in enumerate(ROWS) for _ in row]
+    weight = {0: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}
+    assert slate.row_weight.tolist() == [weight[owner[entry]] for entry in slate.query.tolist()]
 
 
 def test_a_shard_draws_what_the_whole_draws():

@@ -59,7 +59,7 @@ def make(name, **more):
     return model
 
 
-def batch(inputs, rows, columns):
+def batch(inputs, rows, columns, *, times=False):
     """Inputs by name, not those that the export itself draws."""
     random = np.random.default_rng(rows * 100 + columns)
     if inputs == "ids":
@@ -68,7 +68,8 @@ def batch(inputs, rows, columns):
         return {"features": random.normal(size=(rows, FEATURES)).astype(np.float32)}
     inside = np.arange(columns) < random.integers(0, columns + 1, (rows, 1))
     if inputs == "histories":
-        return {"history": np.where(inside, random.integers(0, ITEMS, (rows, columns)), -1)}
+        history = {"history": np.where(inside, random.integers(0, ITEMS, (rows, columns)), -1)}
+        return history | ({"time": random.integers(0, 10**9, (rows, columns)).cumsum(1)} if times else {})
     if inputs == "words":
         return {"tokens": random.integers(1, WORDS, (rows, columns)) * inside}
     return {"features": random.normal(size=(rows, columns, FEATURES)).astype(np.float32), "mask": inside}
@@ -83,7 +84,8 @@ def scored(model, given):
             rows = [model(*(part[row : row + 1] for part in parts)) for row in range(len(parts[0]))]
         else:
             every = torch.arange(ITEMS).unsqueeze(0)
-            rows = [model(parts[0][row : row + 1], every) for row in range(len(parts[0]))]
+            own = [[part[row : row + 1] for part in parts] for row in range(len(parts[0]))]
+            rows = [model(some[0] if len(some) == 1 else tuple(some), every) for some in own]
     return torch.cat(rows).numpy()
 
 
@@ -177,6 +179,29 @@ def test_sizes_of_both_inputs_of_users_are_needed(tmp_path):
     model = models.Blend([make("matrix-factorisation"), make("history")], [0.5, 0.5])
     with pytest.raises(UserError, match="sizes has no num_items; required for Blend with inputs users"):
         export_model(model, "users", {"num_queries": QUERIES}, tmp_path / "model.onnx")
+
+
+SEQUENCES = {
+    "end": {"positions": "end"},
+    "relative": {"positions": "none", "relative": True},
+    "time": {"time_bias": True},
+    "gates": {"gates": True, "embedding_norm": True},
+    "all": {"positions": "end", "relative": True, "time_bias": True, "gates": True, "embedding_norm": True},
+}
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+@pytest.mark.parametrize("options", SEQUENCES)
+def test_options_of_sequence_models_are_exported(options, format, tmp_path):
+    model = make("sequence", **SEQUENCES[options])
+    path = export_model(model, "histories", SIZES, tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format)
+    for rows, columns in BATCHES:
+        given = batch("histories", rows, columns, times=model.reads_times)
+        if format == "onnx":
+            found = session(path).run(["scores"], given)[0]
+        else:
+            found = torch.export.load(path).module()(*map(torch.from_numpy, given.values())).numpy()
+        assert_close(found, scored(model, given))
 
 
 def test_padding_may_hold_anything(exported):

@@ -1,6 +1,7 @@
 """A model of histories in use: what it reads of known users, and of anybody who brings a history."""
 
 import random
+import shutil
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from songrank.models import NeuMF, SequenceModel
 from songrank.serving import open_model, recommend, recommend_after
 from songrank.serving.recommendations import score_users
 from songrank.training.trained_model import write_model
+from tests.models.small_folders import change, refused
 
 LENGTH, FILMS = 4, 30
 
@@ -142,6 +144,47 @@ def test_scores_of_users_do_not_depend_on_how_many_are_asked_for(folder, monkeyp
     whole = score_users(folder, users)
     monkeypatch.setattr("songrank.serving.recommendations._BYTES", {"cpu": 1})
     torch.testing.assert_close(score_users(folder, users), whole)
+
+
+def test_a_model_that_reads_times_is_answered_by_items_and_times(log, tmp_path):
+    gaps = (0, 1, 90, 5000, 86400, 10**6, 10**7, 10**8, 10**9)
+    rows = [
+        {"user": user, "item": film, "time": user + sum(gaps[: place + 1])}
+        for user, films in log.items()
+        for place, film in enumerate(films)
+    ]
+    dataset = prepare("interactions", pl.DataFrame(rows), tmp_path / "data")
+    torch.manual_seed(2)
+    section = {"name": "sequence", "dim": 8, "blocks": 1, "heads": 2, "length": LENGTH, "time_bias": True}
+    model = SequenceModel(dataset.num_items, **{key: value for key, value in section.items() if key != "name"})
+    for weight in (model.item.weight, model.passed[0].weight):
+        torch.nn.init.normal_(weight, std=3.0)
+    write_model(tmp_path / "model", model, section, dataset)
+    folder = open_model(tmp_path / "model")
+
+    def wanted(user, k):
+        own = [(row["item"], row["time"]) for row in rows if row["user"] == user]
+        items = folder.item_ids.find([item for item, _ in own])[None, -LENGTH:]
+        scores = folder.model.score_all((items, torch.tensor([[time for _, time in own]])[:, -LENGTH:]))[0]
+        seen = {item for item, _ in own}
+        return [item for item in folder.item_ids[scores.argsort(descending=True).tolist()] if item not in seen][:k]
+
+    found = answers(folder, recommend(folder, list(log), 5))
+    assert [found[place] for place in range(len(log))] == [wanted(user, 5) for user in log]
+    query, ids = np.array([row["user"] for row in rows]), Ids.of(list(folder.item_ids))
+    number = ids.find([row["item"] for row in rows]).numpy()
+    table = Interactions(query, Ids.count(70), number, ids, None, np.array([row["time"] for row in rows]))
+    read, _ = table_histories(table, folder.item_ids)
+    found = answers(folder, recommend_after(folder, read, 5))
+    assert [found[user] for user in log] == [wanted(user, 5) for user in log]
+    assert len(answers(folder, recommend_after(folder, CSR.from_lengths([0], item=[], time=[]), 5))[0]) == 5
+    untimed = CSR(read.offsets, {"item": read["item"]})
+    with pytest.raises(UserError, match="the table has no times, but the model reads them"):
+        list(recommend_after(folder, untimed, 5))
+    for wrong in (lambda times: times.float(), lambda times: times[:-1]):
+        shutil.copytree(tmp_path / "model", tmp_path / "wrong", dirs_exist_ok=True)
+        change(tmp_path / "wrong", {("histories.safetensors", "time"): wrong})
+        refused(tmp_path / "wrong", "tables are inconsistent with model.json")
 
 
 def test_a_model_of_ids_says_that_it_reads_no_histories(log, tmp_path):

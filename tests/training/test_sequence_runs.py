@@ -15,6 +15,7 @@ from songrank.core.errors import UserError
 from songrank.data import open_dataset, prepare
 from songrank.losses.registry import LOSSES
 from songrank.models import SequenceModel
+from songrank.serving import open_model, recommend
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
@@ -63,6 +64,35 @@ def test_the_shipped_recipe_learns_what_follows_what(data, tmp_path):
     assert (told["inputs"], told["task"], told["sizes"]) == ("histories", "recommendation", {"num_items": ITEMS})
 
 
+def test_a_run_with_all_options_resumes_opens_and_answers(data, tmp_path):
+    options = {"positions": "end", "relative": True, "time_bias": True, "gates": True, "embedding_norm": True}
+    told = recipe(
+        data,
+        model={**MODEL, **options, "embedding_dropout": 0.2, "scoring": "cosine", "temperature": 0.1},
+        batch={"queries": 16, "irrelevant": "all", "windows": "prefix"},
+        warm_up={"epochs": 8, "learning_rate": 0.01, "loss": "softmax"},
+    )
+    run = Run.begin(told, tmp_path / "run")
+    assert run.finish()
+    assert run.results["test"].values["ndcg@5"] > 0.8
+    assert evaluate_run(tmp_path / "run", device="cpu").values == run.results["test"].values
+    folder = open_model(tmp_path / "run")
+    assert folder.model.reads_times
+    (batch,) = recommend(folder, ["u00", "u07"], 3)
+    assert batch.known.all()
+    assert batch.num_users == 2
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_biases_of_attention_fit_every_precision(data, precision):
+    model = {**MODEL, "relative": True, "time_bias": True, "gates": True}
+    short = {"warm_up": {"epochs": 0}, "fine_tuning": {"epochs": 1, "learning_rate": 1e-3}}
+    trainer = make_trainer(recipe(data, model=model, precision=precision, **short), open_dataset(data))
+    trainer.run()
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+    assert bool((trainer.model.passed[0].weight != 0).any())
+
+
 def test_any_recommendation_recipe_takes_it(data, tmp_path):
     changes = [f"data={data}", "model=sequence", "model.dim=8", "model.length=5", "warm_up.epochs=1", "device=cpu"]
     run = Run.begin(load_recipe("recommendation", [*changes, "fine_tuning.epochs=1"]), tmp_path / "run")
@@ -89,7 +119,13 @@ def test_losses_are_told_of_entries_and_remember_those_that_were_visited(data):
 
 
 @pytest.mark.parametrize(
-    "batch", [{"irrelevant": "all"}, {"irrelevant": 6, "following": 3}, {"windows": "random", "irrelevant": "all"}]
+    "batch",
+    [
+        {"irrelevant": "all"},
+        {"irrelevant": 6, "following": 3},
+        {"windows": "random", "irrelevant": "all"},
+        {"windows": "prefix", "irrelevant": "all"},
+    ],
 )
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_trains_it(data, loss, batch):
@@ -117,21 +153,37 @@ def test_random_windows_may_come_upon_any_entry(data):
     assert float(times.mean()) / (40 * users / 16) == pytest.approx(trainer.stages[0].loss.query_share, rel=1e-2)
 
 
+@pytest.mark.parametrize("windows", ["sliding", "prefix"])
+def test_successive_windows_visit_each_entry_once_and_losses_are_told(data, windows):
+    batch = {"queries": 16, "irrelevant": "all", "windows": windows}
+    told = recipe(data, warm_up={"epochs": 0}, loss={"name": "faster-song"}, batch=batch)
+    trainer = make_trainer(told, open_dataset(data))
+    counts = open_dataset(data)["train"].offsets.diff()
+    stride = MODEL["length"] if windows == "sliding" else 1
+    number = int(((counts + stride - 1) // stride).sum())
+    sampler, loss = trainer.stages[0].sampler, trainer.stages[0].loss
+    assert sampler.num_queries == number
+    assert (loss.queries_per_batch, loss.query_share) == (16 * stride, pytest.approx(16 / number))
+    trainer.run()
+    assert all(loss.table(name).read().isfinite().all() for name in (*loss.by_pair, *loss.by_query))
+
+
 def test_a_model_of_another_kind_leaves_behind_what_it_cannot_read(data):
     told = load_recipe("sequences", [f"data={data}", "model=neumf", "model.dim=4", "device=cpu", "batch.irrelevant=4"])
     assert (told.batch.windows, told.batch.queries) == (None, 64)
     assert make_trainer(told, open_dataset(data)).model is not None
 
 
+@pytest.mark.parametrize("windows", ["last", "sliding", "prefix"])
 @pytest.mark.parametrize("following", [1, 3])
-def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
+def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following, windows):
     """The report draws whole lists from the feed's relevance: with γ = 1 and still weights, memory and truth agree."""
     compare_memory = pytest.importorskip("songrank.analysis.report.remembered").compare_memory
     still = {"epochs": 1, "learning_rate": 1e-30, "optimiser": "sgd"}
     told = recipe(
         data,
         model={**MODEL, "dropout": 0.0},
-        batch={"queries": 16, "irrelevant": "all", "following": following},
+        batch={"queries": 16, "irrelevant": "all", "following": following, "windows": windows},
         warm_up={"epochs": 0},
         fine_tuning=still,
         loss={"name": "song", "gamma": 1.0},
@@ -140,7 +192,8 @@ def test_what_the_memory_is_compared_with_is_what_it_estimates(data, following):
     trainer.run()
     (found,) = compare_memory(trainer.stages[-1].loss, trainer.model, trainer.adapter, queries=10**6)
     counts = open_dataset(data)["train"].offsets.diff().tolist()
-    left = [entries for n in counts for entries in range(1, min(n, MODEL["length"]) + 1)]  # of a history, at each entry
+    most = MODEL["length"] if windows == "last" else max(counts)
+    left = [entries for n in counts for entries in range(1, min(n, most) + 1)]  # of a history, at each entry
     visited = sum(min(entries, following) for entries in left)
     assert len(found.remembered) == visited
     assert found.remembered == pytest.approx(found.exact, rel=1e-4)

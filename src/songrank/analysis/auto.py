@@ -171,7 +171,11 @@ class AutoRun:
         place = self._place(part.name)
         if self._is_finished(part):
             return place
-        options: dict[str, Any] = {"observe": lambda line: self._observe(part, line), "tick": self.tick, "warn": self.warn}
+        options: dict[str, Any] = {
+            "observe": lambda line: self._observe(part, line),
+            "tick": self.tick,
+            "warn": self.warn,
+        }
         options |= {"splits": ("validation",), **self.options}
         notes = RunDirectory(place).notes()
         if limit is not None:

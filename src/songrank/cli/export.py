@@ -34,7 +34,7 @@ def export(
     folder = open_model(run)
     path = export_model(folder.model, folder.inputs, folder.info["sizes"], output, chosen)
     if not quiet:
-        takes, gives = export_shapes(folder.inputs, folder.info["sizes"])
+        takes, gives = export_shapes(folder.inputs, folder.info["sizes"], times=folder.model.reads_times)
         exact = f"checked against the model (tolerance {TOLERANCE:g} of its largest score, or of 1)"
         size = path.stat().st_size / 1e6
         typer.echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.csr import CSR, segment_rows
+from songrank.core.errors import UserError
 from songrank.core.ids import Ids
 from songrank.core.pairs import pack
 from songrank.data.dataset import CatalogueSplit, Dataset
@@ -19,8 +21,11 @@ KEPT = ("last", "first", "max", "keep", "error")
 """Values of the preparation option ``duplicates``: which rows of the same user and item are kept."""
 
 
-def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
-    """The history of each user over these splits, by time, then position in the source: ``item`` and ``label``."""
+def dataset_histories(dataset: Dataset, splits: Sequence[str], *, times: bool = False) -> CSR:
+    """The history of each user over these splits, by time, then position in the source: ``item`` and ``label``.
+
+    With ``times`` also ``time``, as whole numbers.
+    """
     parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
     owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
     order = torch.arange(owner.shape[0])
@@ -30,15 +35,30 @@ def dataset_histories(dataset: Dataset, splits: Sequence[str]) -> CSR:
             order = torch.cat(known).argsort(stable=True)
             break
     order = order[owner[order].argsort(stable=True)]
-    item, label = torch.cat([part.item for part in parts]), torch.cat([part.label for part in parts])
+    table = {"item": torch.cat([part.item for part in parts]), "label": torch.cat([part.label for part in parts])}
+    if times:
+        of_parts = [part.time for part in parts if part.time is not None]
+        if len(of_parts) < len(parts):
+            raise UserError(f"{dataset.path} has no times; prepare it from a log with times, or use time_bias=false")
+        table["time"] = torch.cat(of_parts).long()
     counts = torch.stack([part.offsets.diff() for part in parts]).sum(0)
-    return CSR.from_lengths(counts, item=item[order], label=label[order])
+    return CSR.from_lengths(counts, **{name: column[order] for name, column in table.items()})
+
+
+def history_rows(
+    histories: CSR, begin: Tensor, count: Tensor, width: int, *, times: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The input of a model: ``count`` items [R, T] from position ``begin``, or with ``times`` a pair (items, times)."""
+    items = histories.span(begin, count, width)
+    return (items, histories.span(begin, count, width, "time")) if times else items
 
 
 def table_histories(
     log: "Interactions", items: Ids, kept: str = "keep", min_rating: float | None = None
 ) -> tuple[CSR, CSR]:
     """The interaction history of each user of a table, ordered by time or else by row, and the user's seen items.
+
+    Histories have columns ``item`` and, if the table has times, ``time``.
 
     Only ``items``, those of the model, are used; if rows have labels, the history has relevant rows only, of at least
     ``min_rating`` and above 0. ``kept``, one of ``KEPT``, selects among a user's rows with the same item; for values
@@ -56,7 +76,12 @@ def table_histories(
         first = np.unique(pair, return_index=True)[1]
         order = order[np.sort(first if kept == "first" else pair.shape[0] - 1 - first)]
 
+    columns = {"item": number}
+    if log.time is not None:
+        columns["time"] = log.time.astype(np.int64)
+
     def lists(rows: Array) -> CSR:
-        return CSR.from_lengths(np.bincount(user[rows], minlength=len(log.query_ids)), item=number[rows])
+        counts = np.bincount(user[rows], minlength=len(log.query_ids))
+        return CSR.from_lengths(counts, **{name: column[rows] for name, column in columns.items()})
 
     return lists(order), lists(met)

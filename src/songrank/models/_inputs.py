@@ -55,8 +55,24 @@ def last_items(history: Tensor, length: int) -> tuple[Tensor, Tensor]:
     count = (history >= 0).sum(1)
     if history.shape[1] <= length:
         return history, count
+    return last_columns(history, count, length), count.clamp(max=length)
+
+
+def last_columns(values: Tensor, count: Tensor, length: int) -> Tensor:
+    """The last ``length`` of the first ``count`` [B] values of each row [B, T], or all with T of at most ``length``."""
+    if values.shape[1] <= length:
+        return values
     first = (count - length).clamp_min(0).unsqueeze(1)
-    return history.gather(1, first + torch.arange(length, device=history.device)), count.clamp(max=length)
+    return values.gather(1, first + torch.arange(length, device=values.device))
+
+
+def check_times(time: Tensor | None, history: Tensor) -> None:
+    """Raise unless ``time`` holds the times of the items [B, T]."""
+    if not isinstance(time, Tensor) or time.dtype != torch.int64:
+        given = time.dtype if isinstance(time, Tensor) else type(time).__name__
+        fail("time", given, "the times of the items, of dtype torch.int64", TypeError)
+    if time.shape != history.shape:
+        fail("time", list(time.shape), f"the shape of the items, {list(history.shape)}")
 
 
 def read_lists(features: Tensor, mask: Tensor, num_features: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

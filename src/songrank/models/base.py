@@ -77,6 +77,8 @@ class RankingModel(nn.Module, WithOptions):
     capabilities: Capabilities
     history_length: int | None = None
     """Maximum number of items per history; None if queries are not histories."""
+    reads_times: bool = False
+    """Whether a history is a pair (items, times), int64 [B, T] each."""
     query_bytes: int = 0
     """Approximate memory in bytes to score one query without gradients, excluding scores."""
 

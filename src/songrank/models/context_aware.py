@@ -3,8 +3,9 @@
 from torch import Tensor, nn
 
 from songrank.core.options import Count, checked
+from songrank.models._attention import AttentionBlock
 from songrank.models._inputs import read_lists
-from songrank.models._layers import AttentionBlock, Dropped
+from songrank.models._layers import Dropped
 from songrank.models.base import Capabilities, RankingModel
 
 

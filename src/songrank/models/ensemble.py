@@ -35,6 +35,7 @@ class Ensemble(RankingModel):
         if isinstance(first, RankingModel):
             # Members are scored sequentially, so a query needs the memory of one member.
             self.history_length, self.query_bytes = first.history_length, first.query_bytes
+            self.reads_times = first.reads_times
 
     @property
     def num_items(self) -> int:

@@ -5,7 +5,8 @@
 ``model.json``             model, sizes, input description, checksums of the other files; written last
 ``ids.safetensors``        original ids of items, and of the users of a recommendation task
 ``seen.safetensors``       recommendation: seen items of each user in all splits
-``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first
+``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first, with their
+                           times if the model reads times
 ``vocabulary.txt``         texts: the words, one per line; of tf-idf weights also the number of texts with each
 =========================  =============================================================================================
 """
@@ -101,7 +102,7 @@ class ModelFolder:
             found = f"contains a model for {self.task}, not for {task}"
             raise DataError(found, f"use `songrank {command}`", file=str(self.path))
 
-    def queries(self, user: Tensor) -> Tensor | UserInput:
+    def queries(self, user: Tensor) -> Any:
         """The model input for known users: their indices, their last items, or both."""
         if self.histories is None:
             return user.to(self.device)
@@ -118,12 +119,18 @@ class ModelFolder:
         part = self.model.of_histories()
         return None if part is None else replace(self, model=part, info={**self.info, "inputs": "histories"})
 
-    def history_input(self, histories: CSR, rows: Tensor) -> Tensor:
-        """The input [R, T] of a model that reads histories, T at least 1."""
+    def history_input(self, histories: CSR, rows: Tensor) -> Any:
+        """The input [R, T] of a model that reads histories, T at least 1; with times, if the model reads them."""
         length = self.model.history_length
         assert length is not None
         longest = int(histories.lengths[rows].max()) if rows.numel() else 0
-        return histories.last(rows, length, width=max(1, min(length, longest))).to(self.device)
+        width = max(1, min(length, longest))
+        items = histories.last(rows, length, width).to(self.device)
+        if not self.model.reads_times:
+            return items
+        if "time" not in histories.columns:
+            raise UserError("the table has no times, but the model reads them; add the time column of training")
+        return items, histories.last(rows, length, width, "time").to(self.device)
 
     @property
     def device(self) -> torch.device:
@@ -161,7 +168,7 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         assert model.item_counts is not None
         contents[SEEN] = save({"offsets": model.seen.offsets, "item": model.seen["item"], "count": model.item_counts})
     if model.histories is not None:
-        contents[HISTORIES] = save({"offsets": model.histories.offsets, "item": model.histories["item"]})
+        contents[HISTORIES] = save({"offsets": model.histories.offsets, **model.histories.columns})
     if model.words is not None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
     if model.documents is not None:
@@ -229,7 +236,8 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
     tables: dict[str, Any] = {f"{word}_ids": known for word, known in ids.items()}
     for name, lists in (("seen", SEEN), ("histories", HISTORIES)):
         if lists in arrays:
-            tables[name] = CSR(arrays[lists]["offsets"], {"item": arrays[lists]["item"]})
+            columns = {key: column for key, column in arrays[lists].items() if key in ("item", "time")}
+            tables[name] = CSR(arrays[lists]["offsets"], columns)
             if len(tables[name]) != len(ids["query"]):
                 raise ValueError(name)
     if SEEN in arrays:
@@ -255,13 +263,18 @@ def _tables_fit(folder: ModelFolder) -> bool:
         sound = sound and count is not None and count.dtype == torch.int64 and count.shape == (items,)
     if folder.histories is not None:
         sound = sound and isinstance(info.get("min_rating") or 0.0, int | float)
+        sound = sound and ("time" in folder.histories.columns) == folder.model.reads_times
     if folder.words is not None:
         told = info["vocabulary"]
         sound = sound and len(folder.words) + 2 == sizes["vocabulary"] == told["size"]
         sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
         sound = sound and isinstance(told["lowercase"], bool)
     if folder.documents is not None:
-        sound = sound and _are_weights(folder.documents, info["vocabulary"]) and info["features"]["count"] == len(folder.documents)
+        sound = (
+            sound
+            and _are_weights(folder.documents, info["vocabulary"])
+            and info["features"]["count"] == len(folder.documents)
+        )
     if folder.inputs in ("documents", "features"):
         sound = sound and info["features"]["count"] == sizes["num_features"]
         sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
@@ -272,7 +285,9 @@ def _are_weights(documents: Mapping[str, int], told: Mapping[str, Any]) -> bool:
     """Whether document frequencies match the description of tf-idf features."""
     texts, ngrams, most = (told[key] for key in ("texts", "ngrams", "max_tokens"))
     sound = all(isinstance(number, int) and number > 0 for number in (texts, ngrams, 1 if most is None else most))
-    sound = sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
+    sound = (
+        sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
+    )
     return sound and all(0 < count <= texts for count in documents.values())
 
 
@@ -281,6 +296,8 @@ def _fits(lists: CSR, users: int, items: int) -> bool:
     offsets, item = lists.offsets, lists["item"]
     sound = (offsets.dtype, item.dtype) == (torch.int64, torch.int32)
     sound = sound and offsets.shape == (users + 1,) and item.ndim == 1
+    time = lists.columns.get("time")
+    sound = sound and (time is None or (time.dtype, time.shape) == (torch.int64, item.shape))
     sound = sound and int(offsets[0]) == 0 and int(offsets[-1]) == item.shape[0]
     sound = sound and bool((offsets.diff() >= 0).all())
     return sound and (item.numel() == 0 or (int(item.min()) >= 0 and int(item.max()) < items))

@@ -7,10 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
-from songrank.core.options import Count, checked
-from songrank.models._inputs import check_history, last_items
-from songrank.models._layers import AttentionBlock, Dropout, Dropped
+from songrank.core.options import Annotated, Choice, Count, checked
+from songrank.models._attention import AttentionBlock, DistanceBias, GatedBlock, TimeBias, time_buckets
+from songrank.models._inputs import check_history, check_times, last_columns, last_items, table_rows
+from songrank.models._layers import Dropout, Dropped
 from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
+
+History = Tensor | tuple[Tensor, Tensor]
+"""Items [B, T] of histories, or pairs (items, times)."""
 
 _STD = 0.02
 
@@ -28,7 +32,11 @@ class SequenceModel(DotProductModel):
     a query with a known next item. State 0 is for users without history. There are no user embeddings, so any history
     is a query.
 
-    Histories are rows [B, T] of items, oldest first, padded with −1 at the end, truncated to the last ``length``.
+    Histories are rows [B, T] of items, oldest first, padded with −1 at the end, truncated to the last ``length``. A
+    model with ``time_bias`` takes pairs (items, times): times are whole numbers of any unit, int64 [B, T].
+
+    With ``positions="end"``, p is counted from the last item of the history that is read, so a state depends on the
+    number of items after it: states before the last differ from those of shorter histories.
 
     Args:
         num_items: N.
@@ -38,6 +46,12 @@ class SequenceModel(DotProductModel):
         length: maximum number of items per history.
         feed_forward: width of feed-forward layers; 4 · ``dim`` by default.
         dropout: dropout probability, within blocks and of x.
+        positions: ``"start"``: p_t, counted from the oldest item; ``"end"``: counted from the newest; or ``"none"``.
+        relative: whether to add a learned bias by distance i − j to attention scores, for each block and head.
+        time_bias: whether to add a learned bias by time difference t_i − t_j to attention scores, for each block.
+        gates: gated residuals and SwiGLU layers in blocks (LiGR), for deep models.
+        embedding_norm: whether to normalise the rows x before their dropout.
+        embedding_dropout: dropout probability of x; ``dropout`` by default.
         scoring: ``"dot"`` or ``"cosine"``.
         temperature: τ of the cosine, or its initial value.
         learn_temperature: whether to learn τ.
@@ -62,22 +76,35 @@ class SequenceModel(DotProductModel):
         length: Count = 200,
         feed_forward: Count | None = None,
         dropout: Dropped = 0.2,
+        positions: Annotated[str, Choice(("start", "end", "none"))] = "start",
+        relative: bool = False,
+        time_bias: bool = False,
+        gates: bool = False,
+        embedding_norm: bool = False,
+        embedding_dropout: Dropped | None = None,
         scoring: Scoring = "dot",
         temperature: Temperature = 1.0,
         learn_temperature: bool = False,
     ) -> None:
         super().__init__(scoring, temperature, learn_temperature)
         wide, states = feed_forward or 4 * dim, length + 1
-        self.num_items, self.history_length = num_items, length
-        self.query_bytes = 4 * states * (8 * dim + wide + heads * states)
+        self.num_items, self.history_length, self.reads_times = num_items, length, time_bias
+        of_scores = heads * states + 8 * time_bias * states
+        self.query_bytes = 4 * states * (8 * dim + (1 + gates) * wide + of_scores)
+        self.from_end = positions == "end"
         self.item = nn.Embedding(num_items, dim)
-        self.place = nn.Parameter(torch.empty(length, dim))
+        self.place = None if positions == "none" else nn.Parameter(torch.empty(length, dim))
         self.start = nn.Parameter(torch.empty(dim))
-        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, wide, dropout, causal=True) for _ in range(blocks))
+        block = GatedBlock if gates else AttentionBlock
+        self.blocks = nn.ModuleList(block(dim, heads, wide, dropout, causal=True) for _ in range(blocks))
+        self.relative = nn.ModuleList(DistanceBias(heads, length) for _ in range(blocks)) if relative else None
+        self.passed = nn.ModuleList(TimeBias() for _ in range(blocks)) if time_bias else None
+        self.input_norm = nn.LayerNorm(dim) if embedding_norm else None
         self.norm = nn.LayerNorm(dim)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(dropout if embedding_dropout is None else embedding_dropout)
         for weight in (self.item.weight, self.place, self.start):
-            nn.init.normal_(weight, std=_STD)
+            if weight is not None:
+                nn.init.normal_(weight, std=_STD)
 
     @classmethod
     def check_together(cls, options: Mapping[str, Any]) -> None:
@@ -90,29 +117,57 @@ class SequenceModel(DotProductModel):
         self.reset_temperature()
         self.norm.reset_parameters()
 
-    def states(self, history: Tensor) -> Tensor:
+    def states(self, history: History) -> Tensor:
         """Z [B, T + 1, dim]: the states before the first and after each item; T is at most ``length``.
 
         States of padding are undefined.
         """
+        history, time = history if isinstance(history, tuple) else (history, None)
         check_history(history)
         length = history.shape[1]
         if length > self.history_length:
             expected = f"at most length={self.history_length} items; forward and score_all truncate it"
             fail("history", list(history.shape), expected)
-        rows = self.item(history.clamp_min(0)) + self.place[:length]
-        x = self.dropout(torch.cat([self.start.expand(history.shape[0], 1, -1), rows], dim=1))
-        for block in self.blocks:
-            x = block(x)
+        if self.reads_times:
+            check_times(time, history)
+        rows = self.item(history.clamp_min(0)) + self._places(history)
+        x = torch.cat([self.start.expand(history.shape[0], 1, -1), rows], dim=1)
+        x = self.dropout(x if self.input_norm is None else self.input_norm(x))
+        for block, bias in zip(self.blocks, self._biases(length + 1, time), strict=True):
+            x = block(x, bias)
         found: Tensor = self.norm(x)
         return found
+
+    def _places(self, history: Tensor) -> Tensor | float:
+        """The position vectors of items, 0 without positions."""
+        if self.place is None or not self.from_end:
+            return 0.0 if self.place is None else self.place[: history.shape[1]]
+        after = (history >= 0).sum(1, keepdim=True) - 1 - torch.arange(history.shape[1], device=history.device)
+        return table_rows(self.place, after.clamp_min(0))
+
+    def _biases(self, rows: int, time: Tensor | None) -> list[Tensor | None]:
+        """The biases of attention scores of each block; None for causal attention without biases."""
+        biases: list[Tensor | None] = [None] * len(self.blocks)
+        if self.relative is not None:
+            biases = [bias(rows) for bias in self.relative]
+        if self.passed is None:
+            return biases
+        assert time is not None
+        time = torch.cat([time[:, :1], time], dim=1) if time.shape[1] else time.new_zeros(time.shape[0], 1)
+        buckets, future = time_buckets(time), torch.ones(rows, rows, dtype=torch.bool, device=time.device).triu(1)
+        found = [bias(buckets).masked_fill(future, -torch.inf) for bias in self.passed]
+        return [one if other is None else one + other for one, other in zip(found, biases, strict=True)]
 
     @property
     def item_layer(self) -> nn.Embedding:
         """The item vectors, for input and output."""
         return self.item
 
-    def query_vectors(self, query: Tensor) -> Tensor:
+    def query_vectors(self, query: History) -> Tensor:
         """[B, dim]: the states after the histories [B, T]."""
-        history, count = last_items(query, self.history_length)
-        return self.states(history)[torch.arange(history.shape[0], device=history.device), count]
+        items, times = query if isinstance(query, tuple) else (query, None)
+        history, count = last_items(items, self.history_length)
+        rows = torch.arange(history.shape[0], device=history.device)
+        if times is None:
+            return self.states(history)[rows, count]
+        return self.states((history, last_columns(times, (items >= 0).sum(1), self.history_length)))[rows, count]

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.options import Annotated, Count, Whole, checked
+from songrank.models._attention import AttentionBlock
 from songrank.models._inputs import check_words
-from songrank.models._layers import AttentionBlock, Dropout, Dropped, word_table
+from songrank.models._layers import Dropout, Dropped, word_table
 from songrank.models.base import Capabilities, LabelModel
 
 _draw = partial(nn.init.normal_, std=0.02)

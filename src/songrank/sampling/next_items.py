@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from songrank.core.checks import check_int
-from songrank.core.csr import CSR
+from songrank.core.csr import CSR, segment_rows
 from songrank.core.gains import weighted_labels
 from songrank.core.pairs import last_of_equal, pack
 from songrank.core.relevance import Relevance
 
 
-def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def last_windows(
+    histories: CSR, user: Tensor, length: int, end: Tensor | None = None, column: str = "item"
+) -> tuple[Tensor, Tensor]:
     """Starts of each user's last ``length`` + 1 entries, and [U, T] the items of all but the last, padded with −1.
 
     From these items a model predicts each next entry of the window. A window may ``end`` [U] before the history.
@@ -24,7 +26,33 @@ def last_windows(histories: CSR, user: Tensor, length: int, end: Tensor | None =
     """
     end = histories.offsets[user + 1] if end is None else end
     begin = torch.maximum(histories.offsets[user], end - 1 - length)
-    return begin, histories.span(begin, (end - 1 - begin).clamp_min(0))
+    return begin, histories.span(begin, (end - 1 - begin).clamp_min(0), column=column)
+
+
+def target_windows(offsets: Tensor, stride: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Successive windows of ``stride`` entries of each history: user, first entry and number of entries of each.
+
+    They are counted from the end of a history: the first window of a user may be shorter. Every entry is in one window.
+
+    >>> target_windows(torch.tensor([0, 5, 5, 6]), stride=2)
+    (tensor([0, 0, 0, 2]), tensor([0, 1, 3, 5]), tensor([1, 2, 2, 1]))
+    """
+    lengths = offsets.diff()
+    windows = (lengths + stride - 1) // stride
+    user, at = segment_rows(windows, torch.zeros_like(windows))
+    last = offsets[user + 1] - stride * (windows[user] - 1 - at)
+    first = torch.maximum(offsets[user], last - stride)
+    return user, first, last - first
+
+
+def window_ends(offsets: Tensor, entry: Tensor, stride: int) -> Tensor:
+    """The end of the window of :func:`target_windows` that holds each entry: the entry after its last.
+
+    >>> window_ends(torch.tensor([0, 5, 5, 6]), torch.tensor([0, 1, 3, 5]), stride=2)
+    tensor([1, 3, 5, 6])
+    """
+    end = offsets[torch.searchsorted(offsets, entry, right=True)]
+    return end - (end - 1 - entry) // stride * stride
 
 
 def next_items(histories: CSR, num_items: int, following: int = 1, gain: str = "exp2") -> Relevance:

@@ -14,10 +14,10 @@ from songrank.core.hashing import derive_key
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling.item_draws import random_fractions
-from songrank.sampling.next_items import next_items
+from songrank.sampling.next_items import next_items, target_windows
 from songrank.sampling.slate_sampler import SlateSampler
 
-WINDOWS = ("last", "random")
+WINDOWS = ("last", "random", "sliding", "prefix")
 _SHARED, _WINDOW = 3, 4  # SlateSampler has keys 0 to 2
 
 
@@ -46,8 +46,17 @@ class HistorySlate(Slate):
         return replace(super().rows(first, last), begin=self.begin, count=self.count)
 
 
+def window_stride(windows: str, length: int) -> int | None:
+    """The number of rows per window that :func:`target_windows` visits once per epoch; None for a window per user.
+
+    >>> [window_stride(windows, 50) for windows in WINDOWS]
+    [None, None, 50, 1]
+    """
+    return {"sliding": length, "prefix": 1}.get(windows)
+
+
 class SequenceSampler(SlateSampler):
-    """Yields slates for next-item prediction, with every user with a history once per epoch.
+    """Yields slates for next-item prediction, with every user with a history (or every window) once per epoch.
 
     A row is one entry of a user's history; the entry's item is relevant (``targets`` may add more), and the model reads
     the items before it. Both ``slate.query`` and ``slate.pair`` are the entry's number: the memory of a loss has one
@@ -65,6 +74,9 @@ class SequenceSampler(SlateSampler):
             than the relevant items of an entry, so that each row has an irrelevant item.
         targets: relevant items at each entry, from :func:`next_items`; by default the item of the entry.
         windows: entries of a longer history that are rows: the ``"last"`` ones, or a ``"random"`` window per epoch.
+            With ``"sliding"``, each of a history's successive windows of ``length`` rows is visited once per epoch, and
+            ``queries_per_batch`` counts windows. With ``"prefix"``, so is each entry: a row of its own, after as many
+            of the items before it as the model reads; ``queries_per_batch`` counts entries.
 
     >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
@@ -107,6 +119,13 @@ class SequenceSampler(SlateSampler):
         self._offsets = histories.offsets.cpu()
         relevant = self.targets.num_relevant > 0
         self._relevant = None if bool(relevant.all()) else relevant.cpu()
+        stride = window_stride(self.windows, self.window)
+        self._stride = stride or self.window
+        self._visited: tuple[Tensor, Tensor, Tensor] | None = None
+        if stride is not None:
+            self._visited = _, first, size = target_windows(self._offsets, stride)
+            before = running_total(relevant.cpu().long())
+            self._queries = (before[first + size] > before[first]).nonzero().squeeze(1)
 
     @property
     def columns(self) -> int:
@@ -119,14 +138,18 @@ class SequenceSampler(SlateSampler):
         return 1
 
     def order(self, epoch: int) -> Tensor:
-        """The users of an epoch, in order of visit, on the CPU."""
+        """The users, sliding windows or entries of an epoch, in order of visit, on the CPU."""
         return super().order(epoch).cpu()
 
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> HistorySlate:
-        """The slate of these users in this epoch, by default the current one."""
+        """The slate of these users, or sliding windows or entries, in this epoch, by default the current one."""
         epoch = self.epoch if epoch is None else epoch
-        user = torch.as_tensor(query, device="cpu") - self.relevance.query_range[0]
-        return self._rows(user, epoch, self._shared(user, epoch))
+        number = self._local(torch.as_tensor(query, device="cpu"))
+        return self._rows(number, epoch, self._shared(number, epoch))
+
+    def _local(self, query: Tensor) -> Tensor:
+        """Positions of users; windows and entries are counted in this shard."""
+        return query - self.relevance.query_range[0] if self._visited is None else query
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
         """The slate of a batch in parts of at most about ``size`` rows, which share the batch's items.
@@ -134,9 +157,10 @@ class SequenceSampler(SlateSampler):
         Users are grouped by history length and padded to the longest, so that ``size`` also limits the model's input.
         A part has at least one user.
         """
-        user = query.cpu() - self.relevance.query_range[0]
-        shared = self._shared(user, self.epoch)
-        rows = (self._offsets[user + 1] - self._offsets[user]).clamp(max=self.window)
+        number = self._local(query.cpu())
+        shared = self._shared(number, self.epoch)
+        _, begin, end = self._bounds(number)
+        rows = (end - begin).clamp(max=self.window)
         rows, order = rows.sort(descending=True, stable=True)
         sizes, longest = [0], 0
         for count in rows.tolist():
@@ -144,11 +168,11 @@ class SequenceSampler(SlateSampler):
                 sizes.append(0)
             longest = longest if sizes[-1] else count
             sizes[-1] += 1
-        for part in torch.split(user[order], sizes):
+        for part in torch.split(number[order], sizes):
             yield self._rows(part, self.epoch, shared)
 
-    def _rows(self, user: Tensor, epoch: int, shared: Tensor | None) -> HistorySlate:
-        of_rows, of_users, width = self._entries(user, epoch)
+    def _rows(self, number: Tensor, epoch: int, shared: Tensor | None) -> HistorySlate:
+        of_rows, of_users, width = self._entries(number, epoch)
         entry, owner, before = of_rows.to(self.relevance.device, non_blocking=True).unbind()
         user, begin, count = of_users.to(self.relevance.device, non_blocking=True).unbind()
         targets, rows = self.targets, entry.shape[0]
@@ -190,18 +214,18 @@ class SequenceSampler(SlateSampler):
             **parts,
         )
 
-    def _entries(self, user: Tensor, epoch: int) -> tuple[Tensor, Tensor, int]:
+    def _entries(self, number: Tensor, epoch: int) -> tuple[Tensor, Tensor, int]:
         """The entries that are rows, and the model's input, on the CPU.
 
         [3, B]: entry, position of its user, number of items read before it; [3, U]: user, start and number of the items
         to read; and the maximum of these numbers.
         """
-        begin, end = self._offsets[user], self._offsets[user + 1]
-        first = torch.maximum(begin, end - self.window)
+        user, begin, end = self._bounds(number)
+        first = torch.maximum(begin, end - self._stride)
         size = end - first
         if self.windows == "random":
-            number = user + self.relevance.query_range[0]
-            fraction = random_fractions(number + derive_key(self.seed, epoch, _WINDOW), 1).squeeze(1)
+            visited = user + self.relevance.query_range[0]
+            fraction = random_fractions(visited + derive_key(self.seed, epoch, _WINDOW), 1).squeeze(1)
             first = torch.minimum(begin + (fraction * (first - begin + 1)).long(), first)
         owner = segment_rows(size)
         entry = torch.arange(owner.shape[0]) + (first - running_total(size)[:-1])[owner]
@@ -214,11 +238,18 @@ class SequenceSampler(SlateSampler):
         width = int(count.max()) if count.numel() else 0
         return torch.stack([entry, owner, entry - read[owner]]), torch.stack([user, read, count]), width
 
-    def _shared(self, user: Tensor, epoch: int) -> Tensor | None:
-        """[M]: the items shared by all rows of a batch, a function of seed, epoch and first user."""
+    def _bounds(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The users of these users or windows, and the entries that may be read: from the first to the window's end."""
+        if self._visited is None:
+            return number, self._offsets[number], self._offsets[number + 1]
+        user, first, size = (column[number] for column in self._visited)
+        return user, self._offsets[user], first + size
+
+    def _shared(self, number: Tensor, epoch: int) -> Tensor | None:
+        """[M]: the items shared by all rows of a batch, a function of seed, epoch and first user or window."""
         if self.irrelevant == "all":
             return None
-        key = user[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
+        key = number[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
         found = _different(key, int(self.irrelevant), self.relevance.num_items)
         return found.to(self.relevance.device, non_blocking=True)
 

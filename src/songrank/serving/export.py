@@ -52,7 +52,8 @@ def export_model(
     inputs    input of the file                                 output
     ========= ================================================= ======================
     ids       query int64 [B]                                   scores [B, num_items]
-    histories history int64 [B, T], −1 after the last item      scores [B, num_items]
+    histories history int64 [B, T], −1 after the last item;     scores [B, num_items]
+              time int64 [B, T] if the model reads times
     users     query int64 [B], history int64 [B, T]             scores [B, num_items]
     documents features float32 [B, L, F], mask bool [B, L]      scores [B, L]
     features  features float32 [B, F]                           scores [B, num_labels]
@@ -80,7 +81,9 @@ def export_model(
     kind = _checked(inputs, format, path, mask=mask)
     name = next((word for word, known in MODELS.items() if type(model) is known), type(model).__name__)
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
-    call = _CALLS.get(inputs, _Catalogue)
+    call: type[_Catalogue] = _CALLS.get(inputs, _Catalogue)
+    if isinstance(model, RankingModel) and model.reads_times:
+        call, kind = _TimedHistories, _TIMED
     traced = copied.for_export().eval().requires_grad_(False) if isinstance(copied, RankingModel) else copied
     recorded = call(traced)
     size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
@@ -128,13 +131,21 @@ _KINDS = {
 }
 
 
-def export_shapes(inputs: str, sizes: Mapping[str, int]) -> tuple[str, str]:
+_TIMED = _KINDS["histories"]._replace(
+    axes={"history": "BT", "time": "BT"}, takes="history int64 [B, T] and time int64 [B, T]"
+)
+
+
+def export_shapes(inputs: str, sizes: Mapping[str, int], *, times: bool = False) -> tuple[str, str]:
     """Names, types and shapes of the inputs of an exported file, and the shape of its scores.
+
+    ``times`` is for models of histories that read times.
 
     >>> export_shapes("ids", {"num_queries": 3, "num_items": 9})
     ('query int64 [B]', '[B, 9]')
     """
-    return _KINDS[inputs].takes.format(**sizes), _KINDS[inputs].gives.format(**sizes)
+    kind = _TIMED if times else _KINDS[inputs]
+    return kind.takes.format(**sizes), kind.gives.format(**sizes)
 
 
 class _Catalogue(nn.Module):
@@ -174,6 +185,19 @@ def _filled(history: Tensor, length: int) -> Tensor:
     count = (history >= 0).sum(1, keepdim=True)
     filled = nn.functional.pad(history, (0, length), value=-1)
     return filled.gather(1, (count - length).clamp_min(0) + torch.arange(length))
+
+
+class _TimedHistories(_Catalogue):
+    def forward(self, history: Tensor, time: Tensor) -> Tensor:  # type: ignore[override]
+        length: int = self.model.history_length
+        count = (history >= 0).sum(1, keepdim=True)
+        at = (count - length).clamp_min(0) + torch.arange(length)
+        filled = [nn.functional.pad(part, (0, length), value=-1).gather(1, at) for part in (history, time)]
+        return self.scores(*filled)
+
+    def scores(self, history: Tensor, time: Tensor) -> Tensor:  # type: ignore[override]
+        scores: Tensor = self.model.score_all((history, time))
+        return scores
 
 
 class _Lists(_Catalogue):
@@ -224,6 +248,8 @@ def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title
 
 def _draw(name: str, shape: tuple[int, ...], size: int, random: torch.Generator) -> Tensor:
     """A random valid input; of texts and lists, the first is full and the third is empty."""
+    if name == "time":  # some differences are 0, others those of days in microseconds
+        return torch.rand(shape, generator=random).mul_(24).exp_().long().cumsum(1)
     if name == "query":
         return torch.randint(0, size, shape, generator=random)
     if name == "features":

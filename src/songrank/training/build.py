@@ -53,6 +53,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
             "windows": recipe.batch.windows or "last",
             "gain": recipe.gain,
         }
+        reads["times"] = bool(of_model.get("time_bias", False))
         query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),

@@ -34,8 +34,9 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
     item_ids = dataset.item_ids if inputs != "documents" else None
     query_ids = dataset.query_ids if has_users else None
     if (length := model.history_length) is not None:
-        known = dataset_histories(dataset, tuple(dataset)).tail(length)
-        histories = CSR(known.offsets, {"item": known["item"].to(torch.int32)})
+        known = dataset_histories(dataset, tuple(dataset), times=model.reads_times).tail(length)
+        columns = {"item": known["item"].to(torch.int32)} | ({"time": known["time"]} if model.reads_times else {})
+        histories = CSR(known.offsets, columns)
         made = dataset.info["made"]["options"]
         info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
     tables = ModelFolder(folder, info, model, item_ids, query_ids, seen, item_counts, words, histories, documents)

@@ -95,6 +95,55 @@ def test_a_row_of_a_random_window_is_scored_after_what_is_in_it(folder):
     assert moved > 100
 
 
+@pytest.mark.parametrize("positions", ["start", "end"])
+@pytest.mark.parametrize("windows", ["sliding", "prefix"])
+def test_a_row_of_a_successive_window_is_scored_after_what_is_in_it(folder, windows, positions):
+    dataset = open_dataset(folder)
+    torch.manual_seed(0)
+    model = SequenceModel(dataset.num_items, 16, 1, 1, length=3, positions=positions).double().eval()
+    adapter = make_adapter(dataset, model=model, windows=windows)
+    sampler = SequenceSampler(adapter.users, adapter.histories, 3, queries_per_batch=200, windows=windows)
+    slate = next(iter(sampler))
+    scores = adapter.scores(model, slate)
+    offsets, stride = adapter.histories.offsets, 3 if windows == "sliding" else 1
+    for row, entry in enumerate(slate.query.tolist()):
+        user = int((offsets <= entry).sum()) - 1
+        end = next(end for end in range(int(offsets[user + 1]), 0, -stride) if end - stride <= entry)
+        begin = max(int(offsets[user]), end - 1 - 3)
+        history = adapter.histories["item"][begin : end - 1].long().unsqueeze(0)
+        state = model.states(history)[0, entry - begin]
+        torch.testing.assert_close(scores[row], model.item.weight @ state)
+        if windows == "prefix":
+            torch.testing.assert_close(
+                scores[[row]], model.score_all(adapter.histories["item"][begin:entry][None].long())
+            )
+    plain = Slate(**{field.name: getattr(slate, field.name) for field in fields(Slate)})
+    torch.testing.assert_close(adapter.scores(model, plain), scores)
+
+
+@pytest.mark.parametrize("windows", ["last", "random", "sliding", "prefix"])
+def test_times_are_read_with_their_items(folder, windows):
+    dataset = open_dataset(folder)
+    torch.manual_seed(0)
+    model = SequenceModel(dataset.num_items, 16, 1, 1, length=3, time_bias=True).double().eval()
+    torch.nn.init.normal_(model.passed[0].weight)
+    adapter = make_adapter(dataset, model=model, windows=windows)
+    table = adapter.histories
+    table.columns["time"].pow_(3)  # so that differences depend on the place in the history
+    sampler = SequenceSampler(adapter.users, table, 3, queries_per_batch=200, windows=windows, seed=3)
+    slate = next(iter(sampler))
+    scores = adapter.scores(model, slate)
+    for row, entry in enumerate(slate.query.tolist()):
+        begin = int(slate.begin[slate.row[row]])
+        pair = [table[name][begin:entry].long().unsqueeze(0) for name in ("item", "time")]
+        torch.testing.assert_close(scores[[row]], model.score_all(tuple(pair)))
+    plain = Slate(**{field.name: getattr(slate, field.name) for field in fields(Slate)})
+    torch.testing.assert_close(adapter.scores(model, plain), scores)
+    items, times = adapter.queries("test", torch.arange(40))
+    assert items.shape == times.shape == (40, 3)
+    assert adapter.evaluate(model, "test", metrics=["ndcg@5"]).values["ndcg@5"] >= 0
+
+
 def test_validation_reads_training_and_test_reads_validation_too(folder):
     adapter, _ = build(folder)
     users = torch.arange(40)

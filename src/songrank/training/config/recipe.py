@@ -84,8 +84,9 @@ class Batch(_Section):
     )
     windows: Literal[*WINDOWS] | None = Field(  # type: ignore[valid-type]
         None,
-        description="For sequence models: the part read of histories longer than model.length: the last entries "
-        "(default), or random ones in each epoch.",
+        description="For sequence models: the targets. last (default): the last model.length entries of each history; "
+        "random: a random window of that length in each epoch; sliding: all entries, in successive windows; prefix: "
+        "all entries, each after its own prefix, so that a step has batch.queries targets.",
     )
 
     @property

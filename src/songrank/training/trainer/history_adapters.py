@@ -13,12 +13,14 @@ from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
-from songrank.data.histories import dataset_histories
+from songrank.data.histories import dataset_histories, history_rows
 from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
 from songrank.models.blend import UserInput
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
+from songrank.sampling.next_items import target_windows, window_ends
+from songrank.sampling.sequence_sampler import window_stride
 from songrank.training.trainer.batch_adapters import CatalogueAdapter, DatasetAdapter, DocumentAdapter
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def make_adapter(
     dataset: Dataset, device: torch.device | str = "cpu", model: torch.nn.Module | None = None, **options: Any
 ) -> DatasetAdapter:
     """Create the adapter for a data set and the queries of a model; ``options`` are those of :func:`adapter_for`."""
-    length = model.history_length if isinstance(model, RankingModel) else None
+    length = None
+    if isinstance(model, RankingModel):
+        length, options = model.history_length, {"times": model.reads_times, **options}
     return adapter_for(dataset, device, capabilities_of(model).query, length, **options)
 
 
@@ -45,12 +49,15 @@ def adapter_for(
     gain: str = "exp2",
     windows: str = "last",
     evaluated: Sequence[str] = (),
+    times: bool = False,
 ) -> DatasetAdapter:
     """Create the adapter for models of this kind of query, which read at most ``length`` items of a history.
 
+    With ``times`` models read the times of items too.
+
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the part of a long history to read (:class:`songrank.sampling.SequenceSampler`). The relevant
-    items of the splits in ``evaluated`` are computed here, not at the first evaluation.
+    ``windows`` selects the targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The
+    relevant items of the splits in ``evaluated`` are computed here, not at the first evaluation.
     """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
@@ -60,7 +67,7 @@ def adapter_for(
     if query == "user":
         return UserAdapter(dataset, device, length)
     if query == "sequence":
-        return SequenceAdapter(dataset, device, length, following, gain, windows)
+        return SequenceAdapter(dataset, device, length, following, gain, windows, times=times)
     return HistoryAdapter(dataset, device, length)
 
 
@@ -72,9 +79,9 @@ class HistoryAdapter(CatalogueAdapter):
 
     reads_ids = False
 
-    def __init__(self, dataset: Dataset, device: torch.device | str, length: int) -> None:
+    def __init__(self, dataset: Dataset, device: torch.device | str, length: int, *, times: bool = False) -> None:
         super().__init__(dataset, device)
-        self.length = length
+        self.length, self.times = length, times
         self.histories = self._until("train")
         self._known: dict[str, tuple[CSR, int]] = {}
 
@@ -85,20 +92,22 @@ class HistoryAdapter(CatalogueAdapter):
         return super().evaluate(model, split, candidates, **policies)
 
     def queries(self, split: str, query: Tensor) -> Any:
-        """The last items of these users before a split."""
+        """The last items of these users before a split, with their times if the model reads times."""
         if split not in self._known:
             before = SPLITS[: max(1, SPLITS.index(split))]
             known = self._until(*(name for name in before if name in self.dataset))
             counts = known.lengths
             self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
         known, width = self._known[split]
-        return known.last(query, self.length, width)
+        end = known.offsets[query + 1]
+        begin = torch.maximum(known.offsets[query], end - self.length)
+        return history_rows(known, begin, end - begin, width, times=self.times)
 
     def _bytes_per_query(self, model: Any, split: str) -> int:
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
-        return dataset_histories(self.dataset, names).to(self.device)
+        return dataset_histories(self.dataset, names, times=self.times).to(self.device)
 
 
 class UserAdapter(HistoryAdapter):
@@ -118,9 +127,17 @@ class SequenceAdapter(HistoryAdapter):
     entry_queries = True
 
     def __init__(
-        self, dataset: Dataset, device: torch.device | str, length: int, following: int, gain: str, windows: str
+        self,
+        dataset: Dataset,
+        device: torch.device | str,
+        length: int,
+        following: int,
+        gain: str,
+        windows: str,
+        *,
+        times: bool = False,
     ) -> None:
-        super().__init__(dataset, device, length)
+        super().__init__(dataset, device, length, times=times)
         self.users, self.following, self.windows = self.relevance, following, windows
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
         self.one_row_per_key = following == 1
@@ -129,6 +146,10 @@ class SequenceAdapter(HistoryAdapter):
         """User · items + item of each entry, in order."""
         part = self._split("train")
         return table_keys(part.pairs, part.num_items)
+
+    @property
+    def _stride(self) -> int | None:
+        return window_stride(self.windows, self.length)
 
     @property
     def _entries_read(self) -> Tensor:
@@ -147,15 +168,21 @@ class SequenceAdapter(HistoryAdapter):
     def loss_sizes(self, batch: "Batch") -> dict[str, int]:
         """The sizes of losses that follow from the data; queries are entries of histories."""
         # A step has the entries of some users: the same ones in each epoch, except with random windows
-        active = self.active_queries * self.length
+        rows = self._stride or self.length
+        active = self.active_queries * rows
         if self.windows == "random":
             active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
-        sizes = {"queries_per_batch": batch.size * self.length, "active_queries": active}
+        if self._stride is not None:
+            active = target_windows(self.histories.offsets, rows)[0].shape[0] * rows
+        sizes = {"queries_per_batch": batch.size * rows, "active_queries": active}
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """The number of history entries to score at a time, to bound memory; None for a whole batch."""
-        users = min(batch.size, self.users.num_queries)
+        windows = self.users.num_queries
+        if self._stride is not None:
+            windows = target_windows(self.histories.offsets, self._stride)[0].shape[0]
+        users = min(batch.size, windows)
         if batch.length is not None:
             raise UserError(f"batch.length is {batch.length}; expected none: for histories, set model.length")
         columns = self.users.num_items
@@ -163,7 +190,7 @@ class SequenceAdapter(HistoryAdapter):
             columns = min(columns, self.following + int(batch.irrelevant))
         squared = [name for name, traits in losses.items() if traits.cost == "O(L²)"]
         rows = _SLATE_BYTES // (4 * columns * (columns if squared else 1))
-        longest = int(self._entries_read.max())
+        longest = 1 if self.windows == "prefix" else int(self._entries_read.max())
         most = rows // longest
         if users <= most:
             return None
@@ -185,8 +212,9 @@ class SequenceAdapter(HistoryAdapter):
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """Scores of a training slate; one pass of the model over a user's history serves all rows of the user.
 
-        For a slate that is not a ``HistorySlate``, the part to read ends with the history or, with random windows, with
-        the user's last row; an entry before that part is scored as if nothing preceded it.
+        For a slate that is not a ``HistorySlate``, the part to read ends with the history; with random windows, with
+        the user's last row; with sliding windows and prefixes, with the row's window. An entry before that part is
+        scored as if nothing preceded it.
         """
         state = _states(model, *self._read(slate))
         if slate.item.shape[0] == 1:
@@ -195,26 +223,35 @@ class SequenceAdapter(HistoryAdapter):
         own = slate.column.shape[1]  # shared columns follow the row's own
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
 
-    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Tensor]:
-        """The history of each row [B], the number of items before it [B], and the histories [U, T]."""
+    def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Any]:
+        """The history of each row [B], the number of items before it [B], and the model's input for U histories."""
         if isinstance(slate, HistorySlate):
-            return slate.row, slate.place, self.histories.span(slate.begin, slate.count, slate.width)
-        user = torch.searchsorted(self.histories.offsets, slate.query, right=True) - 1
-        users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
-        begin, history = last_windows(self.histories, users, self.length, end)
+            read = slate.begin, slate.count, slate.width
+            return slate.row, slate.place, history_rows(self.histories, *read, times=self.times)
+        offsets, end = self.histories.offsets, None
+        if self._stride is not None:
+            end, row = window_ends(offsets, slate.query, self._stride).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            users = torch.searchsorted(offsets, end - 1, right=True) - 1
+        else:
+            user = torch.searchsorted(offsets, slate.query, right=True) - 1
+            users, row, count = user.unique_consecutive(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+            end = slate.query[count.cumsum(0) - 1] + 1 if self.windows == "random" else None
+        begin, items = last_windows(self.histories, users, self.length, end)
+        times = last_windows(self.histories, users, self.length, end, "time")[1] if self.times else None
+        history = items if times is None else (items, times)
         return row, (slate.query - begin[row]).clamp_min(0), history
 
 
-def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
+def _states(model: Any, row: Tensor, place: Tensor, history: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     """[B, dim]: the states of rows ``row`` of histories [U, T] after ``place`` items.
 
     A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
     """
-    if history.device.type != "cpu":
+    items, *times = history if isinstance(history, tuple) else (history,)
+    if items.device.type != "cpu":
         states: Tensor = model.states(history)
         return states[row, place]
-    count = (history >= 0).sum(1)
+    count = (items >= 0).sum(1)
     kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
     rows, found = [], []
     for one in sorted(set(kind.tolist())):
@@ -223,5 +260,6 @@ def _states(model: Any, row: Tensor, place: Tensor, history: Tensor) -> Tensor:
         number[users] = torch.arange(users.shape[0])
         own = (kind[row] == one).nonzero().squeeze(1)
         rows.append(own)
-        found.append(model.states(history[users, : int(count[users].max())])[number[row[own]], place[own]])
+        some = [part[users, : int(count[users].max())] for part in (items, *times)]
+        found.append(model.states(tuple(some) if times else some[0])[number[row[own]], place[own]])
     return torch.cat(found)[torch.cat(rows).argsort()]
