@@ -228,6 +228,31 @@ def test_a_run_of_weight_0_is_left_out(runs, tmp_path):
     assert recipe.blend.members[1].changes["model.name"] == "history"
 
 
+def test_one_run_may_be_left(songrank, runs, tmp_path):
+    blend_runs(runs, tmp_path / "one", weights=[0.0, 0.0, 1.0], device="cpu")
+    found, own = (
+        json.loads(songrank("evaluate", run, "--json").stdout)["metrics"] for run in (tmp_path / "one", runs[2])
+    )
+    assert found == pytest.approx(own)
+
+
+def test_blends_of_several_seeds_are_one_method_unless_weights_are_given(songrank, runs, place, tmp_path):
+    other = tmp_path / "other"
+    words = ["train", place / "recipe.yaml", f"model={MODELS['history']}", "seed=1", "-o", other, "-q", "device=cpu"]
+    assert songrank(*words).returncode == 0
+    for name, own in (("first", [runs[2], runs[0]]), ("second", [other, runs[0]])):
+        chosen = blend_runs(own, tmp_path / name, device="cpu")
+        blend_runs(own, tmp_path / f"{name}-given", weights=[0.5, 0.5] if name == "first" else [0.6, 0.4], device="cpu")
+    if min(chosen.weights) > 0:
+        told = json.loads(songrank("compare", tmp_path / "first", tmp_path / "second", runs[1], "--json").stdout)
+        assert [method["label"] for method in told["methods"]] == ["blend of history and matrix-factorisation", "song"]
+    told = json.loads(songrank("compare", tmp_path / "first-given", tmp_path / "second-given", "--json").stdout)
+    assert [method["label"].partition(" blend.")[2] for method in told["methods"]] == [
+        "0.weight=0.5 blend.1.weight=0.5",
+        "0.weight=0.6 blend.1.weight=0.4",
+    ]
+
+
 def test_an_ensemble_of_seeds_is_a_member(songrank, runs, place, tmp_path):
     other = tmp_path / "other"
     words = ["train", place / "recipe.yaml", f"model={MODELS['factors']}", "seed=1", "-o", other, "-q", "device=cpu"]

@@ -19,12 +19,13 @@ def task(members, seed=0):
     random = np.random.default_rng(seed)
     signals = random.normal(size=(members, QUERIES, ITEMS))
     total = np.tensordot([0.5, 0.3, 0.2, 0.1][:members], signals, 1) + 0.1 * random.normal(size=(QUERIES, ITEMS))
-    query, item = (total.argsort(1) >= ITEMS - 3).nonzero()
     best = np.argsort(-total, 1)[:, :3]
     query, item = np.arange(QUERIES).repeat(3), best.reshape(-1)
     seen = [(q, int(i)) for q in range(QUERIES) for i in random.permutation(ITEMS)[:4] if i not in best[q]]
     scales = [(7.0, 100.0), (0.01, 0.0), (1.0, -3.0), (2.0, 1.0)][:members]
-    scores = [torch.from_numpy(scale * part + shift).float() for part, (scale, shift) in zip(signals, scales)]
+    scores = [
+        torch.from_numpy(scale * part + shift).float() for part, (scale, shift) in zip(signals, scales, strict=True)
+    ]
     exclude = ([q for q, _ in seen], [i for _, i in seen])
     return scores, Relevance.from_pairs(query, item, num_queries=QUERIES, num_items=ITEMS, exclude=exclude), best, seen
 

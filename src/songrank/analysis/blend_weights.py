@@ -60,8 +60,8 @@ def choose_weights(
     """Choose the weights of :class:`songrank.models.Blend` that maximise a metric over the whole catalogue.
 
     All weights on a grid are compared for two members. For more, the search begins with one or two members and moves
-    weight from one member to another while that improves the metric. Each pass scores a query once per member,
-    standardises the scores, and ranks the items for all weights of the pass; scores are kept for one chunk of queries.
+    weight from one member to another while that improves the metric. Each pass computes the scores of a member
+    once, standardises them, and ranks the items for all weights of the pass; scores are kept for one chunk of queries.
     Among equal values, fewer members are preferred.
 
     Args:
