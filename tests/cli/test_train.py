@@ -221,6 +221,7 @@ def test_memory_that_is_not_enough_is_one_line(tmp_path):
     )
     words = ["train", "recommendation", f"data={tmp_path / 'data'}", "model.dim=8", "loss=neural-ndcg", "device=cpu"]
     words += ["batch.relevant=all", "batch.irrelevant=all", "warm_up.epochs=0", "validation.every=0", "-q"]
+    words += ["batch.queries=256"]
     done = subprocess.run(
         [sys.executable, "-c", program, *words, "-o", tmp_path / "run"], capture_output=True, text=True
     )
