@@ -5,7 +5,8 @@ import numpy as np
 from songrank.estimators import DocumentRanker
 
 SMALL = {"model.hidden": [8], "warm_up.epochs": 2, "batch.queries": 4}
-PREPARED = {"standardise": True, "log_features": "auto", "missing": "mean", "missing_flags": True, "split": "given"}
+PREPARED = {"quantiles": True, "within_query": "all", "standardise": True, "shrink": True, "split": "given"}
+PREPARED |= {"missing": "mean", "missing_flags": True}
 NAMES = ["bm25", "clicks", "age", "label"]  # the last one is also what a table calls its labels
 
 

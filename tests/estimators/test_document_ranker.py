@@ -11,6 +11,7 @@ import pandas
 import polars as pl
 import pytest
 import scipy.sparse
+import scipy.stats
 import sklearn
 import torch
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from songrank.core.errors import UserError
 from songrank.core.gains import weighted_labels
 from songrank.data import prepare
 from songrank.estimators import DocumentRanker
+from songrank.estimators.document_defaults import size_dependent
 from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
 from tests.estimators.small_documents import GROUP, NAMES, PREPARED, QID, SMALL, X, Y, documents, ranker, weights_of
@@ -44,7 +46,8 @@ def test_it_is_the_run_that_the_command_line_would_make(tmp_path):
     table = pl.from_numpy(np.concatenate([X, other]), schema=["a", "b", "c", "d"])
     table = table.with_columns(qid=pl.Series(both), y=np.concatenate([Y, labels]), split=pl.Series(split))
     prepare("feature-table", table, tmp_path / "data", **PREPARED)
-    changes = [f"data={tmp_path / 'data'}", "device=cpu", "seed=3", "fine_tuning.epochs=4", "batch.queries=4"]
+    by_size = size_dependent(len(GROUP), len(X), 3 * X.shape[1], epochs=4)
+    changes = [f"data={tmp_path / 'data'}", *by_size, "device=cpu", "seed=3", "fine_tuning.epochs=4", "batch.queries=4"]
     recipe = load_recipe("search", [*changes, "model.hidden=[8]", "warm_up.epochs=2"])
     run = Run.begin(recipe, tmp_path / "run")
     run.finish()
@@ -228,15 +231,37 @@ def test_a_query_of_weight_zero_is_not_learned_from(tmp_path):
 # ---- predicting
 
 
-def test_a_document_is_scored_alone_by_the_default_model(fitted):
-    scores = fitted.predict(X)
+@pytest.mark.parametrize("within_query", ["all", "z-rank", "none"])
+def test_without_lists_a_document_has_the_same_score_alone_and_among_others(fitted, within_query):
+    made = fitted if within_query == "all" else ranker(data_options={"within_query": within_query})
+    scores = (made if within_query == "all" else made.fit(X, Y, group=GROUP)).predict(X)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(
-        np.concatenate([fitted.predict(X[at : at + 1]) for at in range(20)]), scores[:20], atol=1e-6
+        np.concatenate([made.predict(X[at : at + 1]) for at in range(20)]), scores[:20], atol=1e-5
     )
-    np.testing.assert_allclose(fitted.predict(X, group=GROUP), scores, atol=1e-6)
     many = np.tile(X, (10_000 // len(X) + 1, 1))[:10_000]
-    np.testing.assert_allclose(fitted.predict(many), np.resize(scores, 10_000), atol=1e-6)
+    np.testing.assert_allclose(made.predict(many), np.resize(scores, 10_000), atol=1e-5)
+    apart = np.abs(made.predict(X, group=GROUP) - scores).max()
+    assert apart < 1e-5 if within_query == "none" else apart > 1e-3
+
+
+def test_without_lists_the_order_is_still_learned(fitted):
+    other, labels, lengths = documents(11, 40)
+    good = X[:, 0].argsort()
+    assert scipy.stats.spearmanr(fitted.predict(other), np.nan_to_num(other[:, 0])).statistic > 0.8
+    assert fitted.predict(X[good[-10:]]).mean() > fitted.predict(X[good[:10]]).mean()
+    assert labels.shape[0] == lengths.sum()
+
+
+def test_that_documents_have_no_lists_is_reported_once(capfd):
+    made = ranker(epochs=1, verbose=1).fit(X, Y, group=GROUP)
+    capfd.readouterr()
+    made.predict(X, group=GROUP)
+    assert capfd.readouterr().err == ""
+    made.predict(X)
+    assert capfd.readouterr().err.startswith("predict without group or qid compares documents with the training ")
+    made.predict(X)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -247,11 +272,42 @@ def test_where_documents_are_compared_their_lists_matter(more):
     options = {"warm_up.epochs": 1} if "model" in more else SMALL
     made = ranker(epochs=1, options=options, **more).fit(X, Y, group=GROUP)
     scores = made.predict(X, group=GROUP)
-    first = made.predict(X[: GROUP[0]])
+    first = made.predict(X[: GROUP[0]], group=GROUP[:1])
     np.testing.assert_allclose(scores[: GROUP[0]], first, atol=1e-5)
     assert np.abs(made.predict(X) - scores).max() > 1e-3
     shuffled = np.random.default_rng(0).permutation(len(X))
     np.testing.assert_allclose(made.predict(X[shuffled], qid=QID[shuffled]), scores[shuffled], atol=1e-5)
+
+
+# ---- what the defaults learn
+
+
+def separable(seed, features, matter=10, lists=50):
+    """Lists of 10 to 20 documents; the label is the sign of a linear function of the first features."""
+    generator = np.random.default_rng(seed)
+    group = generator.integers(10, 21, lists)
+    data = generator.normal(size=(group.sum(), features))
+    return data, (data[:, :matter] @ np.linspace(1.0, 2.0, matter) > 0).astype(float), group
+
+
+@pytest.mark.parametrize(("features", "matter", "least"), [(10, 10, 0.99), (300, 5, 0.97)])
+def test_the_defaults_learn_a_linear_order_from_50_queries(features, matter, least):
+    (data, labels, group), held_out = (separable(seed, features, matter) for seed in (1, 2))
+    made = DocumentRanker(verbose=0, device="cpu").fit(data, labels, group=group)
+    assert made.score(data, labels, group=group) > 0.998
+    assert made.score(held_out[0], held_out[1], group=held_out[2]) > least
+
+
+def test_outliers_and_empty_columns_do_not_change_what_is_learned():
+    data, labels, group = separable(1, 6, 4)
+    spoilt = np.concatenate([data, np.full((len(data), 2), np.nan)], axis=1)
+    spoilt[:, 5] = np.exp(20 * data[:, 5])
+    spoilt[::97, :5] = 1e30
+    spoilt[:, 7] = 3.0
+    made = DocumentRanker(verbose=0, device="cpu").fit(spoilt, labels, group=group)
+    held_out, wanted, lengths = separable(2, 6, 4)
+    rows = np.concatenate([held_out, np.full((len(held_out), 2), np.nan)], axis=1)
+    assert made.score(rows, wanted, group=lengths) > 0.97
 
 
 def test_columns_are_found_by_their_names():

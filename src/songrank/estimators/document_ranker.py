@@ -32,6 +32,7 @@ from songrank.training.trainer.loop import validation_name
 _PREPARED = {
     "quantiles": True,
     "within_query": "all",
+    "shrink": True,
     "standardise": True,
     "missing": "mean",
     "missing_flags": True,

@@ -19,6 +19,7 @@ from songrank.core.errors import DataError, shown
 from songrank.core.ids import Ids
 from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
+from songrank.data.preparation.column_signal import ColumnSignal
 from songrank.data.preparation.feature_store import FeatureStore
 from songrank.data.preparation.feature_transform import FeatureTransform, LogFeatures, Missing
 from songrank.data.preparation.quantiles import Quantiles
@@ -58,6 +59,10 @@ class ListOptions(QuerySplitOptions):
         "none",
         description="Normalise within each query: z-scores, ranks, or both (twice the features); all: the features "
         "themselves, z-scores and ranks (three times the features).",
+    )
+    shrink: bool = Field(
+        False,
+        description="Scale columns by their correlation with the label within training queries, from 0.2 (none) to 1.",
     )
     truncate: int | None = Field(None, ge=3, description="Maximum list length in training; full lists are stored.")
     dtype: Literal["float32", "float16"] = Field("float32", description="Data type of stored features.")
@@ -114,6 +119,8 @@ class ListRows:
         relative = RelativeFeatures(within, quantiles)
         chunks, columns = splits[TRAIN].chunks(relative, _MEASURED_ROWS), self.features.num_features * FACTORS[within]
         transform = FeatureTransform.fit(chunks, columns, **how, flags=flags)
+        if options.shrink:
+            transform = transform.scaled(_signal(splits[TRAIN], relative, transform, label))
         dtype, width = np.dtype(options.dtype), transform.num_features
         self.features.check_space(self.features.num_rows, width, dtype.itemsize)
         arrays: dict[str, Arrays] = {}
@@ -141,6 +148,15 @@ def _group(store: FeatureStore, query: Array, codes: Array) -> dict[int, ListFea
     code, lengths = codes[query[order]], np.bincount(query, minlength=codes.shape[0])
     found = np.unique(codes).tolist()
     return {at: ListFeatures(store, order[code == at], numpy_offsets(lengths[codes == at])) for at in found}
+
+
+def _signal(lists: ListFeatures, relative: RelativeFeatures, transform: FeatureTransform, label: Array) -> Array:
+    """The scale of each transformed column by its correlation with the label."""
+    signal = ColumnSignal(transform.num_features)
+    for first, last, rows in lists.lists(relative):
+        chosen = label[lists.rows[lists.offsets[first] : lists.offsets[last]]]
+        signal.add(transform.apply(rows), chosen, np.diff(lists.offsets[first : last + 1]))
+    return signal.scales()
 
 
 def query_weights(query: Array, weight: Array, ids: Ids) -> Array:

@@ -1,7 +1,7 @@
 """Logarithm, imputation, flags of missing values and standardisation of features, fitted to training rows only."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -140,6 +140,10 @@ class FeatureTransform:
             what = f"feature {feature} (from 0) becomes {values[row, feature]:g}, which overflows {cast.dtype.name}"
             raise DataError(what, "use dtype float32 or log_features, or correct the value")
         return cast
+
+    def scaled(self, factors: Array) -> Self:
+        """The transformation whose columns are multiplied by these factors, above 0."""
+        return replace(self, scale=self.scale / factors)
 
     def to_json(self) -> dict[str, list[float]]:
         """The entry ``transform`` of ``dataset.json``; features are numbered from 0."""

@@ -17,7 +17,7 @@ _LOWEST = 1e-3  # level; normal scores are within ±3.09
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """The distribution function of each feature in training, piecewise linear between at most 64 knots.
+    """The distribution function of each feature in training, piecewise linear between at most 66 knots.
 
     The level of a value is the fraction of training rows with a smaller value, plus half of those with an equal one.
     Levels are from 0.001 to 0.999, so that an outlier is at most 3.1 standard deviations away.
@@ -83,7 +83,9 @@ def _knots(column: Array) -> tuple[Array, Array]:
         return values, values
     level = np.clip((np.cumsum(counts) - counts / 2) / column.shape[0], _LOWEST, 1 - _LOWEST)
     if values.shape[0] > _KNOTS:
-        chosen = np.unique(np.searchsorted(level, np.linspace(level[0], level[-1], _KNOTS)).clip(max=len(values) - 1))
+        last = values.shape[0] - 1
+        evenly = np.searchsorted(level, np.linspace(level[0], level[-1], _KNOTS)).clip(max=last)
+        chosen = np.unique(np.concatenate([evenly, [1, last - 1]]))  # so that one outlier does not stretch its neighbours
         values, level = values[chosen], level[chosen]
     return values, level
 

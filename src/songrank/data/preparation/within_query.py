@@ -74,14 +74,18 @@ class ListFeatures:
             empty = np.zeros(0, np.int64)
             yield from (relative.of_lists(rows, empty) for rows in self.store.chunks(self.rows, step))
             return
+        yield from (rows for _, _, rows in self.lists(relative, step))
+
+    def lists(self, relative: RelativeFeatures, step: int | None = None) -> Iterator[tuple[int, int, Array]]:
+        """Whole lists in chunks of about ``step`` rows: the first list, the last + 1, and their rows."""
         num_columns = self.store.num_features * FACTORS[relative.how]
         step = step or max(1, CHUNK_BYTES // (8 * max(1, num_columns)))
         first = 0
         while first + 1 < self.offsets.shape[0]:
             fitting = int(np.searchsorted(self.offsets, self.offsets[first] + step, side="right")) - 1
             last = max(fitting, first + 1)
-            rows = self.rows[self.offsets[first] : self.offsets[last]]
-            yield relative.of_lists(self.store.rows(rows), np.diff(self.offsets[first : last + 1]))
+            rows = self.store.rows(self.rows[self.offsets[first] : self.offsets[last]])
+            yield first, last, relative.of_lists(rows, np.diff(self.offsets[first : last + 1]))
             first = last
 
 
