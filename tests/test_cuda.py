@@ -1,11 +1,13 @@
 """On a GPU: the same slates and numbers as on the CPU, and no transfer to the host in a step."""
 
+import copy
 import inspect
 
 import pytest
 import torch
 
 from songrank import Relevance, SlateSampler, losses
+from songrank.models import SequenceModel
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -74,3 +76,32 @@ def test_a_step_makes_no_transfer_and_gives_the_cpus_numbers(name):
         )  # soft sorts add up hundreds of terms
     for (key, value), other in zip(here.state_dict().items(), there.state_dict().values(), strict=True):
         torch.testing.assert_close(other.cpu(), value, rtol=1e-4, atol=1e-5, msg=key)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"positions": "end"}, {"relative": True}, {"time_bias": True}, {"gates": True, "relative": True}]
+)
+def test_a_pass_of_a_sequence_model_makes_no_transfer_and_gives_the_cpus_numbers(options):
+    torch.manual_seed(0)
+    model = SequenceModel(50, dim=16, length=9, dropout=0.0, embedding_norm=bool(options), **options)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    count = torch.tensor([[9], [4], [0], [7]])
+    items = torch.where(torch.arange(9) < count, torch.randint(50, (4, 9)), -1)
+    query = (items, torch.randint(10**6, (4, 9)).cumsum(1)) if model.reads_times else items
+    states, weights = [], []
+    for device in ("cpu", "cuda"):
+        own, given = copy.deepcopy(model).to(device), tuple(part.to(device) for part in query)
+        given = given if model.reads_times else torch.stack(given)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            found = own.states(given)
+            found.square().mean().backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        states.append(found.detach().cpu())
+        weights.append({name: weight.grad.cpu() for name, weight in own.named_parameters()})
+    read = torch.arange(10) <= count
+    torch.testing.assert_close(states[1][read], states[0][read], rtol=1e-4, atol=1e-4)
+    for name, gradient in weights[0].items():
+        torch.testing.assert_close(weights[1][name], gradient, rtol=1e-3, atol=1e-4, msg=name)

@@ -80,6 +80,9 @@ faster-warm-up neumf warm_up.loss={name:faster-song,points:2} warm_up.correction
 following sequence batch.following=3
 windows-random sequence batch.windows=random model.length=4
 windows-last sequence batch.windows=last model.length=4
+windows-sliding sequence batch.windows=sliding model.length=4
+windows-prefix sequence batch.windows=prefix model.length=4 model.positions=end model.embedding_norm=true
+sequence-options sequence model.relative=true model.time_bias=true model.gates=true model.embedding_dropout=0.1
 validation-candidates neumf validation.candidates=10 validation.every=1
 validation-metric neumf validation.metric=map@5 validation.every=2
 validation-every neumf validation.every=1
