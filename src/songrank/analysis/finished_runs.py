@@ -193,7 +193,9 @@ def _method(run: FinishedRun) -> dict[str, str]:
     with suppress(UserError):  # written by another tool; of earlier songrank versions, defaults are filled in
         recipe = Recipe.read(config)
         config = recipe.model_dump(mode="json")
-        if recipe.blend is not None:  # weights chosen on validation are part of the result, not of the method
+        if recipe.auto is not None:  # what it chose is the result, not the method
+            config = {"auto": config["auto"], "model": {"name": "auto"}, "loss": {"name": "auto"}}
+        elif recipe.blend is not None:  # weights chosen on validation are part of the result, not of the method
             parts = recipe.blend.members
             own = [{**part.changes, **({} if recipe.blend.metric else {"weight": part.weight})} for part in parts]
             config["blend"] = {"metric": recipe.blend.metric, **{str(number): part for number, part in enumerate(own)}}
@@ -222,6 +224,8 @@ def method_name(config: Mapping[str, Any]) -> tuple[str, str]:
     >>> method_name({**config, "blend": {"members": [{"changes": {}}, {"changes": {"model.name": "neumf"}}]}})[0]
     'blend of history and neumf'
     """
+    if isinstance(config.get("auto"), dict):
+        return "auto", "auto"
     model = str(config["model"]["name"])
     kind = MODELS.get(model)
     loss = model if kind is not None and kind.capabilities.closed_form else str(config["loss"]["name"])

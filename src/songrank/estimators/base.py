@@ -99,6 +99,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     evaluation_: dict[str, Evaluation] = field(init=False)
     best_score_: Any = field(init=False)
     _fitted_columns: FittedColumns = field(init=False)
+    _by_data: Sequence[str] = field(init=False, default=())  # recipe overrides from the data; parameters win
 
     def _changes(self) -> list[str]:
         """Recipe overrides of the parameters; None keeps the value of the recipe."""
@@ -121,7 +122,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _recipe(self, data: Path, *more: str, warn: Callable[[str], None] | None = None) -> Recipe:
         """The recipe of a fit."""
-        changes = [f"data={json.dumps(str(data))}", *self._changes(), *more]
+        changes = [f"data={json.dumps(str(data))}", *self._by_data, *self._changes(), *more]
         return load_recipe(self.recipe or self._default_recipe(), changes, warn)
 
     def _fit(
