@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from songrank import models

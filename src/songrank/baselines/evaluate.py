@@ -20,7 +20,6 @@ from songrank.io.source import Progress
 from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_sampled
 from songrank.metrics.catalogue import some_queries
 
-
 BASELINES: dict[str, type[Baseline]] = {"ease": Ease, "ials": ImplicitALS, "popularity": Popularity}
 
 

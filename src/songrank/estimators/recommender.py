@@ -58,9 +58,9 @@ class Recommender(RankingEstimator):
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"neumf"``, ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"sequence"`` (next item),
             ``"history"`` (item set), ``"ease"`` (linear, in closed form), or a dict of name and options, such as
-            ``{"name": "lightgcn", "layers": 3, "scoring": "cosine", "temperature": 0.1}``. None for the model of the recipe; without a recipe
-            ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held out, else
-            ``"matrix-factorisation"``. By name, it and ``"lightgcn"`` have cosine scores.
+            ``{"name": "lightgcn", "layers": 3, "scoring": "cosine", "temperature": 0.1}``. None for the model of the
+            recipe; without a recipe ``"sequence"`` if the data has times (smaller on a CPU) and no random part is held
+            out, else ``"matrix-factorisation"``. By name, it and ``"lightgcn"`` have cosine scores.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"``, ``"histories"`` or ``"neumf"``
             for these models, else ``"recommendation"``.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.

@@ -94,8 +94,9 @@ class Ease(RankingModel):
         shape = (num_items, num_items) if self.neighbours is None else (num_items * self.neighbours,)
         self.weight = nn.Parameter(torch.zeros(shape), requires_grad=False)
         if self.neighbours is not None:  # the rows of B: row j has the items with j among their neighbours
-            self.register_buffer("offsets", torch.zeros(num_items + 1, dtype=torch.int64))
-            self.register_buffer("item", torch.zeros(num_items * self.neighbours, dtype=torch.int32))
+            following = torch.arange(num_items).unsqueeze(1) + torch.arange(1, self.neighbours + 1)
+            self.register_buffer("offsets", torch.arange(num_items + 1) * self.neighbours)
+            self.register_buffer("item", (following % num_items).flatten().int())
 
     def reset_head(self) -> None:
         """Do nothing: there is no head."""
