@@ -12,6 +12,7 @@ SIZES = {
     "lightgcn": {"num_queries": 3, "num_items": 5, "edges": 4},
     "sequence": {"num_items": 5, "dim": 8, "length": 3},
     "history": {"num_items": 5, "dim": 8},
+    "ease": {"num_items": 5, "regularisation": 20, "neighbours": "all"},
     "context-aware": {"num_features": 4, "dim": 8},
     "mlp": {"num_features": 4, "hidden": [8]},
     "label-mlp": {"num_features": 4, "num_labels": 5, "hidden": []},

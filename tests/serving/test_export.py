@@ -17,7 +17,7 @@ from songrank import models
 from songrank.core.errors import UserError
 from songrank.models.registry import INPUTS, MODELS
 from songrank.serving import export
-from songrank.serving.export import ExportError, export_model
+from songrank.serving.export import SUFFIXES, ExportError, export_model
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -40,6 +40,7 @@ OPTIONS = {
     "lightgcn": {"dim": 5, "layers": 1, "edges": torch.tensor([[0, 0, 3, 6, 2], [5, 22, 0, 5, 9]])},
     "sequence": {"dim": 8, "blocks": 2, "heads": 2, "length": 5, "dropout": 0.3},
     "history": {"dim": 8, "length": 5},
+    "ease": {"length": 5},
     "context-aware": {"dim": 8, "blocks": 1, "heads": 2, "feed_forward": 12},
     "mlp": {"hidden": (8, 5), "dropout": 0.3},
     "label-mlp": {"hidden": (8,), "dropout": 0.3},
@@ -144,6 +145,18 @@ def test_a_torch_file_gives_the_scores_of_its_model_for_any_sizes(name, tmp_path
         scores = loaded(*map(torch.from_numpy, given.values()))
         assert_close(scores.numpy(), scored(model, given))
     assert json.loads(about["songrank.json"])["model"] == name
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+def test_ease_with_few_neighbours_is_exported(format, tmp_path):
+    model = make("ease", neighbours=4)
+    path = export_model(model, "histories", SIZES, tmp_path / f"model{SUFFIXES[format]}", format=format)
+    given = batch("histories", 6, 3)
+    if format == "onnx":
+        (scores,) = session(path).run(["scores"], given)
+    else:
+        scores = torch.export.load(path).module()(torch.from_numpy(given["history"])).numpy()
+    assert_close(scores, scored(model, given))
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -24,7 +24,7 @@ class Ease(Baseline):
     """EASE (Steck, *Embarrassingly Shallow Autoencoders for Sparse Data*, WWW 2019); see :class:`songrank.models.Ease`.
 
     B is computed in float64 up to 3,000 items, else in float32 if its residual is small. λ is chosen with models of 64
-    neighbours, on at most 4,000 validation queries.
+    neighbours, on at most 2,000 validation queries.
 
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
     >>> scores = Ease(train).fit(regularisation=1.0)

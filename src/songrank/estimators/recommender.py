@@ -60,11 +60,11 @@ class Recommender(RankingEstimator):
         loss: name of a loss: ``"song"``, ``"k-song"``, ``"bce"``, ``"lambdarank"``, …
         model: ``"matrix-factorisation"``, ``"two-tower"``, ``"lightgcn"``, ``"neumf"``, ``"sequence"`` (next item),
             ``"history"`` (item set), ``"ease"`` (linear, in closed form), or a dict of name and options, such as
-            ``{"name": "lightgcn", "layers": 3, "scoring": "cosine", "temperature": 0.1}``. By name, ``"matrix-factorisation"``, ``"two-tower"`` and
-            ``"lightgcn"`` have cosine scores. ``"auto"`` fits EASE first, then models that suit the data, within
-            ``budget`` seconds, and keeps those that help on validation, as a blend. None for the model of the recipe;
-            without a recipe, ``"auto"``, or ``"matrix-factorisation"`` if ``loss``, ``epochs``, ``learning_rate``,
-            ``options`` or ``members`` is given.
+            ``{"name": "lightgcn", "layers": 3, "scoring": "cosine", "temperature": 0.1}``. By name,
+            ``"matrix-factorisation"``, ``"two-tower"`` and ``"lightgcn"`` have cosine scores. ``"auto"`` fits EASE
+            first, then models that suit the data, within ``budget`` seconds, and keeps those that help on validation,
+            as a blend. None for the model of the recipe; without a recipe, ``"auto"``, or ``"matrix-factorisation"`` if
+            ``loss``, ``epochs``, ``learning_rate``, ``options`` or ``members`` is given.
         recipe: name of a built-in recipe, or a YAML file; by default ``"sequences"``, ``"histories"`` or ``"neumf"``
             for their models, else ``"recommendation"``.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "batch.relevant": 10}``.

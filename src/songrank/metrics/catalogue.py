@@ -18,7 +18,7 @@ from songrank.metrics.positions import COUNT_BYTES, MANY, SORT_BYTES, positions
 from songrank.metrics.spans import Spans
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
-CHOICE_QUERIES = 4_000
+CHOICE_QUERIES = 2_000
 """Queries that suffice to choose an option that changes the scores smoothly."""
 _TARGET_BYTES = 160  # per target: its column in the spans and temporaries of the formulas
 _TAKEN_BYTES = 48  # per excluded item: its coordinates

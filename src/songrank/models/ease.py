@@ -94,7 +94,9 @@ class Ease(RankingModel):
         shape = (num_items, num_items) if self.neighbours is None else (num_items * self.neighbours,)
         self.weight = nn.Parameter(torch.zeros(shape), requires_grad=False)
         if self.neighbours is not None:  # the rows of B: row j has the items with j among their neighbours
-            self._set_rows(torch.zeros(num_items, self.neighbours, dtype=torch.int32))
+            following = torch.arange(num_items).unsqueeze(1) + torch.arange(1, self.neighbours + 1)
+            self.register_buffer("offsets", torch.arange(num_items + 1) * self.neighbours)
+            self.register_buffer("item", (following % num_items).flatten().int())
 
     def reset_head(self) -> None:
         """Do nothing: there is no head."""
@@ -140,13 +142,13 @@ class Ease(RankingModel):
         interactions = max(1, int(few.item_counts.sum()))
         return ClosedFormFit(1.0 - explained / interactions, {"regularisation": regularisation})
 
-    def _set_rows(self, neighbours: Tensor, by_column: Tensor | None = None) -> Tensor:
+    def _set_rows(self, neighbours: Tensor, by_column: Tensor) -> Tensor:
         """Order the neighbours [N, K] of each column by row of B; return the weights [N, K] in this order."""
         target = torch.arange(self.num_items).repeat_interleave(neighbours.shape[1])
         source, order = neighbours.flatten().long().sort(stable=True)
-        self.register_buffer("offsets", offsets(torch.bincount(source, minlength=self.num_items)))
-        self.register_buffer("item", target[order].int())
-        return self.weight.detach() if by_column is None else by_column.flatten()[order]
+        self.offsets = offsets(torch.bincount(source, minlength=self.num_items))
+        self.item = target[order].int()
+        return by_column.flatten()[order]
 
     def forward(self, query: Tensor, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for the histories [B, T]."""

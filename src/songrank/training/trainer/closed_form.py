@@ -21,7 +21,7 @@ class ClosedFormTrainer(Trainer):
     """Fit a model with the capability ``closed_form``; options that are not given are chosen on validation.
 
     The history has one line per trial, of the stage "choice of options", and one of the fitted model. Trials are
-    compared on at most 4,000 validation queries. There are no checkpoints: a stopped run starts again.
+    compared on at most 2,000 validation queries. There are no checkpoints: a stopped run starts again.
     """
 
     model: RankingModel
