@@ -234,5 +234,6 @@ def _known(dense: Array, first: int) -> Array:
 
 
 def _scale(features: Features) -> str:
-    counts = features.is_sparse and features.values.nnz > 0 and features.values.data.min() >= 0
-    return "log-l2" if counts else "none"
+    if not features.is_sparse:
+        return "standardise"
+    return "log-l2" if features.values.nnz > 0 and features.values.data.min() >= 0 else "none"

@@ -12,6 +12,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -245,10 +246,16 @@ def _tables_fit(folder: ModelFolder) -> bool:
         sound = sound and isinstance(told["width"], int) and 0 < told["width"] < 2**20
         sound = sound and isinstance(told["lowercase"], bool)
     if folder.documents is not None:
-        sound = sound and _are_weights(folder.documents, info["vocabulary"]) and info["features"]["count"] == len(folder.documents)
+        sound = (
+            sound
+            and _are_weights(folder.documents, info["vocabulary"])
+            and info["features"]["count"] == len(folder.documents)
+        )
     if folder.inputs in ("documents", "features"):
         sound = sound and info["features"]["count"] == sizes["num_features"]
-        sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
+        scale = info["features"].get("scale", "none")
+        sound = sound and scale in ("none", "l2", "log-l2", "standardise")
+        sound = sound and (scale != "standardise" or _are_standards(info["features"]))
     return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
 
 
@@ -256,8 +263,17 @@ def _are_weights(documents: Mapping[str, int], told: Mapping[str, Any]) -> bool:
     """Whether document frequencies match the description of tf-idf features."""
     texts, ngrams, most = (told[key] for key in ("texts", "ngrams", "max_tokens"))
     sound = all(isinstance(number, int) and number > 0 for number in (texts, ngrams, 1 if most is None else most))
-    sound = sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
+    sound = (
+        sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
+    )
     return sound and all(0 < count <= texts for count in documents.values())
+
+
+def _are_standards(told: Mapping[str, Any]) -> bool:
+    """Whether each feature has a finite mean and a positive standard deviation."""
+    columns = told["mean"], told["deviation"]
+    sound = all(isinstance(column, list) and len(column) == told["count"] for column in columns)
+    return sound and all(math.isfinite(a) and math.isfinite(b) and b > 0 for a, b in zip(*columns, strict=True))
 
 
 def _fits(lists: CSR, users: int, items: int) -> bool:
