@@ -55,7 +55,8 @@ def by_hand(recipe, tmp_path, options):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return ranker(epochs=30, learning_rate=1e-2, options={**SMALL, "model.dropout": 0.0}).fit(X, Y)
+    options = {**SMALL, "model.dropout": 0.0, "fine_tuning.decay": {}}
+    return ranker(epochs=30, learning_rate=1e-2, options=options).fit(X, Y)
 
 
 # ---- what is learned

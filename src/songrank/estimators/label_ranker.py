@@ -236,4 +236,6 @@ def _known(dense: Array, first: int) -> Array:
 def _scale(features: Features) -> str:
     if not features.is_sparse:
         return "standardise"
-    return "log-l2" if features.values.nnz > 0 and features.values.data.min() >= 0 else "none"
+    if features.values.nnz and features.values.data.min() >= 0:
+        return "log-l2"
+    return "standardise" if 2 * features.values.nnz > features.rows * features.count else "none"
