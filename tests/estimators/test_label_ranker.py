@@ -37,7 +37,7 @@ def ranker(**more):
 
 
 def text_ranker(**more):
-    return ranker(**{"options": SMALL_TEXT, **more})
+    return ranker(**{"model": "xml-cnn", "options": SMALL_TEXT, **more})
 
 
 def weights_of(fitted, tmp_path, name="saved"):
@@ -55,7 +55,8 @@ def by_hand(recipe, tmp_path, options):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return ranker(epochs=30, learning_rate=1e-2, options={**SMALL, "model.dropout": 0.0}).fit(X, Y)
+    options = {**SMALL, "model.dropout": 0.0, "fine_tuning.decay": {}}
+    return ranker(epochs=30, learning_rate=1e-2, options=options).fit(X, Y)
 
 
 # ---- what is learned
@@ -155,10 +156,10 @@ def test_every_kind_of_features_gives_the_same_weights(same, tmp_path):
     assert weights_of(ranker().fit(same, Y), tmp_path) == weights_of(ranker().fit(X, Y), tmp_path)
 
 
-def test_counts_of_words_are_scaled_and_dense_numbers_are_not(fitted):
+def test_rows_of_counts_and_columns_of_dense_features_are_scaled(fitted):
     assert ranker().fit(COUNTS, Y).folder_.info["features"]["scale"] == "log-l2"
-    assert ranker().fit(COUNTS.toarray(), Y).folder_.info["features"]["scale"] == "none"
-    assert fitted.folder_.info["features"]["scale"] == "none"
+    assert ranker().fit(COUNTS.toarray(), Y).folder_.info["features"]["scale"] == "standardise"
+    assert fitted.folder_.info["features"]["scale"] == "standardise"
     assert ranker(data_options={"scale": "none"}).fit(COUNTS, Y).folder_.info["features"]["scale"] == "none"
 
 
@@ -306,7 +307,7 @@ def test_it_survives_saving_and_pickling(tmp_path, ids, texts):
 
 def test_a_fit_forgets_the_one_before():
     made = clone(ranker()).fit(pandas.DataFrame(X, columns=list("abcdef")), Y)
-    made.set_params(options=SMALL_TEXT).fit(TEXTS, SETS)
+    made.set_params(model="xml-cnn", options=SMALL_TEXT).fit(TEXTS, SETS)
     assert not hasattr(made, "n_features_in_")
     assert made.classes_.tolist() == sorted(WORDS)
 

@@ -51,6 +51,18 @@ def test_the_first_layer_starts_as_torchs_does():
     assert 0.9 * 0.05 < layer.bias.abs().max() <= 0.05
 
 
+@pytest.mark.parametrize("hidden", [(), (4,)])
+def test_a_head_may_start_from_zero(hidden):
+    model = LabelMLP(FEATURES, 9, hidden=hidden, zero_head=True)
+    others = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("head.")}
+    assert not model.score_all(dense(4)).any()
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter)
+    model.reset_head()
+    assert not model.score_all(dense(4)).any()
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in others.items())
+
+
 def test_a_linear_model_has_one_layer():
     assert [key for key, _ in LabelMLP(FEATURES, 9, hidden=()).named_parameters()] == ["head.weight", "head.bias"]
     assert [key for key, _ in MLPScorer(FEATURES, hidden=()).named_parameters()] == ["head.weight", "head.bias"]

@@ -19,15 +19,21 @@ from tests.serving.small_label_models import read
 NEW = ["A cat sat, été!", "dog", "", 'trees; "quoted", and\tmore', "unknown words"]
 
 
-@pytest.fixture(scope="module")
-def of_words(tmp_path_factory):
+READERS = {
+    "tokens": {"name": "xml-cnn", "dim": 4, "filters": 3, "windows": [2], "pools": 2, "bottleneck": 4},
+    "tf-idf": {"name": "label-mlp", "hidden": [4]},
+}
+
+
+@pytest.fixture(scope="module", params=READERS)
+def of_words(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("words")
     rng = random.Random(0)
     words = ["cat", "dog", "été", "tree", "quoted", "sat"]
     rows = [{"text": " ".join(rng.choices(words, k=5)), "labels": [rng.choice("αbcdef")]} for _ in range(40)]
     (place / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    section = {"name": "xml-cnn", "dim": 4, "filters": 3, "windows": [2], "pools": 2, "bottleneck": 4}
-    return write(prepare("xmc-text", place / "texts.jsonl", place / "data"), section, place)
+    dataset = prepare("xmc-text", place / "texts.jsonl", place / "data", features=request.param)
+    return write(dataset, READERS[request.param], place)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """New texts are read as those of training were, and get the labels that the prepared data set gives."""
 
 import copy
+import hashlib
 import json
 import random
 from dataclasses import replace
@@ -53,7 +54,7 @@ def of_words(request, tmp_path_factory):
     return make(place, dataset, section), dataset
 
 
-@pytest.fixture(scope="module", params=["none", "l2", "log-l2"])
+@pytest.fixture(scope="module", params=["none", "l2", "log-l2", "standardise"])
 def of_features(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("features")
     dense = np.random.default_rng(0).poisson(0.4, (30, 9)).astype(np.float32)
@@ -75,6 +76,35 @@ def test_words_as_the_prepared_data_set_has_them(of_words):
         expected = folder.model.score_all(dataset["train"].tokens.long())
     assert list(dataset.split_query_ids("train")) == list(range(30))
     torch.testing.assert_close(all_scores(folder, texts()), expected)
+
+
+@pytest.mark.parametrize("hidden", [[], [5]])
+def test_tf_idf_weights_as_the_prepared_data_set_has_them(tmp_path, hidden):
+    rows = [{"text": text, "labels": [f"l{number % 7}"]} for number, text in enumerate(texts())]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {"split": "random", "validation": 0, "test": 0, "features": "tf-idf", "ngrams": 2}
+    dataset = prepare("xmc-text", tmp_path / "texts.jsonl", tmp_path / "data", **told)
+    folder = make(tmp_path, dataset, {"name": "label-mlp", "hidden": hidden})
+    table = dataset["train"].features
+    with torch.no_grad():
+        expected = folder.model.score_all((table["index"], table.offsets, table["value"]))
+    assert folder.reads_texts
+    torch.testing.assert_close(all_scores(folder, texts()), expected, rtol=0, atol=0)
+
+
+def test_a_damaged_vocabulary_of_tf_idf_is_one_line(tmp_path):
+    rows = [{"text": text, "labels": [f"l{number % 7}"]} for number, text in enumerate(texts())]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    dataset = prepare("xmc-text", tmp_path / "texts.jsonl", tmp_path / "data", features="tf-idf")
+    folder = make(tmp_path, dataset, {"name": "label-mlp", "hidden": []})
+    words = tmp_path / "model" / "vocabulary.txt"
+    for changed in (words.read_text().splitlines(keepends=True)[:-1], ["cat\n"], ["cat\t-1\n"] * len(folder.documents)):
+        words.write_text("".join(changed))
+        info = json.loads((tmp_path / "model" / "model.json").read_text())
+        info["files"]["vocabulary.txt"] = hashlib.sha256(words.read_bytes()).hexdigest()
+        (tmp_path / "model" / "model.json").write_text(json.dumps(info))
+        with pytest.raises(DataError, match="tables are inconsistent with model.json"):
+            open_model(tmp_path / "model")
 
 
 def test_features_as_the_prepared_data_set_has_them(of_features):

@@ -19,7 +19,7 @@ from pydantic import (
 
 from songrank.core.errors import DataError, expected, shown, suggestion
 
-Scale = Literal["none", "l2", "log-l2"]
+Scale = Literal["none", "l2", "log-l2", "standardise"]
 
 
 class Options(BaseModel):
@@ -88,7 +88,11 @@ class QuerySplitOptions(Options):
 class FeatureRowOptions(QuerySplitOptions):
     """Splits and scaling of rows of features."""
 
-    scale: Scale = Field("none", description="Row scaling: none, L2 normalisation, or log(1 + x) and L2 normalisation.")
+    scale: Scale = Field(
+        "none",
+        description="Scaling: none; of each row L2 normalisation, or log(1 + x) and L2 normalisation; of each column "
+        "mean 0 and standard deviation 1 over training rows, for dense features.",
+    )
 
 
 class RatingOptions(Options):

@@ -47,9 +47,10 @@ def label_candidates(rows: int, features: int, labels: int) -> list[Candidate]:
 
 
 def _linear(rows: int, labels: int) -> tuple[str, ...]:
-    """One-vs-rest logistic regression with the penalty ‖w‖²/2 per label, the default of scikit-learn.
+    """One-vs-rest logistic regression, from 1,000 rows with the penalty ‖w‖²/2 per label, scikit-learn's default.
 
-    The loss is a mean over rows and labels, so the weight decay is 1 / (rows · labels).
+    The loss is a mean over rows and labels, so the weight decay is 1 / (rows · labels). It does not grow below 1,000
+    rows: with fewer rows, scikit-learn's penalty is so strong that frequent labels win.
     """
     epochs = _epochs(rows, 400, least=8)
     return _changes(
@@ -61,7 +62,7 @@ def _linear(rows: int, labels: int) -> tuple[str, ...]:
             "fine_tuning.epochs": epochs,
             "fine_tuning.learning_rate": 0.05,
             "fine_tuning.decay": _decay(epochs),
-            "fine_tuning.weight_decay": 1 / (rows * labels),
+            "fine_tuning.weight_decay": 1 / (max(rows, FEW_ROWS) * labels),
             "validation.every": _every(epochs),
         }
     )

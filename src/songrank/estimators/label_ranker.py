@@ -234,5 +234,8 @@ def _known(dense: Array, first: int) -> Array:
 
 
 def _scale(features: Features) -> str:
-    counts = features.is_sparse and features.values.nnz > 0 and features.values.data.min() >= 0
-    return "log-l2" if counts else "none"
+    if not features.is_sparse:
+        return "standardise"
+    if features.values.nnz and features.values.data.min() >= 0:
+        return "log-l2"
+    return "standardise" if 2 * features.values.nnz > features.rows * features.count else "none"

@@ -13,6 +13,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -277,7 +278,9 @@ def _tables_fit(folder: ModelFolder) -> bool:
         )
     if folder.inputs in ("documents", "features"):
         sound = sound and info["features"]["count"] == sizes["num_features"]
-        sound = sound and info["features"].get("scale", "none") in ("none", "l2", "log-l2")
+        scale = info["features"].get("scale", "none")
+        sound = sound and scale in ("none", "l2", "log-l2", "standardise")
+        sound = sound and (scale != "standardise" or _are_standards(info["features"]))
     return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
 
 
@@ -289,6 +292,13 @@ def _are_weights(documents: Mapping[str, int], told: Mapping[str, Any]) -> bool:
         sound and told["weights"] == "tf-idf" and isinstance(told["lowercase"], bool) and len(documents) == told["size"]
     )
     return sound and all(0 < count <= texts for count in documents.values())
+
+
+def _are_standards(told: Mapping[str, Any]) -> bool:
+    """Whether each feature has a finite mean and a positive standard deviation."""
+    columns = told["mean"], told["deviation"]
+    sound = all(isinstance(column, list) and len(column) == told["count"] for column in columns)
+    return sound and all(math.isfinite(a) and math.isfinite(b) and b > 0 for a, b in zip(*columns, strict=True))
 
 
 def _fits(lists: CSR, users: int, items: int) -> bool:

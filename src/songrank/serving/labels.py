@@ -13,6 +13,7 @@ from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.data.adapters.feature_matrix import dense_rows, num_rows
 from songrank.data.preparation.row_writer import scale_rows
+from songrank.data.preparation.standardisation import Standardisation
 from songrank.data.preparation.tf_idf import TfIdf
 from songrank.data.preparation.vocabulary import PADDING, UNKNOWN, tokenise
 from songrank.models.model_folder import ModelFolder
@@ -63,6 +64,8 @@ def _features(folder: ModelFolder, rows: Any) -> Array:
         raise DataError(f"features have shape {list(dense.shape)}", fix)
     if not np.isfinite(dense).all():
         raise DataError("a feature is NaN or infinite", "correct or remove such rows")
+    if told.get("scale") == "standardise":
+        return Standardisation.described(told).apply(dense)
     lengths = np.full(dense.shape[0], dense.shape[1])
     return scale_rows(lengths, dense.reshape(-1), told.get("scale", "none")).reshape(dense.shape)
 

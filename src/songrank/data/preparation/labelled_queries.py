@@ -16,6 +16,7 @@ from songrank.data.content import Arrays, Content
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.row_writer import FeatureWriter, csr_arrays, stored_rows
 from songrank.data.preparation.splits import divide
+from songrank.data.preparation.standardisation import Standardisation
 from songrank.data.preparation_options import FeatureRowOptions, QuerySplitOptions
 from songrank.data.split_names import name_splits
 from songrank.io.source import Job, Source
@@ -152,11 +153,22 @@ def feature_content(
 ) -> Content:
     """A labelling task on feature rows; ``rows`` has the number of rows per file."""
     table = features.finish()
-    described = {"count": num_features, "kind": "sparse", "scale": options.scale}
+    described: dict[str, Any] = {"count": num_features, "kind": "sparse", "scale": options.scale}
+    splits = split_rows(rows, options)
+    fitted = None
+    if options.scale == "standardise":
+        fitted = Standardisation.fit(table, splits["train"].rows, num_features)
+        described |= fitted.description()
+
+    def describe(chosen: Array) -> Arrays:
+        if fitted is not None:
+            return csr_arrays(fitted.rows(table, chosen), "features.")
+        return stored_rows(table, chosen, "features")
+
     return labelling_content(
-        split_rows(rows, options),
+        splits,
         label_table(labels, job),
-        lambda chosen: stored_rows(table, chosen, "features"),
+        describe,
         item_ids=item_ids,
         extra={"features": described | ({} if names is None else {"names": list(names)})},
     )

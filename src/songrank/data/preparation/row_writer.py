@@ -61,7 +61,7 @@ def scale_rows(lengths: Array, value: Array, scale: "Scale") -> Array:
     >>> scale_rows(np.array([2]), np.array([1.0, -1.0]), "log-l2")
     array([ 0.70710677, -0.70710677], dtype=float32)
     """
-    if scale == "none":
+    if scale in ("none", "standardise"):  # columns are standardised when all rows are known
         return value
     value = value.astype(np.float64)
     if scale == "log-l2":

@@ -78,7 +78,7 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     word; words start at 2, by descending frequency. They are saved in ``vocabulary.txt``, one per line. Query ids are
     those of the source, or row numbers in the file.
 
-    With ``features=tf-idf`` a text becomes a sparse row of term weights (:class:`TfIdf`), and ``vocabulary.txt`` has the
+    With ``features=tf-idf`` a text becomes a sparse row of term weights (``TfIdf``), and ``vocabulary.txt`` has the
     number of training texts with each term after a tab.
     """
     words_of = partial(terms_of, ngrams=options.ngrams, lowercase=options.lowercase, most=options.most_words)
