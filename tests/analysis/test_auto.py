@@ -18,9 +18,7 @@ from songrank.training.config.recipe_files import load_recipe
 SMALL = ("model.dim=8", "batch.queries=16", "batch.irrelevant=20", "validation.every=2", "fine_tuning.epochs=10")
 EASE = Part("ease", "ease")
 FACTORS = Part("factors", "recommendation", SMALL, share=1.0)
-HISTORY = Part(
-    "history", "histories", (*SMALL, "warm_up.epochs=2", "model.length=30", "batch.relevant=5"), share=0.5
-)
+HISTORY = Part("history", "histories", (*SMALL, "warm_up.epochs=2", "model.length=30", "batch.relevant=5"), share=0.5)
 UNTRAINED = Part("untrained", "recommendation", (*SMALL, "fine_tuning.learning_rate=1e-20"), share=1.0)
 DIVERGING = Part("diverging", "neumf", (*SMALL, "warm_up.learning_rate=1e29", "warm_up.epochs=4"), share=1.0)
 
@@ -140,7 +138,9 @@ def test_a_limit_ends_a_model_in_time(chooses, monkeypatch):
     limits = {}
     begin = auto.Run.begin
     monkeypatch.setattr(
-        auto.Run, "begin", lambda recipe, place, **more: limits.update({place.name: more.get("limit")}) or begin(recipe, place, **more)
+        auto.Run,
+        "begin",
+        lambda recipe, place, **more: limits.update({place.name: more.get("limit")}) or begin(recipe, place, **more),
     )
     run = chooses(EASE, HISTORY, FACTORS, changes=["auto.budget=500"])
     run.finish()
@@ -171,7 +171,10 @@ def test_the_parts_suit_the_data(data, tmp_path):
     dataset, cpu = open_dataset(data), torch.device("cpu")
     assert [part.name for part in parts_for(dataset, cpu)] == ["ease", "sequence", "factors"]
     assert default_budget(dataset) == 60 + 2e-4 * dataset["train"].label.numel()
-    table = {"user": [u for u in range(20) for _ in range(8)], "item": [(3 * u + i) % 30 for u in range(20) for i in range(8)]}
+    table = {
+        "user": [u for u in range(20) for _ in range(8)],
+        "item": [(3 * u + i) % 30 for u in range(20) for i in range(8)],
+    }
     random = prepare("interactions", table, tmp_path / "random", split="random")
     assert [part.name for part in parts_for(random, cpu)] == ["ease", "factors"]
     alone = prepare("interactions", table, tmp_path / "none", split="none")

@@ -10,7 +10,7 @@ from songrank.data import Dataset
 
 _BASE_SECONDS, _PAIR_SECONDS = 60.0, 2e-4
 # A sequence model on a CPU: narrower, and with a part of the items per step
-_SEQUENCE_ON_A_CPU = ("model.dim=64", "model.length=50", "batch.irrelevant=500")
+SEQUENCE_ON_A_CPU = ("model.dim=64", "model.length=50", "batch.irrelevant=500")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def parts_for(dataset: Dataset, device: torch.device) -> tuple[Part, ...]:
     factors = Part("factors", "recommendation", share=1.0, reason="users and items as vectors, without order")
     if not in_order(dataset):
         return closed, factors
-    changes: Sequence[str] = _SEQUENCE_ON_A_CPU if device.type == "cpu" else ()
+    changes: Sequence[str] = SEQUENCE_ON_A_CPU if device.type == "cpu" else ()
     ordered = Part("sequence", "sequences", tuple(changes), share=0.75, reason="the splits are in the order of time")
     return closed, ordered, factors
 

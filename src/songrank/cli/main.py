@@ -20,6 +20,7 @@ from songrank.cli.evaluate import evaluate
 from songrank.cli.export import export
 from songrank.cli.help_text import Command
 from songrank.cli.label import label
+from songrank.cli.leaderboard import leaderboard
 from songrank.cli.plugins import PluginGroup
 from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
@@ -41,7 +42,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (demo, recipes, train, evaluate, compare, ensemble, report, tune, recommend, rank, label, export)
+COMMANDS = (
+    demo,
+    recipes,
+    train,
+    evaluate,
+    compare,
+    leaderboard,
+    ensemble,
+    report,
+    tune,
+    recommend,
+    rank,
+    label,
+    export,
+)
 """All commands, in the order of the help."""
 app.add_typer(data, name="data")
 for command in COMMANDS:
