@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from songrank.baselines.binary_histories import Scores
 from songrank.data import CatalogueSplit
@@ -19,13 +19,11 @@ class Baseline:
     deterministic: bool = True
     trials: ClassVar[int | None] = None
     choice_queries: ClassVar[int | None] = None
+    fit: Callable[..., Scores]
+    """Fits the model with options of ``grid``, and returns the scoring function."""
 
     @abstractmethod
     def __init__(self, train: CatalogueSplit) -> None: ...
-
-    @abstractmethod
-    def fit(self, **options: Any) -> Scores:
-        """Fit the model with these options, and return the scoring function."""
 
     def choose(self, value: Callable[[Scores], float]) -> tuple[dict[str, float], Scores]:
         """The options with the best value, and the fitted model."""
