@@ -43,7 +43,9 @@ def score_documents(folder: ModelFolder, features: Any, lengths: Any = None, *, 
     for first, last in list_groups(lengths.tolist(), transform.num_features):
         begin, end = int(starts[first]), int(starts[last])
         part, sizes = raw[begin:end], lengths[first:last]
-        rows = torch.from_numpy(transform.apply(relative.of_documents(part) if alone else relative.of_lists(part, sizes)))
+        rows = torch.from_numpy(
+            transform.apply(relative.of_documents(part) if alone else relative.of_lists(part, sizes))
+        )
         scores[begin:end] = score_lists(folder.model, rows, torch.from_numpy(sizes), folder.device).numpy()
     return scores
 

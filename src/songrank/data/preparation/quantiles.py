@@ -85,7 +85,9 @@ def _knots(column: Array) -> tuple[Array, Array]:
     if values.shape[0] > _KNOTS:
         last = values.shape[0] - 1
         evenly = np.searchsorted(level, np.linspace(level[0], level[-1], _KNOTS)).clip(max=last)
-        chosen = np.unique(np.concatenate([evenly, [1, last - 1]]))  # so that one outlier does not stretch its neighbours
+        chosen = np.unique(
+            np.concatenate([evenly, [1, last - 1]])
+        )  # so that one outlier does not stretch its neighbours
         values, level = values[chosen], level[chosen]
     return values, level
 
