@@ -120,7 +120,9 @@ class ListRows:
         chunks, columns = splits[TRAIN].chunks(relative, _MEASURED_ROWS), self.features.num_features * FACTORS[within]
         transform = FeatureTransform.fit(chunks, columns, **how, flags=flags)
         if options.shrink:
-            transform = transform.scaled(_signal(splits[TRAIN], relative, transform, label))
+            train = np.flatnonzero(codes == TRAIN)
+            heard = np.ones(train.shape[0], bool) if weight is None else weight[train] > 0
+            transform = transform.scaled(_signal(splits[TRAIN], relative, transform, label, heard))
         dtype, width = np.dtype(options.dtype), transform.num_features
         self.features.check_space(self.features.num_rows, width, dtype.itemsize)
         arrays: dict[str, Arrays] = {}
@@ -150,12 +152,17 @@ def _group(store: FeatureStore, query: Array, codes: Array) -> dict[int, ListFea
     return {at: ListFeatures(store, order[code == at], numpy_offsets(lengths[codes == at])) for at in found}
 
 
-def _signal(lists: ListFeatures, relative: RelativeFeatures, transform: FeatureTransform, label: Array) -> Array:
-    """The scale of each transformed column by its correlation with the label."""
+def _signal(
+    lists: ListFeatures, relative: RelativeFeatures, transform: FeatureTransform, label: Array, heard: Array
+) -> Array:
+    """The scale of each transformed column by its correlation with the label, over queries that are ``heard``."""
     signal = ColumnSignal(transform.num_features)
     for first, last, rows in lists.lists(relative):
-        chosen = label[lists.rows[lists.offsets[first] : lists.offsets[last]]]
-        signal.add(transform.apply(rows), chosen, np.diff(lists.offsets[first : last + 1]))
+        lengths = np.diff(lists.offsets[first : last + 1])
+        labels = label[lists.rows[lists.offsets[first] : lists.offsets[last]]]
+        kept = np.repeat(heard[first:last], lengths)
+        if kept.any():
+            signal.add(transform.apply(rows)[kept], labels[kept], lengths[heard[first:last]])
     return signal.scales()
 
 
