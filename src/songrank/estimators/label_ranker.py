@@ -45,9 +45,9 @@ class LabelRanker(RankingEstimator):
 
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
-    10 % of the rows are held out for validation; ``data_options={"validation": 0}`` trains on all rows. With the default
-    loss, model, recipe, epochs, learning rate and options, a linear model and, from 1,000 rows, an MLP are fitted. The
-    better one on validation rows is kept, and up to 10,000 rows fitted again on all rows.
+    10 % of the rows are held out for validation; ``data_options={"validation": 0}`` trains on all rows. With the
+    default loss, model, recipe, epochs, learning rate and options, a linear model and, from 1,000 rows, an MLP are
+    fitted. The better one on validation rows is kept, and up to 10,000 rows fitted again on all rows.
 
     Texts become tf-idf features, for models that read words the numbers of their words. Columns of dense features are
     standardised (``scale="standardise"``). Sparse non-negative features are treated as word counts: log(1 + x) and L2
