@@ -4,10 +4,10 @@
     python benchmarks/labels_baseline.py --sets texts-50 texts-2000 --seeds 0 1 2
     python benchmarks/labels_baseline.py --data DIR --sets eurlex-4k --rows 3000 --test-rows 1000
 
-One row per data set and method: NDCG@1, @3 and @5, the seconds to fit, and the difference with a 95 % interval, paired by
-row and averaged over seeds. Logistic regression reads the given features, or ``TfidfVectorizer`` of the texts.
-Synthetic texts differ between seeds; of the other sets only the seed of the model differs. ``--rows`` uses a part of the
-training rows, for both. With ``--validation`` rows of the training part replace the test part, for choosing settings.
+One row per data set and method: NDCG@1, @3 and @5, the seconds to fit, and the difference with a 95 % interval, paired
+by row and averaged over seeds. Logistic regression reads the given features, or ``TfidfVectorizer`` of the texts.
+Synthetic texts differ between seeds; of the other sets only the seed of the model differs. ``--rows`` uses a part of
+the training rows, for both. With ``--validation`` rows of the training part replace the test part, for choosing settings.
 """
 
 import argparse

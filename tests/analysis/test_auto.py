@@ -170,7 +170,7 @@ def test_keys_that_it_decides_itself_are_refused(change, chooses, data, tmp_path
 def test_the_parts_suit_the_data(data, tmp_path):
     dataset, cpu = open_dataset(data), torch.device("cpu")
     assert [part.name for part in parts_for(dataset, cpu)] == ["ease", "sequence", "factors"]
-    assert default_budget(dataset) == 60 + 2e-4 * dataset["train"].label.numel()
+    assert default_budget(dataset) == 15 + 5e-4 * dataset["train"].label.numel()
     table = {
         "user": [u for u in range(20) for _ in range(8)],
         "item": [(3 * u + i) % 30 for u in range(20) for i in range(8)],

@@ -27,7 +27,7 @@ def leaderboard(
         Path | None, typer.Option("-o", "--output", help="Directory of the runs; runs/leaderboard-DATA by default.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Seconds of training per run; by default 60, and 0.2 ms per training pair.")
+        float | None, typer.Option(help="Seconds of training per run; by default 15, and 0.5 ms per training pair.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "0",
     methods: Annotated[

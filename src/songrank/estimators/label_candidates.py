@@ -12,7 +12,6 @@ FEW_ROWS = 1000
 REFIT_ROWS = 10_000
 """Up to this number of rows, the chosen model is trained again on all rows, validation included."""
 
-_BATCH = 64
 _STEPS = {"warm_up": 300, "fine_tuning": 300}  # minimum number of steps
 
 
@@ -57,7 +56,7 @@ def _linear(rows: int, labels: int) -> tuple[str, ...]:
         {
             "model": {"name": "label-mlp", "hidden": [], "dropout": 0.0, "zero_head": True},
             "loss": "bce",
-            "batch.queries": _BATCH,
+            "batch.queries": _batch(rows),
             "warm_up.epochs": 0,
             "fine_tuning.epochs": epochs,
             "fine_tuning.learning_rate": 0.05,
@@ -69,7 +68,7 @@ def _linear(rows: int, labels: int) -> tuple[str, ...]:
 
 
 def _mlp(rows: int) -> tuple[str, ...]:
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {"batch.queries": _batch(rows)}
     for stage, least in (("warm_up", 6), ("fine_tuning", 8)):
         epochs = _epochs(rows, _STEPS[stage], least)
         if epochs > least:
@@ -78,7 +77,12 @@ def _mlp(rows: int) -> tuple[str, ...]:
 
 
 def _epochs(rows: int, steps: int, least: int) -> int:
-    return max(least, math.ceil(steps / math.ceil(rows / _BATCH)))
+    return max(least, math.ceil(steps / math.ceil(rows / _batch(rows))))
+
+
+def _batch(rows: int) -> int:
+    """Rows per step: about 8 steps per epoch at least, since an epoch has costs of its own."""
+    return min(64, max(4, rows // 8))
 
 
 def _every(epochs: int) -> int:

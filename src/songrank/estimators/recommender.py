@@ -73,8 +73,8 @@ class Recommender(RankingEstimator):
         item: column of items.
         label: column of ratings, possibly fractional; None: all rows have label 1.
         time: column of times; None: rows are in time order.
-        budget: seconds of training; None for no limit, with ``"auto"`` 60 s and 0.2 ms per training pair. The result
-            then depends on the speed of the machine.
+        budget: seconds of training; None for no limit, with ``"auto"`` 15 s and 0.5 ms per training pair, at most 30
+            minutes. The result then depends on the speed of the machine.
 
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 

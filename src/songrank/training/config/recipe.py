@@ -208,7 +208,7 @@ class AutoSection(_Section):
     """Automatic choice among several models within a time budget."""
 
     budget: PositiveFloat | None = Field(
-        None, description="Seconds of training; none: 60 s, and 0.2 ms per training pair."
+        None, description="Seconds of training; none: 15 s and 0.5 ms per training pair, at most 30 minutes."
     )
 
 
