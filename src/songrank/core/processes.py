@@ -1,0 +1,164 @@
+"""The processes of a job: those of torch.distributed, or one process alone.
+
+Commands join the process group that torchrun, Ray Train or Spark's TorchDistributor describes in the environment, or
+the one that is already initialised. Decisions that must be the same everywhere (stop, save, best, diverged) go through
+one :class:`Processes`; a single process answers at once.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from songrank.core.errors import UserError
+
+TIMEOUT = 600.0
+"""Seconds that a process waits for another one."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes that work together; by default one.
+
+    >>> alone = Processes()
+    >>> alone.any(False), alone.first(0.5), alone.gather(torch.ones(2)).tolist()
+    (False, 0.5, [1.0, 1.0])
+    """
+
+    rank: int = 0
+    """The number of this process, from 0."""
+    world: int = 1
+    """The number of processes."""
+    backend: str = ""
+    """``"nccl"`` or ``"gloo"``; empty for a single process."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes shared files and prints."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """The device of tensors that are exchanged."""
+        return torch.device("cuda", torch.cuda.current_device()) if self.backend == "nccl" else torch.device("cpu")
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on any process."""
+        return flag if self.world == 1 else bool(self._reduced(float(flag), dist.ReduceOp.MAX))
+
+    def all(self, flag: bool) -> bool:
+        """Whether the flag is set on all processes."""
+        return not self.any(not flag)
+
+    def first(self, value: float) -> float:
+        """The value of the first process."""
+        if self.world == 1:
+            return value
+        told = torch.tensor([value], dtype=torch.float64, device=self.device)
+        dist.broadcast(told, 0)
+        return float(told)
+
+    def largest(self, value: float) -> float:
+        """The largest value of all processes."""
+        return value if self.world == 1 else self._reduced(value, dist.ReduceOp.MAX)
+
+    def add(self, tensor: Tensor) -> Tensor:
+        """The sum of a tensor over all processes, in place."""
+        if self.world > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all processes, in the order of their ranks; processes may have different numbers of rows."""
+        if self.world == 1:
+            return rows
+        here = rows.to(self.device).contiguous()
+        counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.world)]
+        dist.all_gather(counts, torch.tensor([here.shape[0]], device=self.device))
+        sizes = [int(count) for count in counts]
+        padded = here.new_zeros(max(sizes), *here.shape[1:])
+        padded[: here.shape[0]] = here
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)]).to(rows.device)
+
+    def texts(self, text: str) -> list[str]:
+        """The texts of all processes, by rank."""
+        if self.world == 1:
+            return [text]
+        own = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        size = torch.tensor([own.shape[0]])
+        sizes = self.gather(size).tolist()
+        return [bytes(part.tolist()).decode() for part in torch.split(self.gather(own), sizes)]
+
+    def wait(self) -> None:
+        """Wait for all processes."""
+        if self.world > 1:
+            dist.barrier()
+
+    def _reduced(self, value: float, how: "dist.ReduceOp.RedOpType") -> float:
+        told = torch.tensor([value], dtype=torch.float64, device=self.device)
+        dist.all_reduce(told, op=how)
+        return float(told)
+
+
+ALONE = Processes()
+
+
+def processes() -> Processes:
+    """The processes of the initialised process group; one if there is none."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return ALONE
+    return Processes(dist.get_rank(), dist.get_world_size(), dist.get_backend())
+
+
+@contextmanager
+def joined(device: str = "auto") -> Iterator[Processes]:
+    """Join the process group of the environment for the time of a command.
+
+    An initialised group is used and left as it is. Otherwise ``WORLD_SIZE``, ``RANK``, ``MASTER_ADDR`` and
+    ``MASTER_PORT``, as torchrun sets them, describe the group: NCCL for GPUs, each process with the GPU ``LOCAL_RANK``,
+    else gloo. Without them, there is one process.
+
+    >>> with joined("cpu") as own:
+    ...     own.world
+    1
+    """
+    if (dist.is_available() and dist.is_initialized()) or int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+        yield processes()
+        return
+    if not dist.is_available():
+        raise UserError("this torch has no torch.distributed, but WORLD_SIZE is above 1; start one process")
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise UserError(f"WORLD_SIZE is above 1, but {missing[0]} is not set; start the command with torchrun")
+    local, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    nccl = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= gpus and dist.is_nccl_available()
+    if nccl:
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if nccl else "gloo", timeout=timedelta(seconds=TIMEOUT))
+    try:
+        yield processes()
+    finally:
+        dist.destroy_process_group()
+
+
+def balanced_ranges(sizes: Tensor, parts: int) -> list[tuple[int, int]]:
+    """Contiguous ranges of queries with nearly equal sums of ``sizes``, one per process; some may be empty.
+
+    >>> balanced_ranges(torch.tensor([5, 1, 1, 1, 4]), 3)
+    [(0, 1), (1, 4), (4, 5)]
+    """
+    ends = sizes.to(torch.int64).cumsum(0)
+    total = int(ends[-1]) if ends.numel() else 0
+    # A query belongs to the part in which its middle lies.
+    middle = 2 * ends - sizes.to(torch.int64)
+    cuts = [int(torch.searchsorted(middle, 2 * total * part / parts)) for part in range(1, parts)]
+    bounds: Sequence[int] = [0, *cuts, int(sizes.shape[0])]
+    return list(pairwise(bounds))
