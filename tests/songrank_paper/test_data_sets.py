@@ -19,7 +19,7 @@ def test_synthetic_sets_have_the_counts_that_the_paper_gives():
 
 
 def test_sets_of_shipped_recipes_have_a_name_here():
-    starts = {"demo", "quick", "recommendation", "neumf", "sequences", "histories", "search"}
+    starts = {"demo", "quick", "recommendation", "neumf", "sequences", "histories", "search", "auto", "ease"}
     starts |= {"labelling", "labelling-text"}
     assert set(shipped_recipes()) - starts - {"movielens-1m-sequences"} <= set(SETS)  # the last one is of movielens-1m
 

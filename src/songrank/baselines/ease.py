@@ -26,6 +26,7 @@ class Ease(Baseline):
     B is computed in float64 up to 3,000 items, else in float32 if its residual is small. λ is chosen with models of 64
     neighbours, on at most 2,000 validation queries.
 
+    >>> import torch
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
     >>> scores = Ease(train).fit(regularisation=1.0)
     >>> scores(histories(train), torch.tensor([0]))  # of the user with items 0 and 1
