@@ -69,7 +69,8 @@ def test_a_name_alone_takes_the_recipe_for_sequences():
     assert Recommender(model={"name": "sequence", "dim": 8})._default_recipe() == "sequences"
     assert Recommender(model="history")._default_recipe() == "histories"
     assert Recommender(model="neumf")._default_recipe() == "neumf"
-    assert Recommender(epochs=3)._default_recipe() == Recommender(model="lightgcn")._default_recipe() == "recommendation"
+    assert Recommender(epochs=3)._default_recipe() == "recommendation"
+    assert Recommender(model="lightgcn")._default_recipe() == "recommendation"
     assert Recommender()._default_recipe() == Recommender(model="auto")._default_recipe() == "auto"
     with pytest.raises(UserError, match="model.name is 'sequences'; did you mean 'sequence'"):
         Recommender(model="sequences").fit({"user": [1, 1, 1], "item": [1, 2, 3]})
