@@ -8,7 +8,7 @@ from typing import Any
 from songrank.core.errors import UserError
 from songrank_paper.data_sets import IR_BENCHMARK, SETS
 from songrank_paper.experiment import Cell, Found, Plan
-from songrank_paper.ir_benchmark.losses import BENCHMARK_METHODS, SOFTMAX, SONG
+from songrank_paper.ir_benchmark.losses import SOFTMAX, SONG, benchmark_methods
 from songrank_paper.ir_benchmark.recipes import METRICS, BenchmarkRecipe
 from songrank_paper.methods import Method, Setting
 from songrank_paper.protocol import NOTHING, TUNING_SEED, SetProtocol, Training, validation_value
@@ -47,7 +47,7 @@ class BenchmarkProtocol(SetProtocol):
     @property
     def methods(self) -> tuple[Method, ...]:
         """The methods of the benchmark."""
-        return BENCHMARK_METHODS
+        return benchmark_methods(self.name, self.backbone)
 
     @property
     def joined(self) -> Cell:

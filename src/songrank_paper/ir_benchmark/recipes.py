@@ -14,8 +14,10 @@ BACKBONES: dict[str, dict[str, Any]] = {
 }
 """Models by short name; both have 64 dimensions and cosine scores."""
 METRICS = ("ndcg@20", "recall@20")
-EPOCHS, QUICK_EPOCHS = 100, 8
-"""Maximum number of epochs of all stages together."""
+QUICK_EPOCHS = 8
+_LENGTHS = {"ir-health": (100, 2, 5)}
+_LENGTH = (60, 3, 4)
+"""Epochs of all stages together, validation every N of them, and patience; small sets have few steps per epoch."""
 _BATCH = {"ir-electronic": (512, 20), "ir-gowalla": (1024, 30)}
 _SMALL_BATCH = (256, 10)
 _IRRELEVANT = 1000
@@ -35,7 +37,8 @@ class BenchmarkRecipe:
 
     def __init__(self, name: str, backbone: str, *, quick: bool = False, changes: Sequence[str] = ()) -> None:
         self.name, self.quick, self.changes = name, quick, tuple(changes)
-        self.epochs = QUICK_EPOCHS if quick else EPOCHS
+        epochs, every, patience = _LENGTHS.get(name, _LENGTH)
+        self.epochs = QUICK_EPOCHS if quick else epochs
         queries, relevant = _BATCH.get(name, _SMALL_BATCH)
         batch = {"queries": queries, "relevant": relevant, "irrelevant": _IRRELEVANT}
         if quick:
@@ -46,7 +49,7 @@ class BenchmarkRecipe:
             "batch": batch,
             "warm_up": {"epochs": 0, "learning_rate": _RATE, "loss": {"name": "listwise-ce", "gamma": 0.3}},
             "fine_tuning": {"epochs": self.epochs, "learning_rate": _RATE, "reset_head": False},
-            "validation": {"metric": METRICS[0], "every": 2, "patience": 5},
+            "validation": {"metric": METRICS[0], "every": every, "patience": patience},
             "evaluation": {"metrics": list(METRICS)},
         }
 

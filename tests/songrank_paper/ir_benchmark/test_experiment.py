@@ -7,11 +7,11 @@ import pytest
 
 from songrank_paper.ir_benchmark import IrBenchmark, IrBenchmarkMF
 from songrank_paper.ir_benchmark.experiment import _limits, _reproduced, _table, objective
-from songrank_paper.ir_benchmark.losses import BENCHMARK_METHODS
+from songrank_paper.ir_benchmark.losses import benchmark_methods
 from tests.songrank_paper.ir_benchmark.small import SHORT, TINY, protocol, value
 from tests.songrank_paper.small_training import do, plan, users
 
-TITLES = [method.title for method in BENCHMARK_METHODS]
+TITLES = [method.title for method in benchmark_methods("ir-health", "mf")]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 import pytest
 
-from songrank_paper.ir_benchmark.losses import BENCHMARK_METHODS, SOFTMAX, SONG
+from songrank_paper.ir_benchmark.losses import SOFTMAX, SONG, benchmark_methods
 from songrank_paper.ir_benchmark.recipes import BenchmarkRecipe
 from songrank_paper.published import IR_BENCHMARK
 
+BENCHMARK_METHODS = benchmark_methods("ir-health", "mf")
+WIDE = benchmark_methods("ir-health", "lightgcn")
 NAMES = [method.name for method in BENCHMARK_METHODS]
 
 
@@ -15,7 +17,7 @@ def test_names_are_distinct_and_those_of_published_rows_and_baselines():
     assert all(set(rows) <= set(NAMES) for sets in IR_BENCHMARK.values() for rows in sets.values())
 
 
-@pytest.mark.parametrize("method", BENCHMARK_METHODS, ids=NAMES)
+@pytest.mark.parametrize("method", BENCHMARK_METHODS + WIDE, ids=NAMES + [f"{name}, wide" for name in NAMES])
 @pytest.mark.parametrize("best", range(4))
 def test_every_method_has_six_different_valid_settings(method, best):
     recipes = BenchmarkRecipe("ir-health", "mf")
