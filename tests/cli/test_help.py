@@ -41,7 +41,7 @@ def test_the_options_of_a_kind_are_beside_the_common_ones(shown, name):
 
 def test_an_option_with_fixed_values_names_all_of_them(shown):
     text = " ".join(re.sub(r"[│\n]", " ", shown("data", "prepare", "letor")).split())
-    assert "z-scores, ranks, or both (twice the features). Choices: none, z, rank, z-rank." in text
+    assert "ranks (three times the features). Choices: none, z, rank, z-rank, all." in text
     assert "Random seed. Choices" not in text
 
 

@@ -119,7 +119,7 @@ def test_mixed_precision_clipping_and_momentum_train(songrank, ratings, tmp_path
             ["{recipe}", "fine_tuning.learning_rate=fast"],
             "fine_tuning.learning_rate is 'fast'; expected a valid number",
         ),
-        (["{recipe}", "loopy=1"], "precision, device, deterministic, seed, losses"),
+        (["{recipe}", "loopy=1"], "precision, device, deterministic, seed, auto, losses"),
         (["{recipe}", "fine_tunning.epochs=1"], "unknown recipe key 'fine_tunning'; did you mean 'fine_tuning'?"),
         (["{recipe}", "unheard.of=1"], "unknown recipe key 'unheard'; expected one of title, data,"),
         (["{recipe}", "batch.relevant=al"], "batch.relevant is 'al'; expected 'all' or a whole number from 1 to"),

@@ -8,7 +8,6 @@ import pytest
 
 from songrank.core.errors import UserError
 from songrank.estimators import Recommender
-from songrank.training.config.recipe_files import load_recipe
 from tests.estimators.small_recommender import NAMES, clicks, small
 
 
@@ -62,14 +61,3 @@ def test_very_large_labels_are_legal(capsys, tmp_path):
     chosen = small(**NAMES, recipe="neumf")
     with pytest.raises(UserError, match=r"labels reach 5,000, .* pass gain=linear, or prepare smaller labels"):
         chosen.fit(table)
-
-
-def test_what_is_smaller_on_a_cpu_is_reported(capsys):
-    options = {"model.dim": 8, "warm_up.epochs": 1}
-    model = Recommender(epochs=1, options=options, device="cpu").fit(two_tastes(0, True))
-    full = load_recipe("sequences").model
-    line = f"smaller on a CPU: model.length=50 (not {full['length']}), model.dropout=0.2 (not {full['dropout']}); "
-    assert f"{line}recipe='sequences' fits the full model\n" in capsys.readouterr().err
-    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (8, 50)
-    Recommender(epochs=1, recipe="sequences", options=options, device="cpu").fit(two_tastes(0, True))
-    assert "smaller on a CPU" not in capsys.readouterr().err

@@ -10,7 +10,7 @@ import torch
 
 from songrank.core.errors import UserError
 from songrank.data import prepare
-from songrank.estimators import Recommender, recommender
+from songrank.estimators import Recommender
 from songrank.training import Run, load_recipe
 from tests.estimators.small_recommender import small as ids_model
 
@@ -154,32 +154,15 @@ def test_saved_and_loaded_it_answers_alike_and_goes_on(fitted, table, tmp_path):
 QUICK = {"epochs": 1, "options": {"warm_up.epochs": 1}, "verbose": 0, "device": "cpu"}
 
 
-def test_times_ask_for_a_model_of_sequences_in_a_size_for_this_device(table, capsys, monkeypatch):
-    model = Recommender(**NAMES, **{**QUICK, "verbose": 1}).fit(table)
-    assert "the data has times, so a sequence model is fitted" in capsys.readouterr().err
-    found = model.recipe_
-    assert (found.model["name"], found.model["dim"], found.model["length"]) == ("sequence", 64, 50)
-    assert (found.warm_up.epochs, found.fine_tuning.epochs, found.batch.irrelevant) == (1, 1, "all")
-    model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
-    assert (model.recipe_.model, model.recipe_.fine_tuning.epochs) == (found.model, 1)
-    monkeypatch.setattr(recommender, "_MANY_ITEMS", ITEMS - 1)
-    model.partial_fit(table.assign(when=table["when"] + 200), epochs=1)
-    assert model.recipe_.batch.irrelevant == "all"  # as it was fitted, not as a fit would choose now
-    wider = Recommender(**NAMES, **QUICK).set_params(options={"model.dim": 8, "warm_up.epochs": 1}).fit(table)
-    assert (wider.recipe_.model["dim"], wider.recipe_.batch.irrelevant) == (8, 2000)
-
-
-def test_what_was_fitted_on_a_gpu_is_gone_on_with_on_a_cpu(table, tmp_path, monkeypatch):
-    here = recommender.choose_device
-    monkeypatch.setattr(recommender, "choose_device", lambda word: torch.device("cuda"))  # by which sizes are chosen
+def test_a_sequence_model_goes_on_as_it_was_fitted(table, tmp_path):
     small_there = {"model.blocks": 1, "batch.queries": 4, "warm_up.epochs": 1}
-    Recommender(**NAMES, **{**QUICK, "options": small_there}).fit(table).save(tmp_path / "saved")
-    monkeypatch.setattr(recommender, "choose_device", here)
+    Recommender(**NAMES, **{**QUICK, "model": "sequence", "options": small_there}).fit(table).save(tmp_path / "saved")
     model = Recommender.load(tmp_path / "saved", device="cpu")
-    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (128, 200)
+    shape = (model.recipe_.model["dim"], model.recipe_.model["length"])
     model.partial_fit(table.assign(when=table["when"] + 100), epochs=1)
-    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == (128, 200)
-    model.set_params(options={**small_there, "model.dim": 64})
+    assert (model.recipe_.model["dim"], model.recipe_.model["length"]) == shape
+    assert (model.recipe_.model["blocks"], model.recipe_.fine_tuning.epochs) == (1, 1)
+    model.set_params(options={**small_there, "model.dim": 8})
     with pytest.raises(UserError, match="call fit to train a new model"):
         model.partial_fit(table.assign(when=table["when"] + 200), epochs=1)
 

@@ -129,6 +129,10 @@ class AutoRun:
         """Nothing: decisions are reported by ``say``."""
         return ""
 
+    def better_before(self) -> str:
+        """Nothing: only the best is kept."""
+        return ""
+
     @property
     def spent(self) -> float:
         """Seconds of training so far, over all resumptions."""

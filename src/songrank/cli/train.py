@@ -111,6 +111,8 @@ def train(
         run = kind.begin(chosen, place, overwrite=overwrite, **more)
     moved = "" if data is None else f" --data {data}"
     view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
+    if message := run.better_before():
+        view.warn(message)
     if as_json:
         figures = {split: found.values for split, found in run.results.items()}
         typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))

@@ -156,6 +156,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
                 assert isinstance(run, Run)
                 past.carry_over(run.trainer, dataset)
             run.finish()
+            self._say(run.better_before())
             self._say(run.result())
             found = dict(also(run))
             found["history_"], found["best_score_"] = [dict(line) for line in run.history], run.best_value

@@ -75,7 +75,7 @@ class DocumentRanker(RankingEstimator):
     task = "search"
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int
-    _alone_noted: bool = False
+    _reported: set[str]  # notes of predict since the fit
 
     def fit(
         self,
@@ -129,9 +129,8 @@ class DocumentRanker(RankingEstimator):
             how = (self.data_options or {}).get("within_query", _PREPARED["within_query"])
             width = len(columns.used) * FACTORS.get(how, 1)
             self._by_data = size_dependent(lists, train.features.rows, width, self.epochs)
-        self._alone_noted = False
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
-        self.best_score_, self.evals_result_ = {}, {}
+        self.best_score_, self.evals_result_, self._reported = {}, {}, set()
         self.best_iteration_ = int(self.history_[-1]["epoch"])
         self._take_columns(columns)
         if "validation" in run.dataset:
@@ -174,8 +173,8 @@ class DocumentRanker(RankingEstimator):
     def _note_no_lists(self, what: str) -> None:
         """Report once per fit how documents without lists are compared."""
         lists_matter = not self.folder_.model.capabilities.pointwise or "within_query" in self.folder_.info["features"]
-        if lists_matter and not self._alone_noted:
-            self._alone_noted = True
+        if lists_matter and what not in self._reported:
+            self._reported.add(what)
             self._say(f"predict without group or qid compares documents with {what}; pass group for better rankings")
 
     def evaluate(
@@ -235,6 +234,7 @@ class DocumentRanker(RankingEstimator):
         return {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
 
     def _take_more(self, told: Any) -> None:
+        self._reported = set()
         self.evals_result_, self.best_iteration_ = dict(told["evals_result"]), int(told["best_iteration"])
         names, ignored = (tuple(map(str, told["columns"][key])) for key in ("names", "ignored"))
         self._take_columns(FittedColumns(names, ignored, bool(told["columns"]["named"])))

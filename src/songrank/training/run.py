@@ -140,6 +140,10 @@ class Run:
         """One line about the checkpoint that is the result."""
         return self.trainer.result()
 
+    def better_before(self) -> str:
+        """A one-line warning if a checkpoint of an earlier stage was better on validation than the result."""
+        return self.trainer.better_before()
+
     def _finish(self) -> bool:
         begun = time.monotonic()
         self.directory.sweep()
@@ -150,8 +154,6 @@ class Run:
         at = self.trainer.run()
         finished = not self.trainer.stopped
         if finished:
-            if message := self.trainer.better_before():
-                self.warn(message)
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
             write_model(self.directory.path, model, self.recipe.model, self.dataset)
