@@ -143,7 +143,9 @@ def main() -> None:
     options = parser.parse_args()
     print("| data | method | NDCG@1 | @3 | @5 | seconds |\n|---|---|---|---|---|---|")
     for name in options.sets:
-        values, seconds, chosen = {"regression": [], "ours": []}, {"regression": [], "ours": []}, set()
+        values: dict[str, list[Any]] = {"regression": [], "ours": []}
+        seconds: dict[str, list[float]] = {"regression": [], "ours": []}
+        chosen = set()
         for seed in options.seeds:
             task = synthetic(name, seed) if name in TEXTS else given(name, options)
             if name in TEXTS or not values["regression"]:
@@ -158,11 +160,11 @@ def main() -> None:
         base, best = join(values["regression"]), join(values["ours"])
         apart = best - base
         radius = 1.96 * apart.std(1, ddof=1) / np.sqrt(apart.shape[1])
-        took = {method: np.mean(times) for method, times in seconds.items()}
-        row("logistic regression", name, [f"{value:.4f}" for value in base.mean(1)], took["regression"])
-        row(f"LabelRanker ({', '.join(sorted(chosen))})", "", [f"{value:.4f}" for value in best.mean(1)], took["ours"])
+        mean = {method: float(np.mean(times)) for method, times in seconds.items()}
+        row("logistic regression", name, [f"{value:.4f}" for value in base.mean(1)], mean["regression"])
+        row(f"LabelRanker ({', '.join(sorted(chosen))})", "", [f"{value:.4f}" for value in best.mean(1)], mean["ours"])
         spans = zip(apart.mean(1), radius, strict=True)
-        row("difference", "", [f"{mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}]" for mean, half in spans])
+        row("difference", "", [f"{centre:+.4f} [{centre - half:+.4f}, {centre + half:+.4f}]" for centre, half in spans])
 
 
 def row(method: str, name: str, cells: list[str], seconds: float | None = None) -> None:

@@ -1,6 +1,7 @@
 """scikit-learn's own checks of estimators; those that cannot apply are named here with the reason."""
 
 import numpy as np
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from songrank.estimators import DocumentRanker, LabelRanker, Recommender
@@ -28,8 +29,6 @@ EXPECTED_TO_FAIL = {
         "check_sample_weight_equivalence_on_dense_data": "a weight multiplies a gain: 0 makes a document irrelevant "
         "and does not remove it from its list",
         "check_sample_weight_equivalence_on_sparse_data": "as on dense data",
-        "check_methods_sample_order_invariance": "a score is float32, and the rounding of a matrix product depends on "
-        "the position of its row; the check allows 1e-9",
     },
     "LabelRanker": {
         "check_fit2d_1sample": NOT_ONE,
@@ -69,4 +68,6 @@ ESTIMATORS = [
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda made: EXPECTED_TO_FAIL[type(made).__name__])
 def test_scikit_learns_checks(estimator, check):
+    if check.func.__name__ == "check_methods_sample_order_invariance" and isinstance(estimator, InLists):
+        pytest.skip("scores are float32, and rounding depends on the position of a row; the check allows 1e-9")
     check(estimator)

@@ -85,7 +85,6 @@ CATALOGUE = {
     "labels, csr": (lambda: models.LabelMLP(FEATURES, ITEMS, hidden=(8, 5), activation="gelu"), csr),
     "labels, bags": (lambda: models.LabelMLP(FEATURES, ITEMS, hidden=(8,)), bags),
     "labels, linear and dense": (lambda: models.LabelMLP(FEATURES, ITEMS, hidden=()), dense),
-    "labels, head of zeros": (lambda: models.LabelMLP(FEATURES, ITEMS, hidden=(8,), zero_head=True), dense),
     "labels, linear and bags": (lambda: models.LabelMLP(FEATURES, ITEMS, hidden=()), bags),
     "xml-cnn": (
         lambda: models.XMLCNN(WORDS, ITEMS, dim=6, filters=4, windows=(1, 2, 4), pools=3, bottleneck=9),

@@ -288,10 +288,11 @@ class AutoRun:
         """One line: the model beside popularity and EASE on validation."""
         metric = self.recipe.validation.metric
         told = {"select": metric, "metrics": [metric], **policies(self.recipe)}
+        closed = self.parts[0].name
         popular = measure("popularity", self.dataset, "validation", **told)
         line = f"validation {metric}: {self.results['validation'].values[metric]:.4f}"
         beside = [f"popularity {popular.evaluation.values[metric]:.4f}"]
-        beside += [f"EASE {one.alone:.4f}" for one in self.tried if one.name == "ease" and one.alone is not None]
+        beside += [f"EASE {one.alone:.4f}" for one in self.tried if one.name == closed and one.alone is not None]
         return f"{line}, beside {' and '.join(beside)}"
 
     def _place(self, name: str) -> Path:

@@ -132,7 +132,9 @@ _KINDS = {
 
 
 _TIMED = _KINDS["histories"]._replace(
-    axes={"history": "BT", "time": "BT"}, takes="history int64 [B, T] and time int64 [B, T]"
+    sizes=("num_items", "num_items"),
+    axes={"history": "BT", "time": "BT"},
+    takes="history int64 [B, T] and time int64 [B, T]",
 )
 
 

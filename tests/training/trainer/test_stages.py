@@ -10,5 +10,5 @@ from songrank.training.trainer.stages import Stage
 
 @pytest.mark.parametrize("section", [WarmUp, FineTuning])
 def test_every_key_of_a_stage_reaches_the_trainer(section):
-    of_the_recipe = {"loss"}  # which the trainer has as an object
+    of_the_recipe = {"loss", "min_steps"}  # the trainer has the loss as an object, and the number of epochs
     assert set(section.model_fields) - of_the_recipe <= {field.name for field in fields(Stage)}

@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     """Sparse rows: their lengths, and feature indices and values of all rows."""
 
     lengths: Array
-    index: Array
+    index: Array  # type: ignore[assignment]
     value: Array
 
 
@@ -53,7 +53,7 @@ class TfIdf:
 
     >>> fitted = TfIdf({"wine": 3, "tax": 1}, texts=3)
     >>> rows = fitted.transform(["wine wine tax", "the sea"])
-    >>> rows.lengths.tolist(), rows.index.tolist(), rows.value.round(3).tolist()
+    >>> rows.lengths.tolist(), rows.index.tolist(), [round(value, 3) for value in rows.value.tolist()]
     ([2, 0], [0, 1], [0.683, 0.73])
     """
 
