@@ -58,3 +58,19 @@ def test_otherwise_it_is_the_command():
 def test_it_is_what_is_installed_as_songrank():
     (script,) = entry_points(group="console_scripts", name="songrank")
     assert script.value == "songrank_command:main"
+
+
+def test_launchers_start_the_package_as_a_module():
+    """And only the first of several processes prints an invalid option."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-m", "songrank", "evaluate", "run", "--nothing"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE), "RANK": rank},
+        )
+        for rank in "01"
+    ]
+    assert [done.returncode for done in told] == [2, 2]
+    assert told[0].stderr.startswith("error: No such option: --nothing")
+    assert told[1].stderr == ""

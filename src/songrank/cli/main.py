@@ -30,7 +30,7 @@ from songrank.cli.signals import known_signals
 from songrank.cli.train import TrainCommand, train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
-from songrank.core.errors import UserError
+from songrank.core.errors import ReportedError, UserError
 
 _INTERRUPTED = 130
 
@@ -83,6 +83,8 @@ def main() -> NoReturn:
         if code == _INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt
         sys.exit(code)
+    except ReportedError as error:
+        sys.exit(error.exit_code)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -99,7 +101,7 @@ def main() -> NoReturn:
         message = getattr(error, "format_message", None)  # only usage errors of typer have it
         if message is None:
             raise
-        if message():  # empty if typer has printed the help
+        if message() and os.environ.get("RANK", "0") == "0":  # empty if typer has printed the help
             print(f"error: {message()}", file=sys.stderr)
         sys.exit(2)
 

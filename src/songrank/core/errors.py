@@ -14,6 +14,10 @@ class UserError(ValueError):
     exit_code = 2
 
 
+class ReportedError(UserError):
+    """An error that another process prints; the command exits with ``exit_code`` only."""
+
+
 class DataError(UserError):
     """A file, table or prepared data set that cannot be used.
 

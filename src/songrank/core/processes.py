@@ -5,21 +5,31 @@ the one that is already initialised. Decisions that must be the same everywhere 
 one :class:`Processes`; a single process answers at once.
 """
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from typing import NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from songrank.core.errors import UserError
+from songrank.core.errors import ReportedError, UserError, first_line
 
 TIMEOUT = 600.0
 """Seconds that a process waits for another one."""
+_AGREED = "songrank_agreed"
+T = TypeVar("T")
+
+
+class LostProcessError(UserError):
+    """Another process has ended, or cannot be reached."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,8 @@ class Processes:
         if self.world == 1:
             return value
         told = torch.tensor([value], dtype=torch.float64, device=self.device)
-        dist.broadcast(told, 0)
+        with _exchange():
+            dist.broadcast(told, 0)
         return float(told)
 
     def largest(self, value: float) -> float:
@@ -71,8 +82,18 @@ class Processes:
     def add(self, tensor: Tensor) -> Tensor:
         """The sum of a tensor over all processes, in place."""
         if self.world > 1:
-            dist.all_reduce(tensor)
+            with _exchange():
+                dist.all_reduce(tensor)
         return tensor
+
+    def share(self, parts: Sequence[T]) -> Sequence[T]:
+        """The parts of this process: a contiguous range; the numbers of parts differ by at most one.
+
+        >>> Processes(rank=1, world=3).share(range(8))
+        range(2, 5)
+        """
+        count = len(parts)
+        return parts[count * self.rank // self.world : count * (self.rank + 1) // self.world]
 
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all processes, in the order of their ranks; processes may have different numbers of rows."""
@@ -80,12 +101,14 @@ class Processes:
             return rows
         here = rows.to(self.device).contiguous()
         counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.world)]
-        dist.all_gather(counts, torch.tensor([here.shape[0]], device=self.device))
+        with _exchange():
+            dist.all_gather(counts, torch.tensor([here.shape[0]], device=self.device))
         sizes = [int(count) for count in counts]
         padded = here.new_zeros(max(sizes), *here.shape[1:])
         padded[: here.shape[0]] = here
         parts = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(parts, padded)
+        with _exchange():
+            dist.all_gather(parts, padded)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)]).to(rows.device)
 
     def texts(self, text: str) -> list[str]:
@@ -100,12 +123,63 @@ class Processes:
     def wait(self) -> None:
         """Wait for all processes."""
         if self.world > 1:
-            dist.barrier()
+            with _exchange():
+                dist.barrier()
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """A block of work that all processes must complete: an error on one of them is raised by all, at its end.
+
+        The first process raises its own error, or a ``UserError`` that names the process that failed; the others raise
+        a ``ReportedError``, which is not printed, or their own error if it is not one of the user. Blocks may be
+        nested. Inside, processes may only communicate directly after an inner block, so that none waits in vain for
+        one that failed.
+
+        >>> with Processes().agreed():
+        ...     pass
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            if self.world == 1 or getattr(error, _AGREED, False) or isinstance(error, LostProcessError):
+                raise
+            failure = error
+        if self.world > 1 and self.any(failure is not None):
+            self._raise(failure)
+
+    def _raise(self, failure: Exception | None) -> NoReturn:
+        """Raise the first failure of all processes."""
+        told = ""
+        if isinstance(failure, UserError):
+            told = json.dumps([str(failure), failure.exit_code])
+        elif failure is not None:
+            told = json.dumps([f"{type(failure).__name__}: {first_line(failure)}", 1])
+        rank, (text, code) = next((at, json.loads(one)) for at, one in enumerate(self.texts(told)) if one)
+        error: Exception
+        if failure is not None and (self.is_first or not isinstance(failure, UserError)):
+            error = failure
+        else:
+            error = (UserError if self.is_first else ReportedError)(f"process {rank}: {text}")
+            error.exit_code = code
+        setattr(error, _AGREED, True)
+        raise error
 
     def _reduced(self, value: float, how: "dist.ReduceOp.RedOpType") -> float:
         told = torch.tensor([value], dtype=torch.float64, device=self.device)
-        dist.all_reduce(told, op=how)
+        with _exchange():
+            dist.all_reduce(told, op=how)
         return float(told)
+
+
+@contextmanager
+def _exchange() -> Iterator[None]:
+    """Turn an error of communication into one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        what = f"another process has ended or cannot be reached ({first_line(error)})"
+        raise LostProcessError(f"{what}; see its message, and start all processes again") from error
 
 
 ALONE = Processes()
@@ -119,12 +193,17 @@ def processes() -> Processes:
 
 
 @contextmanager
-def joined(device: str = "auto") -> Iterator[Processes]:
+def joined(device: str = "auto", *, nccl: bool = True, timeout: float = TIMEOUT) -> Iterator[Processes]:
     """Join the process group of the environment for the time of a command.
 
     An initialised group is used and left as it is. Otherwise ``WORLD_SIZE``, ``RANK``, ``MASTER_ADDR`` and
     ``MASTER_PORT``, as torchrun sets them, describe the group: NCCL for GPUs, each process with the GPU ``LOCAL_RANK``,
     else gloo. Without them, there is one process.
+
+    Args:
+        device: device of the command; ``"cpu"`` needs no GPU.
+        nccl: use NCCL for GPUs. Commands that exchange little use gloo, which notices at once if a process ends.
+        timeout: seconds that a process waits for another one.
 
     >>> with joined("cpu") as own:
     ...     own.world
@@ -139,10 +218,11 @@ def joined(device: str = "auto") -> Iterator[Processes]:
     if missing:
         raise UserError(f"WORLD_SIZE is above 1, but {missing[0]} is not set; start the command with torchrun")
     local, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    nccl = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= gpus and dist.is_nccl_available()
-    if nccl:
+    own_gpu = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= gpus
+    if own_gpu:
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if nccl else "gloo", timeout=timedelta(seconds=TIMEOUT))
+    backend = "nccl" if nccl and own_gpu and dist.is_nccl_available() else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     try:
         yield processes()
     finally:
