@@ -21,7 +21,7 @@ import torch
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.core.text import counted
-from songrank.io.files import NEW, not_written, write_whole
+from songrank.io.files import not_written, remove_leftovers, write_whole
 from songrank.io.json_files import plain, read_json
 from songrank_paper.experiment import Cell, Experiment, Plan
 from songrank_paper.workers import Workers, cores
@@ -58,8 +58,8 @@ class Store:
 
     def sweep(self) -> None:
         """Remove partial files of killed processes."""
-        for left in self.path.glob(f"*/{NEW}*"):
-            left.unlink(missing_ok=True)
+        for folder in self.path.glob("*/"):
+            remove_leftovers(folder)
 
     def read(self, cell: Cell) -> Done | None:
         """The result of a cell; None if it must be run, with a warning if its file is damaged."""

@@ -10,7 +10,7 @@ from typing import Any
 from songrank.analysis.search_space import Dimension
 from songrank.core.errors import DataError, UserError
 from songrank.core.hashing import derive_key
-from songrank.io.files import NEW
+from songrank.io.files import replacing
 
 _NAME = "songrank"  # of the study within its file
 
@@ -72,10 +72,8 @@ class TrialStore:
     def _open(self) -> Any:
         """Write a new file under a temporary name, so that it is complete when it appears."""
         if not self.file.exists():
-            new = self.file.with_name(f"{NEW}{self.file.name}")
-            new.unlink(missing_ok=True)
-            self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
-            new.replace(self.file)
+            with replacing(self.file) as (new, _):
+                self.optuna.create_study(storage=self._storage(new), study_name=_NAME, direction="maximize")
         return self.optuna.load_study(storage=self._storage(self.file), study_name=_NAME)
 
     def _storage(self, file: Path) -> Any:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
-from songrank.io.files import file_digests, not_written
+from songrank.io.files import create, file_digests, not_written
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
@@ -36,7 +36,7 @@ class ScratchArray:
 
     def __init__(self, path: Path, dtype: Any, tail: tuple[int, ...] = ()) -> None:
         self.path, self.dtype, self.tail, self.rows = path, np.dtype(dtype), tail, 0
-        self._file = path.open("wb")
+        self._file = create(path)
 
     def append(self, rows: Array) -> None:
         """Append rows."""
@@ -67,7 +67,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
-    with path.open("wb") as file:
+    with create(path) as file:
         head = (len(text).to_bytes(8, "little"), text)
         for data in itertools.chain(head, *(_data(name, arrays[name]) for name in names)):
             file.write(data)
@@ -105,7 +105,7 @@ def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    file.touch()
+    create(file).close()
     mode = file.stat().st_mode
     try:
         save_file(tensors, file)

@@ -2,53 +2,126 @@
 
 import hashlib
 import os
+import re
+import secrets
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from songrank.core.errors import DataError, first_line
 
 WINDOWS = os.name == "nt"  # open files cannot be removed or replaced
 NEW = ".songrank-new-"  # prefix of a file's name while it is being written
+NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)  # of os.open: do not follow a symbolic link
+_EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | getattr(os, "O_BINARY", 0)
+_MARK = re.compile(r".*\.songrank-[a-z]+-(.*)-([0-9]+)-[0-9a-f]{8}(?:\.[^.]*)?", re.DOTALL)
+_MOST_SUFFIX = 16  # characters; a longer suffix is not part of a temporary name
 _BLOCK_BYTES = 1 << 22
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Replace a file atomically; a failed or interrupted write leaves no temporary file unless killed."""
-    data = content.encode() if isinstance(content, str) else content
-    new = file.parent / f"{NEW}{file.name}"
-    try:
-        with writing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_synced(new, data)
-            new.replace(file)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink()
-        raise
+    """Replace a file atomically, even while other processes write it too. See :func:`replacing`."""
+    with replacing(file) as (_, stream):
+        stream.write(content.encode() if isinstance(content, str) else content)
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Replace a file atomically by a copy of another; a failed copy leaves no temporary file unless killed."""
-    new = target.parent / f"{NEW}{target.name}"
+    """Replace a file atomically by a copy of another. See :func:`replacing`."""
+    with replacing(target) as (_, stream), source.open("rb") as original:
+        shutil.copyfileobj(original, stream, _BLOCK_BYTES)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Yield a new file of a unique name beside ``target``, open for writing; on success it replaces ``target``.
+
+    The content is flushed to disk before. On failure the file is removed; if the process is killed, the next writer in
+    the directory removes it. No symbolic link is followed.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> with replacing(target) as (new, stream):
+    ...     _ = stream.write(b"one")
+    >>> target.read_text(), [file.name for file in target.parent.iterdir()]
+    ('one', ['a.txt'])
+    """
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target.parent)
+        new, stream = _new_file(target)
     try:
         with writing(target):
-            shutil.copyfile(source, new)
+            with stream:
+                yield new, stream
+                stream.flush()
+                os.fsync(stream.fileno())
             new.replace(target)
+            sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
             new.unlink()
         raise
 
 
-def write_synced(file: Path, content: bytes) -> None:
-    """Write a file and flush it to disk."""
-    with file.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+def _new_file(target: Path) -> tuple[Path, IO[bytes]]:
+    """Create an empty file of a unique temporary name beside ``target``."""
+    suffix = target.suffix if len(target.suffix) <= _MOST_SUFFIX else ""
+    while True:
+        new = target.parent / f"{NEW}{process_mark()}{suffix}"
+        with suppress(FileExistsError):
+            return new, create(new)
+
+
+def create(file: Path) -> IO[bytes]:
+    """Create a file that must not exist, not even as a symbolic link, and open it for writing."""
+    return os.fdopen(os.open(file, _EXCLUSIVE, 0o666), "w+b")
+
+
+def process_mark() -> str:
+    """A unique end of a temporary name, from which :func:`in_use` recognises the process."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def in_use(name: str) -> bool:
+    """Whether the process that chose a temporary name may still run; True on Windows and for other hosts.
+
+    >>> in_use(f"{NEW}{process_mark()}.json"), in_use(f"{NEW}a.json")
+    (True, False)
+    """
+    found = _MARK.fullmatch(name)
+    if found is None:
+        return False
+    if WINDOWS or found[1] != socket.gethostname():  # on Windows os.kill would terminate the process
+        return True
+    try:
+        os.kill(int(found[2]), 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files of killed processes in a directory."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        left = [entry.path for entry in entries if entry.name.startswith(NEW) and not in_use(entry.name)]
+        for file in left:
+            with suppress(OSError):  # a directory, or removed by another process
+                os.unlink(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the entries of a directory to disk, if directories can be opened."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # on Windows
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def make_folder(folder: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import DataError, first_line
-from songrank.io.files import write_synced
+from songrank.io.files import write_whole
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write an indented JSON object and flush it to disk."""
+    """Replace a file atomically by an indented JSON object."""
     # File names may contain any bytes; the output is identical on every system.
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_synced(path, text.encode(errors="backslashreplace"))
+    write_whole(path, text.encode(errors="backslashreplace"))
 
 
 def read_json(path: Path, fix: str = "regenerate the file", missing: str | None = None) -> dict[str, Any]:

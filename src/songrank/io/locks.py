@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import DataError
+from songrank.io.files import NO_LINK
 
 LOCK = ".songrank-lock"  # name of the lock file
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -44,7 +45,9 @@ def lock(handle: int) -> bool:
 def alone(folder: Path, doing: str) -> Iterator[None]:
     """Lock a directory; ``doing`` describes the use in the error of other processes. The lock file is kept."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)  # some file systems lock no read-only files
+        handle = os.open(
+            folder / LOCK, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666
+        )
     except OSError as error:
         what = f"cannot be written to ({error.strerror})"
         raise DataError(what, "check path and permissions", file=str(folder)) from None

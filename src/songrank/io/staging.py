@@ -3,15 +3,13 @@
 import ctypes
 import glob
 import os
-import secrets
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from songrank.core.errors import DataError
-from songrank.io.files import WINDOWS, new_parents
+from songrank.io.files import WINDOWS, in_use, new_parents, process_mark, sync_folder
 
 _MARK = ".songrank-unfinished-"
 
@@ -27,7 +25,7 @@ def staged_directory(
     if it holds the file ``marker`` and no other files than arrays and ``own``.
     """
     target = Path(os.path.realpath(target))
-    staging = _unfinished(target)
+    staging = _beside(target, _MARK)
     with new_parents(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +45,7 @@ def staged_directory(
 def _clear_up(target: Path, marker: str) -> None:
     """Remove leftovers of killed processes; rename a complete directory if ``target`` does not exist."""
     for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
-        if _alive(left):
+        if in_use(left.name):
             continue
         if (left / marker).exists() and not target.exists():
             os.rename(left, target)
@@ -75,13 +73,13 @@ def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]
 
 
 def _swap(staging: Path, target: Path) -> None:
-    _sync(staging)
+    sync_folder(staging)
     if not (target.is_dir() and any(target.iterdir())):
         if WINDOWS and target.is_dir():  # renaming does not replace directories
             target.rmdir()
         os.rename(staging, target)
     elif not _exchange(staging, target):  # two steps; neither directory exists in between
-        old = _unfinished(target)
+        old = _beside(target, _MARK)
         try:
             os.rename(target, old)
             os.rename(staging, target)
@@ -90,19 +88,7 @@ def _swap(staging: Path, target: Path) -> None:
                 os.rename(old, target)
             raise
         shutil.rmtree(old, ignore_errors=True)
-    _sync(target.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Flush a directory's entries to disk, if directories can be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # on Windows
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(target.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -115,18 +101,6 @@ def _exchange(one: Path, other: Path) -> bool:
     return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
-def _unfinished(target: Path) -> Path:
+def _beside(target: Path, mark: str) -> Path:
     """A unique temporary name."""
-    return target.parent / f".{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def _alive(staging: Path) -> bool:
-    """Whether the process that created the directory may still run; True on Windows and for other hosts."""
-    host, _, owner = staging.name.rpartition(_MARK)[2].rpartition("-")[0].rpartition("-")
-    if WINDOWS or host != socket.gethostname() or not owner.isdigit():  # on Windows os.kill would terminate the process
-        return True
-    try:
-        os.kill(int(owner), 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
+    return target.parent / f".{target.name}{mark}{process_mark()}"

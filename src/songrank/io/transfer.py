@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from songrank.core.errors import DataError, first_line
+from songrank.io.files import NO_LINK, write_whole
 from songrank.io.locks import lock
 from songrank.io.source import Progress
 
@@ -51,7 +52,7 @@ class PartFile:
 
     def begin(self, version: str | None) -> None:
         """Record the version of the download."""
-        self._notes.write_text(json.dumps({"version": version}), encoding="utf-8")
+        write_whole(self._notes, json.dumps({"version": version}))
 
     def free_bytes(self) -> int:
         """Free disk space in bytes."""
@@ -62,10 +63,10 @@ class PartFile:
         """Open the partial file with an exclusive lock."""
         with writing(self.target):
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            self.path.touch()
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | NO_LINK | getattr(os, "O_BINARY", 0), 0o666)
             arrived = 1
             try:
-                with self.path.open("r+b") as file:
+                with os.fdopen(handle, "r+b") as file:
                     if not lock(file.fileno()):
                         what, fix = "is being downloaded by another process", "wait until it has finished"
                         raise DataError(what, fix, file=str(self.target))

@@ -8,7 +8,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from songrank import __version__
 from songrank.core.errors import UserError, first_line
-from songrank.io.files import NEW, not_written, write_synced
+from songrank.io.files import replacing
 from songrank.models.base import RankingModel, capabilities_of
 from songrank.models.blend import UserInput
 from songrank.models.model_folder import KINDS
@@ -96,16 +96,10 @@ def export_model(
             content = _content(recorded, kind.axes, examples[0][0], format, about)
         except Exception as error:  # exporters may raise any error
             raise ExportError(f"{name} cannot be exported as {format} ({first_line(error)})") from error
-        new = path.with_name(NEW + path.name)
-        try:
-            _write(new, content)
+        with replacing(path) as (new, stream):
+            stream.write(content)
+            stream.flush()
             _check_scores(new, format, examples, name)
-            new.replace(path)
-        except OSError as error:
-            raise not_written(path, error) from None
-        finally:
-            with suppress(OSError):  # usually already renamed
-                new.unlink()
     return path
 
 
@@ -279,11 +273,6 @@ def _content(
     made: Any = torch.onnx.export(program, dynamo=True, external_data=False, verbose=False, **names)
     importlib.import_module("onnx").helper.set_model_props(proto := made.model_proto, about)
     return bytes(proto.SerializeToString())
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_synced(file, content)
 
 
 def _check_scores(file: Path, format: str, examples: Sequence[Example], name: str) -> None:

@@ -27,7 +27,7 @@ import torch
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.data import Dataset, ListSplit
-from songrank.io.files import NEW, make_folder, not_written, write_whole
+from songrank.io.files import NEW, make_folder, not_written, remove_leftovers, write_whole
 from songrank.io.json_files import plain, read_json
 from songrank.io.locks import LOCK, alone
 from songrank.metrics import Evaluation
@@ -100,8 +100,7 @@ class RunDirectory:
     def sweep(self) -> None:
         """Remove incomplete files of killed processes."""
         for folder in (self.path, self.path / "evaluation"):
-            for left in folder.glob(f"{NEW}*"):
-                left.unlink(missing_ok=True)
+            remove_leftovers(folder)
         for left in self.checkpoints.glob(".*.songrank-unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)
 

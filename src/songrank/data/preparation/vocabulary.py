@@ -15,6 +15,7 @@ import torch
 from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.io.arrays import Pieces
+from songrank.io.files import write_whole
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 _PIECE_TOKENS = 1 << 22
@@ -72,7 +73,7 @@ def choose_words(words: Iterable[str], counts: Array, *, size: int, min_count: i
 
 def write_words(path: Path, words: Iterable[str]) -> None:
     """Write a vocabulary: line n, from 1, is the word with id n + 1."""
-    path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))
+    write_whole(path, "".join(f"{word}\n" for word in words))
 
 
 def count_words(texts: CSR, rows: Array, distinct: int) -> Array:

@@ -94,6 +94,8 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
             last.callback(shutil.rmtree, folder, ignore_errors=True)
         with writing(path):
             folder.mkdir(parents=True, exist_ok=True)
+            if folder.is_symlink():
+                raise DataError("is a symbolic link", "remove it", file=str(folder))
         with alone(folder, "written"):
             try:
                 with writing(path):
