@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import DataError
+from songrank.core.forks import check_not_forked
 from songrank.data.content import write_content
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.registry import find_kind
@@ -45,6 +46,7 @@ def prepare(
     >>> [dataset.item_ids[x] for x in dataset["test"].item]
     [3, 9]
     """
+    check_not_forked()
     kind = find_kind(name)
     chosen = kind.options(preset, options)
     job = Job(progress)

@@ -18,6 +18,7 @@ import torch
 from songrank.analysis.auto import AutoRun
 from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
+from songrank.core.forks import check_not_forked
 from songrank.data import prepare
 from songrank.data.adapters.feature_matrix import FittedColumns
 from songrank.data.preparation.data_notes import FIRST_INFINITE, data_notes, large_label
@@ -216,6 +217,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> ModelFolder:
         """The fitted model; raises if not fitted."""
+        check_not_forked()
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.folder_
@@ -269,6 +271,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
         """Load a saved estimator."""
+        check_not_forked()
         told, files = read_estimator(path := Path(directory), cls.__name__)
         try:
             made = cls(**{**told["parameters"], "device": device})

@@ -27,6 +27,7 @@ from songrank import __version__
 from songrank.core.csr import CSR
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, first_line
+from songrank.core.forks import check_not_forked
 from songrank.core.ids import Ids
 from songrank.io.arrays import read_arrays
 from songrank.io.files import check_sha256, write_whole
@@ -97,7 +98,8 @@ class ModelFolder:
         return self.words is not None or self.documents is not None
 
     def need(self, task: str) -> None:
-        """Raise unless the model is for this task."""
+        """Raise unless the model is for this task, and this process can use it."""
+        check_not_forked()
         if self.task != task:
             command = {"recommendation": "recommend", "search": "rank", "labelling": "label"}[self.task]
             found = f"contains a model for {self.task}, not for {task}"
@@ -208,6 +210,7 @@ def read_model(
     Files contain no pickles and no paths, and memory is allocated only for existing weights. ``readable`` checks
     whether the described input is supported.
     """
+    check_not_forked()
     path = Path(path)
     try:
         info = _description(path)

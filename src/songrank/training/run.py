@@ -12,6 +12,7 @@ from torch import nn
 
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, memory_shortage
+from songrank.core.forks import check_not_forked
 from songrank.data import Dataset, open_dataset
 from songrank.io.locks import alone
 from songrank.metrics import Evaluation
@@ -101,6 +102,7 @@ class Run:
 
     def finish(self) -> bool:
         """Train to the end, evaluate and write the results; return False if stopped before."""
+        check_not_forked()
         with alone(self.directory.path, "trained"):
             if self.directory.recipe() != self.recipe:
                 what = "was started again by another process with another recipe"

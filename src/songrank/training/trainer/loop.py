@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from songrank import kernels
 from songrank.core.checks import check_choice, check_int, check_number
 from songrank.core.errors import NotFiniteError, UserError
+from songrank.core.forks import check_not_forked
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints, random_state, set_random_state
 from songrank.training.optim.base import TrainingOptimiser
@@ -122,6 +123,7 @@ class Trainer:
     warn: Callable[[str], None] = lambda message: None
 
     def __post_init__(self) -> None:
+        check_not_forked()
         self.evaluate_every = check_int("evaluate_every", self.evaluate_every, 0)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("speed", self.speed, ("auto", "plain"))
@@ -170,6 +172,7 @@ class Trainer:
         return self.at
 
     def _surroundings(self) -> ExitStack:
+        check_not_forked()
         stack = ExitStack()
         if self.device.type == "cuda":  # on a CPU there are no kernels, and sums always have one order
             stack.enter_context(kernels.plain(self.speed == "plain"))
