@@ -14,6 +14,11 @@ def test_every_public_name_exists(room):
     assert [name for name in room.__all__ if not hasattr(room, name)] == []
 
 
+def test_completion_offers_the_estimators_and_no_helpers():
+    assert {"DocumentRanker", "LabelRanker", "Recommender", "SONG", "__version__"} <= set(dir(songrank))
+    assert {"Any", "TYPE_CHECKING"}.isdisjoint(dir(songrank))
+
+
 def test_importing_songrank_needs_nothing_but_torch_and_numpy():
     assert {"polars", "pandas", "sklearn", "scipy", "pydantic", "typer", "rich", "safetensors"}.isdisjoint(
         name.split(".")[0] for name in _loaded_by_import()

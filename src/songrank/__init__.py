@@ -10,7 +10,8 @@
 ...     loss(scores(slate.query).gather(1, slate.item), slate).backward()
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from songrank import data, functional, losses, metrics, models, sampling
 from songrank.core.relevance import Relevance
@@ -76,7 +77,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    """The public names, estimators included."""
+    return [*__all__, "__version__"]
+
+
+def __getattr__(name: str) -> _Any:
     """Import an estimator when it is asked for: the losses need nothing but torch."""
     if name in ("DocumentRanker", "LabelRanker", "Recommender"):
         from songrank import estimators

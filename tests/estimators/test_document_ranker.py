@@ -28,6 +28,7 @@ from songrank.estimators import DocumentRanker
 from songrank.estimators.document_defaults import size_dependent
 from songrank.losses.registry import LOSSES
 from songrank.training import Run, load_recipe
+from tests.estimators.evaluations import same_evaluations
 from tests.estimators.small_documents import GROUP, NAMES, PREPARED, QID, SMALL, X, Y, documents, ranker, weights_of
 
 
@@ -384,6 +385,7 @@ def test_it_survives_saving_and_pickling(tmp_path, fitted):
         np.testing.assert_array_equal(again.predict(frame[NAMES[::-1]]), made.predict(frame))
         for name in ("best_score_", "best_iteration_", "evals_result_", "n_features_in_", "history_", "feature_name_"):
             assert getattr(again, name) == getattr(made, name), name
+        same_evaluations(again.evaluation_, made.evaluation_)
         assert again.feature_names_in_.tolist() == NAMES
         assert again.score(frame, Y, group=GROUP) == made.score(frame, Y, group=GROUP)
     fitted.save(tmp_path / "plain")

@@ -3,6 +3,7 @@
 import datetime
 import json
 import uuid
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -96,6 +97,19 @@ def test_scikit_learns_manners(table):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+def test_folds_of_whole_users_are_reported(table):
+    ordered = table.sort_values("who", kind="stable")
+    first = ordered[ordered["who"].isin(sorted(set(ordered["who"]))[:15])]
+    model = small(**NAMES).fit(first)
+    with pytest.warns(UserWarning, match=r"of \d+ rows have a user unknown in training .*cv=KFold\(shuffle=True\)"):
+        assert 0 <= model.score(ordered) <= 1
+    with pytest.raises(UserError, match=r"no row has a known user .*in cross-validation with cv=KFold\(shuffle=True\)"):
+        model.score(ordered[~ordered["who"].isin(first["who"])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.score(first)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -134,7 +148,7 @@ def test_a_model_that_was_fitted_is_left_alone_by_a_fit_that_fails(table):
     with pytest.raises(UserError):
         model.fit(pd.DataFrame({"who": ["a"], "what": [None]}))
     pd.testing.assert_frame_equal(model.recommend(k=2), before)
-    assert torch.isfinite(torch.tensor(model.best_score_))
+    assert 0 <= model.best_score_["validation"]["ndcg@10"] <= 1
 
 
 KINDS = {

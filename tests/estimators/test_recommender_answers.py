@@ -50,8 +50,9 @@ def test_scores_are_the_models_own_and_order_what_is_recommended(fitted):
     again = fitted.predict(found.rename(columns={"who": "who"})[["who", "what"]])
     np.testing.assert_allclose(again, found["score"], atol=1e-6)
     assert (np.diff(found["score"]) <= 0).all()
-    strange = fitted.predict(pd.DataFrame({"who": ["user 2", "x"], "what": ["y", "item 1"]}))
-    assert np.isnan(strange).all()
+    with pytest.warns(UserWarning, match=r"2 of 3 rows have .*, such as item 'y'; their score is NaN"):
+        strange = fitted.predict(pd.DataFrame({"who": ["user 2", "x", "user 2"], "what": ["y", "item 1", "item 1"]}))
+    assert np.isnan(strange).tolist() == [True, True, False]
 
 
 def test_evaluate_agrees_with_a_plain_loop(table):

@@ -28,7 +28,7 @@ def test_all_recommendations_are_of_the_right_taste(fitted):
     found = fitted.recommend(k=10)
     assert len(found["user"]) == 600
     assert all(taste(item) == int(user[1:]) % 2 for user, item in zip(found["user"], found["item"], strict=True))
-    assert fitted.best_score_ == fitted.history_[-1]["validation ndcg@10"]
+    assert fitted.best_score_["validation"]["ndcg@10"] == fitted.history_[-1]["validation ndcg@10"]
     assert sorted(fitted.evaluation_) == ["test", "validation"]
 
 

@@ -115,7 +115,8 @@ def test_a_model_of_ids_says_what_to_do_instead():
 
 def test_scores_of_pairs_and_figures_of_other_rows(fitted, table):
     pairs = pd.DataFrame({"who": ["v03", "v03", "nobody"], "what": [1, 2, 1]})
-    scores = fitted.predict(pairs)
+    with pytest.warns(UserWarning, match="1 of 3 rows have a user or item unknown in training, such as user 'nobody'"):
+        scores = fitted.predict(pairs)
     everything = fitted.recommend(["v03"], k=ITEMS, exclude_seen=False).set_index("what")["score"]
     np.testing.assert_allclose(scores[:2], everything[[1, 2]], atol=1e-5)
     assert np.isnan(scores[2])

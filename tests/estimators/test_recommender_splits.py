@@ -41,7 +41,7 @@ def test_these_sets_are_trained_on_and_evaluated(fitted, parts):
     for split, frame in zip(("train", "validation", "test"), parts, strict=True):
         assert pairs(fitted.folder, split) == rows(frame)
     assert set(fitted.evaluation_) == {"validation", "test"}
-    assert fitted.best_score_ is not None
+    assert set(fitted.best_score_) == {"validation"}
     metrics = list(fitted.evaluation_["test"].values)
     for split, frame in zip(("validation", "test"), parts[1:], strict=True):
         assert fitted.evaluation_[split].num_queries == 30
@@ -55,7 +55,7 @@ def test_a_test_set_alone_holds_nothing_else_out(parts, tmp_path):
     model = small(**NAMES, folder=str(tmp_path)).fit(train, test=test)
     assert set(model.evaluation_) == {"test"}
     assert pairs(tmp_path, "train") == rows(train)
-    assert model.best_score_ is None
+    assert model.best_score_ == {}
 
 
 def test_a_fraction_of_training_for_validation(parts, tmp_path):

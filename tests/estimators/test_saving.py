@@ -10,6 +10,7 @@ import torch
 from songrank.core.errors import UserError
 from songrank.estimators import Recommender
 from songrank.io.locks import alone
+from tests.estimators.evaluations import same_evaluations
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
 
 
@@ -29,8 +30,20 @@ def test_saved_and_loaded_it_answers_alike(tmp_path, fitted):
     pd.testing.assert_frame_equal(again.recommend(k=5), fitted.recommend(k=5))
     assert again.get_params()["options"] == SMALL
     assert again.best_score_ == fitted.best_score_
+    assert set(fitted.evaluation_) == {"validation", "test"}
+    same_evaluations(again.evaluation_, fitted.evaluation_)
     again.save(tmp_path / "model")  # over itself
     pd.testing.assert_frame_equal(Recommender.load(tmp_path / "model").recommend(k=5), fitted.recommend(k=5))
+
+
+def test_one_that_was_saved_in_an_older_format_asks_for_a_new_fit_not_for_this_version(tmp_path, fitted):
+    fitted.save(tmp_path)
+    _change(tmp_path, version=1)
+    with pytest.raises(UserError, match=r"format version 1; songrank \S+ supports 2; fit and save the estimator again"):
+        Recommender.load(tmp_path)
+    _change(tmp_path, version=1, songrank="0.0.9")
+    with pytest.raises(UserError, match=r"open it with songrank 0\.0\.9, or fit and save the estimator again"):
+        Recommender.load(tmp_path)
 
 
 def _change(folder, **entries):

@@ -111,3 +111,22 @@ def test_a_name_of_any_length_that_the_system_allows_can_be_written(tmp_path):
     for name in ("x" * 255, "x." + "y" * 253):
         files.write_whole(tmp_path / name, "1")
         assert (tmp_path / name).read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("code", "fix"),
+    [
+        (errno.ENOSPC, "free disk space or choose another path with -o"),
+        (errno.EACCES, "check the permissions of the directory, or choose another path with -o"),
+        (errno.EROFS, "check the permissions of the directory, or choose another path with -o"),
+        (errno.ENOTDIR, "choose another path with -o"),
+    ],
+)
+def test_the_remedy_is_one_for_the_cause(tmp_path, monkeypatch, code, fix):
+    def failing(handle):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(DataError) as caught:
+        files.write_whole(tmp_path / "a.json", "new")
+    assert str(caught.value) == f"{tmp_path / 'a.json'}: cannot be written ({os.strerror(code)}); {fix}"

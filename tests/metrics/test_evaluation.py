@@ -104,3 +104,11 @@ def test_the_repr_is_one_line():
     labels = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
     found = repr(evaluate_lists(torch.tensor([[0.9, 0.5], [0.1, 0.2]]), labels, metrics=["mrr", "ndcg@10"]))
     assert found == "Evaluation(mrr=0.500000, ndcg@10=0.630930; 2 queries, 1 empty)"
+
+
+def test_a_notebook_shows_a_small_table_of_text():
+    found = evaluate_lists(SCORES, LABELS, metrics=["mrr"], gain=lambda y: y)
+    page = found._repr_html_()
+    assert f"<tr><th>mrr</th><td>{found.values['mrr']:.6f}</td></tr>" in page
+    assert "&lt;lambda&gt;" in page
+    assert "<lambda>" not in page

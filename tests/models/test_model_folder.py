@@ -6,6 +6,8 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +28,8 @@ def test_a_folder_gives_back_the_model_and_its_tables(folder, models_written):
     assert (
         repr(opened) == f"ModelFolder({str(folder)!r}, task={dataset.task!r}, model={opened.info['model']['name']!r})"
     )
+    assert f"<tr><th>task</th><td>{dataset.task}</td></tr>" in opened._repr_html_()
+    assert "&lt;b&gt;" in replace(opened, path=Path("<b>"))._repr_html_()
     assert not opened.model.training
     torch.manual_seed(0)
     again = made(folder.name, dataset).state_dict()
@@ -153,7 +157,9 @@ def test_weights_that_are_no_numbers(folder, value):
 @pytest.mark.parametrize("version", [1, 3, 99, "2", None])
 def test_versions_that_are_older_or_newer(folder, version):
     change(folder, version=version)
-    refused(folder, f"has format version {version!r}", "train again")
+    refused(folder, f"has format version {version!r}", "supports 2; train again")
+    change(folder, version=version, songrank="7.1")
+    refused(folder, f"has format version {version!r}", "open it with songrank 7.1, or train again")
 
 
 @pytest.mark.parametrize(

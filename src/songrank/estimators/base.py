@@ -22,7 +22,17 @@ from songrank.core.forks import check_not_forked
 from songrank.data import prepare
 from songrank.data.adapters.feature_matrix import FittedColumns
 from songrank.data.preparation.data_notes import FIRST_INFINITE, data_notes, large_label
-from songrank.estimators.saving import NOT_SAVED, RANKER, plain_number, read_estimator, write_estimator
+from songrank.estimators.saving import (
+    EVALUATIONS,
+    NOT_SAVED,
+    RANKER,
+    describe_evaluations,
+    pack_evaluations,
+    plain_number,
+    read_estimator,
+    unpack_evaluations,
+    write_estimator,
+)
 from songrank.io.files import make_folder
 from songrank.io.locks import alone
 from songrank.metrics import Evaluation
@@ -75,8 +85,9 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         folder: directory for the prepared data and the run, e.g. for `songrank report`; None for a temporary one.
         callbacks: functions called with the history entry of each epoch.
         verbose: 0 for no output, 1 for one line per validation.
-    Fitted attributes: ``recipe_``, the recipe of the run; ``history_``, one entry per epoch; ``best_score_``, the best
-    validation score; ``evaluation_``, the final evaluation by split; ``folder_``, the model.
+    Fitted attributes: ``recipe_``, the recipe of the run; ``history_``, one entry per epoch; ``best_score_``, metrics
+    of the best checkpoint by evaluation set, ``{"validation": {"ndcg@10": …}}``, or empty; ``evaluation_``, the final
+    evaluation by split; ``folder_``, the model.
     """
 
     task: ClassVar[str]
@@ -98,7 +109,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     recipe_: Recipe = field(init=False)
     history_: list[dict[str, Any]] = field(init=False)
     evaluation_: dict[str, Evaluation] = field(init=False)
-    best_score_: Any = field(init=False)
+    best_score_: dict[str, dict[str, float]] = field(init=False)
     _fitted_columns: FittedColumns = field(init=False)
     _by_data: Sequence[str] = field(init=False, default=())  # recipe overrides from the data; parameters win
 
@@ -160,13 +171,15 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             self._say(run.better_before())
             self._say(run.result())
             found = dict(also(run))
-            found["history_"], found["best_score_"] = [dict(line) for line in run.history], run.best_value
+            found["history_"] = [dict(line) for line in run.history]
             if members > 1:
                 assert isinstance(run, Run)
                 found |= self._ensemble(run, members, work)
             else:
                 folder = open_model(run.directory.path, self.device)
                 found |= {"folder_": folder, "recipe_": run.recipe, "evaluation_": dict(run.results)}
+            best = None if members > 1 else run.best_value
+            found["best_score_"] = _best_score(found["evaluation_"], str(found["recipe_"].validation.metric), best)
             self.__dict__.update(found)
         return run
 
@@ -265,8 +278,9 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             "recipe": self.recipe_.model_dump(mode="json"),
             "history": self.history_,
             "best_score": self.best_score_,
+            "evaluations": describe_evaluations(self.evaluation_),
         }
-        write_estimator(Path(directory), self.folder_, told, more)
+        write_estimator(Path(directory), self.folder_, told, {**more, EVALUATIONS: pack_evaluations(self.evaluation_)})
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Self:
@@ -276,7 +290,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         try:
             made = cls(**{**told["parameters"], "device": device})
             made.recipe_ = Recipe.read(told["recipe"], str(path / "estimator.json"))
-            made.history_, made.best_score_, made.evaluation_ = list(told["history"]), told["best_score"], {}
+            made.history_, made.best_score_ = list(told["history"]), dict(told["best_score"])
+            made.evaluation_ = unpack_evaluations(told["evaluations"], files.pop(EVALUATIONS))
             made.folder_ = folder = open_model(path, device)
             if folder.task != cls.task:
                 raise DataError(f"contains a model for {folder.task}", f"expected one for {cls.task}", file=str(path))
@@ -297,6 +312,13 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
     def _take_more(self, told: Any) -> None:
         """The inverse of :meth:`_more`."""
         raise NotImplementedError
+
+
+def _best_score(found: Mapping[str, Evaluation], metric: str, best: float | None) -> dict[str, dict[str, float]]:
+    """``best_score_``: all metrics of the validation split, and the best value of the metric of validation."""
+    if "validation" not in found:
+        return {}
+    return {"validation": {**found["validation"].values, **({} if best is None else {metric: best})}}
 
 
 def random_seed(random_state: Any) -> int:

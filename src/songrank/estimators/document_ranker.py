@@ -63,8 +63,8 @@ class DocumentRanker(RankingEstimator):
     ``"context-aware"``, takes all rows as one list. ``fit`` without a recipe sets batch size, epochs and weight decay
     by the size of the data (:mod:`songrank.estimators.document_defaults`); ``options`` and ``epochs`` take precedence.
 
-    Further fitted attributes: ``best_score_`` and ``evals_result_`` by evaluation set and metric, ``best_iteration_``,
-    ``n_features_in_``, ``feature_name_``, and ``feature_names_in_`` if X had names.
+    Further fitted attributes: ``evals_result_`` by evaluation set and metric, ``best_iteration_``, ``n_features_in_``,
+    ``feature_name_``, and ``feature_names_in_`` if X had names.
 
     >>> X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 0, 1])
     >>> small = {"model.hidden": [4], "warm_up.epochs": 2}

@@ -126,7 +126,8 @@ class LabelRanker(RankingEstimator):
         for candidate in candidates:
             self._fit(kind, source(), options, *candidate.changes)
             fits.append(dict(vars(self)))
-        scores = [found["best_score_"] for found in fits]
+        metric = str(fits[0]["recipe_"].validation.metric)
+        scores = [found["best_score_"]["validation"][metric] for found in fits]
         best = max(range(len(fits)), key=lambda number: (scores[number], -number))
         self.__dict__.update(fits[best])
         pairs = zip(candidates, scores, strict=True)

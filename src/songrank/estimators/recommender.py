@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from songrank.analysis.auto import AutoRun
 from songrank.core.columns import Array
-from songrank.core.errors import DataError, UserError
+from songrank.core.errors import DataError, UserError, shown
 from songrank.core.forks import check_not_forked
+from songrank.core.text import counted
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
 from songrank.data.histories import table_histories
@@ -48,6 +50,7 @@ _COSINE = {"scoring": "cosine", "temperature": 0.2}
 _BY_NAME = {"matrix-factorisation": {}, "lightgcn": {}, "two-tower": {"learn_temperature": False}}
 """The models that share the recipe of the task, which have its scores if they are given by name."""
 AUTO = "auto"
+_HOLD_OUT_ROWS = "hold out rows, not users: in cross-validation use cv=KFold(shuffle=True), or sort the table by time"
 _DEFAULTS = {"loss": "song", "epochs": None, "learning_rate": None, "options": None, "members": 1}
 _OF_ONE_MODEL = tuple(_DEFAULTS)
 """Parameters that set something about one model; with one of them nothing is chosen automatically."""
@@ -288,17 +291,25 @@ class Recommender(RankingEstimator):
         return write_table(recommendation_frame(parts, names, asked, items), kind)
 
     def predict(self, interactions: Any) -> Array:
-        """The score of each pair of user and item; NaN for new users or items."""
-        folder = self._fitted()
-        return score_pairs(folder, *self._numbers(self._interactions.pairs(interactions))).numpy()
+        """The score of each pair of user and item; NaN, with a warning, for new users or items."""
+        folder, frame = self._fitted(), self._interactions.pairs(interactions)
+        users, items = self._numbers(frame)
+        unknown = ((users < 0) | (items < 0)).numpy()
+        if unknown.any():
+            row = int(unknown.argmax())
+            word = "user" if int(users[row]) < 0 else "item"
+            what = f"{int(unknown.sum()):,} of {counted(len(unknown), 'rows')} have a user or item unknown in training"
+            warnings.warn(f"{what}, such as {word} {shown(frame[word][row])}; their score is NaN", stacklevel=2)
+        return score_pairs(folder, users, items).numpy()
 
     def evaluate(
         self, interactions: Any, y: Any = None, metrics: Sequence[str] = ("ndcg@10", "ndcg@20", "recall@20")
     ) -> Evaluation:
         """Compute metrics of held-out interactions, ranking all items except other seen items of the user.
 
-        New users and items are ignored; policies are those of the recipe. Labels are used as in :meth:`fit`: the fitted
-        column, or 1 without one; 0 and labels below ``min_rating`` are not relevant.
+        New users and items are ignored, with a warning if most rows have a new user; policies are those of the recipe.
+        Labels are used as in :meth:`fit`: the fitted column, or 1 without one; 0 and labels below ``min_rating`` are
+        not relevant.
 
         Args:
             interactions: held-out rows, with the fitted columns.
@@ -308,12 +319,20 @@ class Recommender(RankingEstimator):
         metrics = self._metrics(metrics)
         folder, frame = self._fitted(), self._interactions.pairs(interactions, y)
         label = torch.from_numpy(label_column(frame, self.data_options or {}))
-        users, relevance = held_out_relevance(folder, *self._numbers(frame), label)
+        numbers = self._numbers(frame)
+        new = int((numbers[0] < 0).sum())
+        if frame.height > new > frame.height / 2:
+            what = f"{new:,} of {counted(frame.height, 'rows')} have a user unknown in training and are ignored"
+            warnings.warn(f"{what}; {_HOLD_OUT_ROWS}", stacklevel=2)
+        users, relevance = held_out_relevance(folder, *numbers, label)
         told = {"metrics": metrics, **policies(self.recipe_)}
         return evaluate_catalogue(lambda query: score_users(folder, users[query]), relevance, **told)
 
     def score(self, interactions: Any, y: Any = None) -> float:
-        """NDCG@10 of :meth:`evaluate`. Cross-validation must hold out rows, not users: ``KFold(shuffle=True)``."""
+        """NDCG@10 of :meth:`evaluate`. Cross-validation must hold out rows, not users: ``KFold(shuffle=True)``.
+
+        Folds of consecutive rows, the default of scikit-learn, hold out whole users if the table is sorted by user.
+        """
         return float(self.evaluate(interactions, y, ["ndcg@10"]).values["ndcg@10"])
 
     def _numbers(self, frame: pl.DataFrame) -> tuple[Tensor, Tensor]:

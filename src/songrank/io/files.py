@@ -1,5 +1,6 @@
 """Single files: atomic writes and copies, and SHA-256 checksums."""
 
+import errno
 import hashlib
 import os
 import re
@@ -20,6 +21,8 @@ _EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | getattr(os, "O_BINAR
 _MARK = re.compile(r".*\.songrank-[a-z]+-(.*)-([0-9]+)-[0-9a-f]{8}(?:\.[^.]*)?", re.DOTALL)
 _MOST_SUFFIX = 16  # characters; a longer suffix is not part of a temporary name
 _BLOCK_BYTES = 1 << 22
+_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+_WRONG_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST, errno.ELOOP, errno.EINVAL)
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
@@ -156,7 +159,19 @@ def not_written(file: Path, error: Exception) -> DataError:
     """The error for a file that could not be written."""
     reason = error.strerror if isinstance(error, OSError) else None
     what = f"cannot be written ({reason or first_line(error)})"
-    return DataError(what, "free disk space or choose another path with -o", file=str(file))
+    return DataError(what, write_remedy(error, "choose another path with -o"), file=str(file))
+
+
+def write_remedy(error: Exception, otherwise: str) -> str:
+    """The remedy for a failed write; ``otherwise`` is to choose another place.
+
+    >>> write_remedy(PermissionError(errno.EACCES, "Permission denied"), "choose another directory")
+    'check the permissions of the directory, or choose another directory'
+    """
+    code = error.errno if isinstance(error, OSError) else None
+    if code in _NO_PERMISSION:
+        return f"check the permissions of the directory, or {otherwise}"
+    return otherwise if code in _WRONG_PLACE else f"free disk space or {otherwise}"
 
 
 def sha256(content: str | bytes) -> str:

@@ -45,9 +45,7 @@ def lock(handle: int) -> bool:
 def alone(folder: Path, doing: str) -> Iterator[None]:
     """Lock a directory; ``doing`` describes the use in the error of other processes. The lock file is kept."""
     try:
-        handle = os.open(
-            folder / LOCK, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666
-        )
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
     except OSError as error:
         what = f"cannot be written to ({error.strerror})"
         raise DataError(what, "check path and permissions", file=str(folder)) from None

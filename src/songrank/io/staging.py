@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from songrank.core.errors import DataError
-from songrank.io.files import WINDOWS, in_use, new_parents, process_mark, sync_folder
+from songrank.io.files import WINDOWS, in_use, new_parents, process_mark, sync_folder, write_remedy
 
 _MARK = ".songrank-unfinished-"
 
@@ -36,7 +36,7 @@ def staged_directory(
             _check_free(target, overwrite, marker, own)
             _swap(staging, target)
         except OSError as error:
-            fix = "nothing was written; free disk space or choose another directory"
+            fix = f"nothing was written; {write_remedy(error, 'choose another directory')}"
             raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(target)) from None
         finally:
             shutil.rmtree(staging, ignore_errors=True)

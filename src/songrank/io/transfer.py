@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from songrank.core.errors import DataError, first_line
-from songrank.io.files import NO_LINK, write_whole
+from songrank.io.files import NO_LINK, write_remedy, write_whole
 from songrank.io.locks import lock
 from songrank.io.source import Progress
 
@@ -99,7 +99,8 @@ def writing(target: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "disk is full" if full else f"cannot be written ({error.strerror or error})"
-        fix = "free disk space, then run the command again to resume" if full else "choose another directory"
+        resume = "free disk space, then run the command again to resume"
+        fix = resume if full else write_remedy(error, "choose another directory")
         raise DataError(what, fix, file=str(target)) from None
 
 

@@ -82,8 +82,9 @@ class MemoryTable(nn.Module):
             held = f"all ids below {self.size_argument}={self.num_rows}"
             if (self.first, self.last) != (0, self.num_rows):
                 held = f"ids from {self.first} to {self.last - 1}, the range held here"
-            what = "a row id of the slate is not in the memory"
-            raise IndexError(f"{what}; expected {held}; validate=True names the id") from None
+            place = int(places.max() if int(places.max()) >= self.values.shape[0] else places.min())
+            row = place + self.first - (place > self.last - self.first)
+            raise IndexError(f"row id {row} of the slate is not in the memory; expected {held}") from None
 
     def put(self, places: Tensor, values: Tensor) -> None:
         """:meth:`scatter` at positions of :meth:`locate`."""

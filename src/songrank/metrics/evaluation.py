@@ -8,7 +8,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
-from songrank.core.text import counted
+from songrank.core.text import counted, notebook_table
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.names import FORMULAS, Metric
 from songrank.metrics.spans import Spans
@@ -81,17 +81,23 @@ class Evaluation:
         values = ", ".join(f"{name}={value:.6f}" for name, value in self.values.items())
         return f"Evaluation({values}; {counted(self.num_queries, 'queries')}, {self.num_empty:,} empty)"
 
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.6f}") for name, value in self.values.items()]
+        return notebook_table(rows, "Evaluation", self._policies("queries"))
+
     def describe(self, queries: str = "queries") -> str:
         """One line per metric, then the policies; ``queries`` is what queries are called, for example users."""
         width = max(len(name) for name in self.values)
         lines = [f"{name:<{width}}  {value:.6f}" for name, value in self.values.items()]
+        return "\n".join([*lines, self._policies(queries)])
+
+    def _policies(self, queries: str) -> str:
         gain = getattr(self.gain, "__name__", str(self.gain)) if callable(self.gain) else self.gain
         sampled = f"among {self.candidates:,} sampled candidates; " if self.candidates is not None else ""
-        lines.append(
+        return (
             f"{counted(self.num_queries, queries)}, {self.num_empty:,} without relevant items "
             f"({_EMPTY[self.empty][1]}); {sampled}ties: {self.ties}; gain: {gain}"
         )
-        return "\n".join(lines)
 
     @classmethod
     def from_tally(

@@ -29,6 +29,7 @@ from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, first_line
 from songrank.core.forks import check_not_forked
 from songrank.core.ids import Ids
+from songrank.core.text import notebook_table
 from songrank.io.arrays import read_arrays
 from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json
@@ -79,6 +80,13 @@ class ModelFolder:
 
     def __repr__(self) -> str:
         return f"ModelFolder({str(self.path)!r}, task={self.task!r}, model={self.info['model']['name']!r})"
+
+    def _repr_html_(self) -> str:
+        sizes = (f"{name.replace('num_', '')} {size:,}" for name, size in self.info["sizes"].items())
+        rows = {"task": self.task, "model": self.info["model"]["name"], "sizes": ", ".join(sizes)}
+        weights = sum(tensor.numel() for tensor in self.model.state_dict().values())
+        rows |= {"weights": f"{weights:,}", "device": self.device, "directory": self.path}
+        return notebook_table(rows.items(), "Model")
 
     @property
     def task(self) -> str:
@@ -325,7 +333,7 @@ def _description(path: Path) -> dict[str, Any]:
         raise DataError("is not a songrank model", "expected a run of `songrank train`", file=str(file))
     if info.get("version") != VERSION:
         other = f"has format version {info.get('version')!r}; songrank {__version__} supports {VERSION}"
-        raise DataError(other, f"open it with songrank {info.get('songrank')!s:.20}, or train again", file=str(file))
+        raise DataError(other, f"{open_with(info.get('songrank'))}train again", file=str(file))
     inputs = str(info.get("inputs"))
     sound = (
         all(isinstance(info.get(key), dict) for key in ("model", "sizes", "files"))
@@ -336,6 +344,15 @@ def _description(path: Path) -> dict[str, Any]:
     if not sound:
         raise DataError("is damaged or was edited", _AGAIN, file=str(file))
     return info
+
+
+def open_with(version: Any) -> str:
+    """Advice to use the songrank version that wrote a file; none if it has the number of this version.
+
+    >>> open_with(__version__), open_with("9.1")
+    ('', 'open it with songrank 9.1, or ')
+    """
+    return "" if version in (None, __version__) else f"open it with songrank {version!s:.20}, or "
 
 
 def _optional_files(info: Mapping[str, Any]) -> set[str]:

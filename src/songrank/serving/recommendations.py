@@ -156,7 +156,8 @@ def held_out_relevance(folder: ModelFolder, user: Tensor, item: Tensor, label: T
     assert folder.seen is not None
     known, items = (user >= 0) & (item >= 0), len(known_ids(folder)[1])
     if not bool(known.any()):
-        raise DataError("no row has a known user and a known item", "evaluate on other rows")
+        fix = "hold out rows of known users, in cross-validation with cv=KFold(shuffle=True)"
+        raise DataError("no row has a known user and a known item", fix)
     users, row = torch.unique(user[known], return_inverse=True)
     target, place = torch.unique(row * items + item[known], return_inverse=True)
     best = torch.zeros(target.shape[0]).scatter_reduce_(0, place, label[known].float(), "amax")
