@@ -57,8 +57,8 @@ class Content:
         return isinstance(self.query_ids, Ids)
 
 
-def write_content(folder: Path, content: Content, *, name: str, options: Mapping[str, Any], job: Job) -> None:
-    """Write the arrays, then ``dataset.json``: a directory without it is not a data set."""
+def write_content(folder: Path, content: Content, *, name: str, options: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """Write the arrays, and return the content of ``dataset.json`` for :func:`write_description`."""
     from songrank import __version__
 
     splits = {name: content.splits[name] for name in SPLITS if name in content.splits}
@@ -87,7 +87,7 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
     used = sorted({key for arrays in splits.values() for key in arrays})
     made = {"songrank": __version__, "options": dict(options), "sources": _sources(job)}
     made["left_out"] = dict(sorted(job.counts.items()))
-    info = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "name": name,
@@ -101,6 +101,10 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         **content.extra,
         "made": made,
     }
+
+
+def write_description(folder: Path, info: Mapping[str, Any]) -> None:
+    """Write ``dataset.json``, after all other files: a directory without it is not a data set."""
     write_json(folder / "dataset.json", info)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from songrank.core.errors import DataError
 from songrank.core.forks import check_not_forked
-from songrank.data.content import write_content
+from songrank.data.content import write_content, write_description
 from songrank.data.dataset import Dataset, open_dataset
 from songrank.data.registry import find_kind
 from songrank.io.source import Job, Progress
@@ -77,7 +77,7 @@ def prepare(
         used = {"preset": preset or kind.default_preset, **chosen.model_dump(mode="json")}
         try:
             content = kind.run(source, chosen, job, scratch)
-            write_content(folder, content, name=name, options=used, job=job)
+            info = write_content(folder, content, name=name, options=used, job=job)
         except DataError as error:  # errors about the whole data name the source
             whole = str(source) if isinstance(source, Path) else files[0] if files else None
             if error.file is not None or whole is None:
@@ -85,6 +85,7 @@ def prepare(
             raise DataError(error.what, error.fix, file=whole) from None
         del content  # unmaps files in scratch, which Windows could not remove
         shutil.rmtree(scratch)
+        write_description(folder, info)
     return open_dataset(directory)
 
 

@@ -5,13 +5,13 @@ import glob
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from songrank.core.errors import DataError
 from songrank.io.files import WINDOWS, in_use, new_parents, process_mark, sync_folder, write_remedy
 
-_MARK = ".songrank-unfinished-"
+_UNFINISHED, _REPLACED = ".songrank-unfinished-", ".songrank-replaced-"
 
 
 @contextmanager
@@ -20,16 +20,17 @@ def staged_directory(
 ) -> Iterator[Path]:
     """Create a temporary directory, which is renamed to ``target`` on success and removed on failure.
 
-    It has a hidden name beside ``target``. Leftovers of killed processes are removed by the next writer of ``target``
-    (not on Windows, where running processes cannot be detected). With ``overwrite``, an existing directory is replaced
-    if it holds the file ``marker`` and no other files than arrays and ``own``.
+    It has a hidden name beside ``target``. The rename is the only commit point: a directory of another name is never
+    taken for a complete one, whatever it holds. Leftovers of killed processes are removed by the next writer of
+    ``target`` (not on Windows, where running processes cannot be detected). With ``overwrite``, an existing directory
+    is replaced if it holds the file ``marker`` and no other files than arrays and ``own``.
     """
     target = Path(os.path.realpath(target))
-    staging = _beside(target, _MARK)
+    staging = _beside(target, _UNFINISHED)
     with new_parents(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _clear_up(target, marker)
+            _clear_up(target)
             _check_free(target, overwrite, marker, own)
             staging.mkdir()
             yield staging
@@ -42,15 +43,23 @@ def staged_directory(
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _clear_up(target: Path, marker: str) -> None:
-    """Remove leftovers of killed processes; rename a complete directory if ``target`` does not exist."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
-        if in_use(left.name):
-            continue
-        if (left / marker).exists() and not target.exists():
-            os.rename(left, target)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
+def _clear_up(target: Path) -> None:
+    """Remove leftovers of killed processes; restore ``target`` if one was killed while it replaced the directory."""
+    for mark in (_REPLACED, _UNFINISHED):
+        for left in target.parent.glob(f".{glob.escape(target.name)}{mark}*"):
+            if in_use(left.name):
+                continue
+            if mark == _REPLACED and not target.exists():
+                os.rename(left, target)
+            else:
+                _remove(left, target)
+
+
+def _remove(left: Path, target: Path) -> None:
+    """Remove a directory; a part that a kill leaves has the name of an unfinished one."""
+    with suppress(OSError):
+        left = left.rename(_beside(target, _UNFINISHED))
+    shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]) -> None:
@@ -79,7 +88,7 @@ def _swap(staging: Path, target: Path) -> None:
             target.rmdir()
         os.rename(staging, target)
     elif not _exchange(staging, target):  # two steps; neither directory exists in between
-        old = _beside(target, _MARK)
+        old = _beside(target, _REPLACED)
         try:
             os.rename(target, old)
             os.rename(staging, target)
@@ -87,7 +96,8 @@ def _swap(staging: Path, target: Path) -> None:
             if not target.exists():
                 os.rename(old, target)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        sync_folder(target.parent)
+        _remove(old, target)
     sync_folder(target.parent)
 
 

@@ -101,7 +101,7 @@ class RunDirectory:
         """Remove incomplete files of killed processes."""
         for folder in (self.path, self.path / "evaluation"):
             remove_leftovers(folder)
-        for left in self.checkpoints.glob(".*.songrank-unfinished-*"):
+        for left in self.checkpoints.glob(".*.songrank-*"):
             shutil.rmtree(left, ignore_errors=True)
 
     def recipe(self) -> Recipe:

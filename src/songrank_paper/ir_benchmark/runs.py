@@ -19,7 +19,7 @@ import torch
 from songrank.analysis.report.curves import chosen_epoch, read_history
 from songrank.baselines import measure
 from songrank.data import CatalogueSplit, Dataset, open_dataset
-from songrank.data.content import Content, write_content
+from songrank.data.content import Content, write_content, write_description
 from songrank.io.files import write_whole
 from songrank.io.json_files import read_json
 from songrank.io.source import Job
@@ -41,7 +41,8 @@ def join(folder: Path, *, data: str, path: str) -> dict[str, Any]:
     place.mkdir(parents=True)
     splits = {"train": _pairs(dataset, "train", "validation"), "test": _pairs(dataset, "test")}
     content = Content(dataset.task, splits, dataset.query_ids, dataset.item_ids)
-    write_content(place, content, name=dataset.name, options={"joined": data}, job=Job())
+    info = write_content(place, content, name=dataset.name, options={"joined": data}, job=Job())
+    write_description(place, info)
     return {"data": fingerprint(open_dataset(place))}
 
 
