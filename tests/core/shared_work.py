@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, UserError
 from songrank.core.processes import joined
 
 
@@ -23,6 +23,13 @@ def main(what):
                 with own.agreed():
                     pass
                 own.add(torch.ones(3))
+        elif what == "converted":
+            with own.agreed():
+                try:
+                    with own.agreed():
+                        print([0][own.rank])
+                except ValueError as error:
+                    raise UserError(str(error)) from None
         elif what == "everywhere":
             with own.agreed():
                 raise DataError("is missing", "copy it", file="y")

@@ -23,17 +23,21 @@ def evaluate(
 
     Metrics are ndcg, dcg, mrr, map, precision, recall and hit_rate, with or without a cutoff such as @10. By default,
     metrics and policies are those of the run's recipe. Nothing is written: the stored evaluation, which
-    `songrank compare` reads, does not change.
+    `songrank compare` reads, does not change. Under torchrun, the processes share the queries.
 
         songrank evaluate runs/movielens-1m-song-0 --metric ndcg@10 --metric recall@20
     """
     from songrank.analysis.evaluate import evaluate_run
     from songrank.cli.printing import unit_of
+    from songrank.cli.together import together
     from songrank.io.json_files import plain
 
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}
     policies: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    found = evaluate_run(run, split, data=data, device=device, **policies)
+    with together(device) as processes:
+        found = evaluate_run(run, split, data=data, device=device, processes=processes, **policies)
+    if not processes.is_first:
+        return
     if not as_json:
         typer.echo(found.describe(unit_of(run)))
         return

@@ -142,8 +142,10 @@ class Processes:
         try:
             yield
         except Exception as error:
-            if self.world == 1 or getattr(error, _AGREED, False) or isinstance(error, LostProcessError):
+            if self.world == 1 or isinstance(error, LostProcessError):
                 raise
+            if _is_agreed(error):
+                self._raise_quietly(error)
             failure = error
         if self.world > 1 and self.any(failure is not None):
             self._raise(failure)
@@ -157,19 +159,37 @@ class Processes:
             told = json.dumps([f"{type(failure).__name__}: {first_line(failure)}", 1])
         rank, (text, code) = next((at, json.loads(one)) for at, one in enumerate(self.texts(told)) if one)
         error: Exception
-        if failure is not None and (self.is_first or not isinstance(failure, UserError)):
-            error = failure
-        else:
-            error = (UserError if self.is_first else ReportedError)(f"process {rank}: {text}")
+        if failure is None or (isinstance(failure, UserError) and not self.is_first):
+            error = UserError(f"process {rank}: {text}")
             error.exit_code = code
+        else:
+            error = failure
         setattr(error, _AGREED, True)
-        raise error
+        self._raise_quietly(error)
+
+    def _raise_quietly(self, error: Exception) -> NoReturn:
+        """Raise an error of which all processes know; the first one prints it if it is one of the user."""
+        if self.is_first or not isinstance(error, UserError):
+            raise error
+        quiet = ReportedError(str(error))
+        quiet.exit_code = error.exit_code
+        setattr(quiet, _AGREED, True)
+        raise quiet from None
 
     def _reduced(self, value: float, how: "dist.ReduceOp.RedOpType") -> float:
         told = torch.tensor([value], dtype=torch.float64, device=self.device)
         with _exchange():
             dist.all_reduce(told, op=how)
         return float(told)
+
+
+def _is_agreed(error: BaseException | None) -> bool:
+    """Whether all processes know of an error, or of the one from which it follows."""
+    while error is not None:
+        if getattr(error, _AGREED, False) or isinstance(error, LostProcessError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager

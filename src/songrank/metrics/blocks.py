@@ -10,6 +10,7 @@ from songrank.core.checks import check_same_shape, fail
 from songrank.core.csr import offsets
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
+from songrank.core.processes import ALONE, Processes
 from songrank.functional.ranks import rank_span
 from songrank.metrics.evaluation import Tally
 from songrank.metrics.names import Metric
@@ -42,18 +43,23 @@ class Lists:
         rows, columns = self.scores.shape
         return torch.full((rows,), columns > 0, dtype=torch.bool, device=self.scores.device)
 
-    def tally(self, metrics: Sequence[Metric], ties: str, gain: Gain) -> Tally:
-        """Compute the metrics of all lists, ranking each once."""
+    def tally(self, metrics: Sequence[Metric], ties: str, gain: Gain, processes: Processes = ALONE) -> Tally:
+        """Compute the metrics of all lists, or of the blocks of one of several processes, ranking each list once."""
         tally = Tally(metrics, self.present, gain)
-        for row, spans in self.blocks(ties):
+        for row, spans in self.blocks(ties, processes=processes):
             tally.add(row, spans)
         return tally
 
-    def blocks(self, ties: str, cells: int | None = None) -> Iterator[tuple[Tensor, Spans]]:
-        """(lists, positions of their relevant items), for all lists with an item and possibly some without."""
+    def blocks(
+        self, ties: str, cells: int | None = None, processes: Processes = ALONE
+    ) -> Iterator[tuple[Tensor, Spans]]:
+        """(lists, positions of their relevant items), for all lists with an item and possibly some without.
+
+        Blocks are shared by the processes.
+        """
         if cells is None:
             cells = CPU_CELLS if self.scores.device.type == "cpu" else GPU_CELLS
-        pieces = _padded(self, cells) if self.lengths is None else _ragged(self, self.lengths, cells)
+        pieces = _padded(self, cells, processes) if self.lengths is None else _ragged(self, cells, processes)
         for row, scores, labels, mask in pieces:
             scores, labels = scores.double(), labels.double()
             _check_values(row, scores, labels, mask)
@@ -104,31 +110,34 @@ def _read_lengths(scores: Tensor, mask: Tensor | None, lengths: Tensor | Sequenc
     return sizes, sizes.shape
 
 
-def _padded(lists: Lists, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+def _padded(lists: Lists, cells: int, processes: Processes) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     rows, size = lists.scores.shape
     if size == 0:
         return
     step = max(1, cells // size)
-    for begin in range(0, rows, step):
+    for begin in processes.share(range(0, rows, step)):
         part = slice(begin, min(begin + step, rows))
         scores = lists.scores[part]
         mask = torch.ones_like(scores, dtype=torch.bool) if lists.mask is None else lists.mask[part]
         yield torch.arange(part.start, part.stop, device=scores.device), scores, lists.labels[part], mask
 
 
-def _ragged(lists: Lists, lengths: Tensor, cells: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+def _ragged(lists: Lists, cells: int, processes: Processes) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    lengths = lists.lengths
+    assert lengths is not None
     # In descending order of length: each block is padded to its first list, so one long list pads few others.
     size, order = lengths.sort(descending=True, stable=True)
     start = offsets(lengths)
-    begin, end = 0, int((lengths > 0).sum())
+    blocks, begin, end = [], 0, int((lengths > 0).sum())
     while begin < end:
         longest = int(size[begin])
-        row = order[begin : min(end, begin + max(1, cells // longest))]
+        blocks.append((longest, order[begin : min(end, begin + max(1, cells // longest))]))
+        begin += blocks[-1][1].shape[0]
+    for longest, row in processes.share(blocks):
         place = torch.arange(longest, device=lengths.device)
         mask = place < lengths[row].unsqueeze(-1)
         at = torch.where(mask, start[row].unsqueeze(-1) + place, torch.zeros_like(place))
         yield row, lists.scores[at], lists.labels[at], mask
-        begin += row.shape[0]
 
 
 def _check_values(row: Tensor, scores: Tensor, labels: Tensor, mask: Tensor) -> None:

@@ -11,6 +11,7 @@ from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
 from songrank.core.pairs import pack, without
+from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 from songrank.metrics.evaluation import Evaluation, Tally
 from songrank.metrics.names import FORMULAS, check_policies, parse_metrics
@@ -43,6 +44,7 @@ def evaluate_catalogue(
     gain: Gain = "exp2",
     memory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    processes: Processes = ALONE,
 ) -> Evaluation:
     """Compute exact metrics of a scorer that ranks all items of the catalogue for each query of ``targets``.
 
@@ -61,6 +63,8 @@ def evaluate_catalogue(
         memory: bytes per chunk for scores in float64 and temporaries, excluding those of ``score_all``; a chunk has at
             least one query. By default 256 MB on a CPU, 4 GB on a GPU.
         progress: called after each chunk with the numbers of queries done and in total.
+        processes: the processes that evaluate together, all with the same arguments: each scores a range of the chunks
+            of one process, so the result is the same, on all of them.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[2, 0], num_items=4, exclude=([0], [3]))
     >>> scores = torch.tensor([[0.1, 0.2, 0.3, 0.9], [0.3, 0.2, 0.4, 0.1]])
@@ -69,22 +73,25 @@ def evaluate_catalogue(
     >>> evaluate_catalogue(lambda query: torch.zeros(len(query), 4), targets, metrics="mrr").per_query["mrr"]
     tensor([0.3333, 0.2500], dtype=torch.float64)
     """
-    wanted = parse_metrics(metrics)
-    check_policies(wanted, ties, empty, gain)
-    memory = MEMORY.get(targets.device.type, MEMORY["cpu"]) if memory is None else check_int("memory", memory)
-    scorer = getattr(score_all, "score_all", score_all)
-    if not callable(scorer):
-        fail("score_all", type(score_all).__name__, "a function of query ids, or a model with score_all", TypeError)
-    if targets.list_start is not None:
-        fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
+    with processes.agreed():
+        wanted = parse_metrics(metrics)
+        check_policies(wanted, ties, empty, gain)
+        memory = MEMORY.get(targets.device.type, MEMORY["cpu"]) if memory is None else check_int("memory", memory)
+        scorer = getattr(score_all, "score_all", score_all)
+        if not callable(scorer):
+            fail("score_all", type(score_all).__name__, "a function of query ids, or a model with score_all", TypeError)
+        if targets.list_start is not None:
+            fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
 
-    tally = Tally(wanted, targets.list_size > 0, gain)
-    done, total = 0, int((targets.num_relevant > 0).sum())
-    for query in _chunks(targets, memory):
-        tally.add(query, _rank(_scored(scorer, targets, query), targets, query, ties))
-        done += query.shape[0]
-        if progress is not None:
-            progress(done, total)
+        tally = Tally(wanted, targets.list_size > 0, gain)
+        own = processes.share(list(_chunks(targets, memory)))
+        done, total = 0, sum(query.shape[0] for query in own)
+        for query in own:
+            tally.add(query, _rank(_scored(scorer, targets, query), targets, query, ties))
+            done += query.shape[0]
+            if progress is not None:
+                progress(done, total)
+    tally.add_up(processes)
     return Evaluation.from_tally(tally, shape=(targets.num_relevant.shape[0],), ties=ties, empty=empty)
 
 

@@ -1,5 +1,6 @@
 """Metric values per query, collected block by block, and the resulting evaluation."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
+from songrank.core.processes import Processes
 from songrank.core.text import counted, notebook_table
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.names import FORMULAS, Metric
@@ -30,6 +32,13 @@ class Tally:
         self.relevant[query] = spans.mask.any(-1)
         for metric, values in self.values.items():
             values[query] = FORMULAS[metric.name](spans, metric.k, self.gain)
+
+    def add_up(self, processes: Processes) -> None:
+        """Collect the queries that each process has added; each query is added by one process only."""
+        if processes.world > 1:
+            parts = [self.relevant.double(), *self.values.values()]
+            relevant, *values = processes.add(torch.stack(parts).to(processes.device)).to(self.present.device)
+            self.relevant, self.values = relevant > 0, dict(zip(self.values, values, strict=True))
 
     @property
     def num_queries(self) -> int:
@@ -107,6 +116,43 @@ class Evaluation:
         per_query = {name: value.reshape(tuple(shape)) for name, value in tally.per_query(empty).items()}
         values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}
         return cls(values, per_query, tally.num_queries, tally.num_empty, ties, empty, tally.gain, candidates)
+
+
+def gather_evaluation(own: Evaluation | None, processes: Processes) -> Evaluation:
+    """The evaluation of the queries of all processes, each of which has evaluated a range of them.
+
+    The ranges follow one another in the order of the processes, as in training, where each process has the data of its
+    queries only. Values per query are concatenated, and averaged once: the mean of one process, not a mean of means.
+    To share an evaluation whose data all processes have, pass ``processes`` to :func:`evaluate_catalogue`,
+    :func:`evaluate_lists` or :func:`evaluate_sampled` instead.
+
+    Args:
+        own: the evaluation of this process, with one value per query; None for a process without queries.
+        processes: the processes.
+
+    >>> from songrank.core.processes import processes
+    >>> from songrank.metrics import evaluate_lists
+    >>> own = evaluate_lists(torch.tensor([[0.9, 0.5]]), torch.tensor([[0.0, 1.0]]), metrics="mrr")
+    >>> gather_evaluation(own, processes()).values
+    {'mrr': 0.5}
+    """
+    if processes.world == 1:
+        assert own is not None
+        return own
+    told = ""
+    if own is not None:
+        policies = {"ties": own.ties, "empty": own.empty, "gain": str(own.gain), "candidates": own.candidates}
+        told = json.dumps([list(own.values), policies])
+    names, common = next(json.loads(text) for text in processes.texts(told) if text)
+    per_query, nothing = {}, torch.zeros(0, dtype=torch.float64)
+    for name in names:
+        per_query[name] = processes.gather(nothing if own is None else own.per_query[name])
+    counts = torch.tensor([0, 0] if own is None else [own.num_queries, own.num_empty], device=processes.device)
+    num_queries, num_empty = processes.add(counts).tolist()
+    values = {name: float(reduce_queries(value, "mean")) for name, value in per_query.items()}
+    if own is not None:
+        common["gain"] = own.gain  # may be a function
+    return Evaluation(values, per_query, num_queries, num_empty, **common)
 
 
 def reduce_queries(values: Tensor, reduction: str) -> Tensor:

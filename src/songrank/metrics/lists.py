@@ -27,6 +27,7 @@ from torch import Tensor
 
 from songrank.core.checks import check_choice
 from songrank.core.gains import Gain
+from songrank.core.processes import ALONE, Processes
 from songrank.functional.lists import REDUCTIONS
 from songrank.metrics.blocks import read_lists
 from songrank.metrics.evaluation import Evaluation, reduce_queries
@@ -137,6 +138,7 @@ def evaluate_lists(
     ties: str = "pessimistic",
     empty: str = "skip",
     gain: Gain = "exp2",
+    processes: Processes = ALONE,
 ) -> Evaluation:
     """Compute several metrics of the same lists, ranking each list once.
 
@@ -149,6 +151,7 @@ def evaluate_lists(
         ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
         empty: value of queries without a relevant item: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        processes: the processes that evaluate together; see :func:`songrank.metrics.evaluate_catalogue`.
 
     >>> import torch
     >>> scores, labels = torch.tensor([3.0, 2.0, 1.0, 5.0, 4.0]), torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
@@ -158,10 +161,12 @@ def evaluate_lists(
     >>> result.per_query["mrr"]
     tensor([0.5000, 1.0000], dtype=torch.float64)
     """
-    wanted = parse_metrics(metrics)
-    check_policies(wanted, ties, empty, gain)
-    lists = read_lists(scores, labels, mask, lengths)
-    tally = lists.tally(wanted, ties, gain)
+    with processes.agreed():
+        wanted = parse_metrics(metrics)
+        check_policies(wanted, ties, empty, gain)
+        lists = read_lists(scores, labels, mask, lengths)
+        tally = lists.tally(wanted, ties, gain, processes)
+    tally.add_up(processes)
     return Evaluation.from_tally(tally, shape=lists.shape, ties=ties, empty=empty)
 
 

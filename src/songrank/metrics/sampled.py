@@ -8,6 +8,7 @@ from torch import Tensor
 from songrank.core.checks import check_int, check_shape, fail
 from songrank.core.errors import NotFiniteError
 from songrank.core.gains import Gain
+from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.metrics.evaluation import Evaluation, Tally
@@ -30,6 +31,7 @@ def evaluate_sampled(
     ties: str = "pessimistic",
     empty: str = "skip",
     gain: Gain = "exp2",
+    processes: Processes = ALONE,
 ) -> Evaluation:
     """Compute metrics of a scorer that ranks a query's targets among ``candidates`` random irrelevant items.
 
@@ -45,27 +47,30 @@ def evaluate_sampled(
         ties: ``"pessimistic"``, ``"average"`` or ``"stable"``.
         empty: value of queries without a target: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a function of the labels.
+        processes: the processes that evaluate together; see :func:`songrank.metrics.evaluate_catalogue`.
 
     >>> targets = Relevance.from_pairs(query=[0, 1], item=[39, 0], num_items=40)
     >>> print(evaluate_sampled(lambda query, item: -item.float(), targets, candidates=10, metrics="mrr"))
     mrr  0.545455
     2 queries, 0 without relevant items (left out); among 10 sampled candidates; ties: pessimistic; gain: exp2
     """
-    wanted = parse_metrics(metrics)
-    check_policies(wanted, ties, empty, gain)
-    candidates = min(check_int("candidates", candidates), targets.num_items)
-    if not targets.is_catalogue:
-        fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
-    tally = Tally(wanted, targets.list_size > 0, gain)
-    rows = (targets.num_relevant > 0).nonzero().squeeze(1)
-    if rows.numel():
-        sampler = SlateSampler(targets, 1, relevant="all", irrelevant=candidates, seed=seed)
-        step = max(1, _CELLS.get(targets.device.type, 2**22) // (candidates + targets.max_relevant))
-        for row in rows.split(step):  # type: ignore[no-untyped-call]
-            slate = sampler.draw(row + targets.query_range[0], epoch=0)
-            scores = score(slate.query, slate.item)
-            check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
-            tally.add(row, _spans(scores.float(), slate, ties))
+    with processes.agreed():
+        wanted = parse_metrics(metrics)
+        check_policies(wanted, ties, empty, gain)
+        candidates = min(check_int("candidates", candidates), targets.num_items)
+        if not targets.is_catalogue:
+            fail("targets", targets, "a catalogue relevance; use evaluate_lists for queries with their own documents")
+        tally = Tally(wanted, targets.list_size > 0, gain)
+        rows = (targets.num_relevant > 0).nonzero().squeeze(1)
+        if rows.numel():
+            sampler = SlateSampler(targets, 1, relevant="all", irrelevant=candidates, seed=seed)
+            step = max(1, _CELLS.get(targets.device.type, 2**22) // (candidates + targets.max_relevant))
+            for row in processes.share(rows.split(step)):  # type: ignore[no-untyped-call]
+                slate = sampler.draw(row + targets.query_range[0], epoch=0)
+                scores = score(slate.query, slate.item)
+                check_shape("score(query, item)", scores, tuple(slate.item.shape), meaning="[queries, candidates]")
+                tally.add(row, _spans(scores.float(), slate, ties))
+    tally.add_up(processes)
     shape = (targets.num_relevant.shape[0],)
     sampled = candidates if candidates < targets.num_items else None  # None: all items were ranked
     return Evaluation.from_tally(tally, shape=shape, ties=ties, empty=empty, candidates=sampled)

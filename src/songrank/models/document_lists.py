@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.csr import offsets
+from songrank.core.processes import ALONE, Processes
 
 _VALUES = 2**24  # maximum number of padded feature values per batch
 _PAIRS = 2**24  # maximum number of document pairs per batch, for attention
@@ -24,14 +25,19 @@ def list_groups(lengths: list[int], num_features: int) -> Iterator[tuple[int, in
         yield first, len(lengths)
 
 
-def score_lists(model: Any, features: Tensor, lengths: Tensor, device: torch.device) -> Tensor:
-    """Scores float32 [documents], on the CPU, of consecutive lists in ``features`` [documents, F]."""
-    start, scores = offsets(lengths), torch.empty(features.shape[0])
-    with torch.no_grad():
-        for first, last in list_groups(lengths.tolist(), features.shape[1]):
+def score_lists(
+    model: Any, features: Tensor, lengths: Tensor, device: torch.device, processes: Processes = ALONE
+) -> Tensor:
+    """Scores float32 [documents], on the CPU, of consecutive lists in ``features`` [documents, F].
+
+    Several processes with the same lists share the batches, and all have all scores.
+    """
+    start, scores = offsets(lengths), torch.zeros(features.shape[0])
+    with processes.agreed(), torch.no_grad():
+        for first, last in processes.share(list(list_groups(lengths.tolist(), features.shape[1]))):
             place = torch.arange(int(lengths[first:last].max()))
             mask = place < lengths[first:last].unsqueeze(1)
             rows = (start[first:last].unsqueeze(1) + place).clamp(max=features.shape[0] - 1)
             found = model(features[rows].float().to(device), mask.to(device))
             scores[int(start[first]) : int(start[last])] = found.float().cpu()[mask]
-    return scores
+    return processes.add(scores.to(processes.device)).cpu()

@@ -16,6 +16,7 @@ from torch import Tensor
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.pairs import latest_pairs
+from songrank.core.processes import ALONE
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
@@ -222,5 +223,5 @@ class DocumentAdapter(DatasetAdapter):
         if candidates != "all":
             raise UserError(f"candidates is {candidates}; expected 'all': search queries have their own lists")
         part = self._split(split)
-        scores = score_lists(model, part.features, part.lengths, self.device)
+        scores = score_lists(model, part.features, part.lengths, self.device, policies.get("processes", ALONE))
         return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)
