@@ -133,6 +133,25 @@ def test_what_the_budget_does_not_allow_is_not_tried(chooses):
     assert [one.name for one in run.tried] == ["ease"]
 
 
+def test_what_is_smaller_on_a_cpu_and_what_the_limit_ended_are_reported(chooses):
+    said = []
+    endless = (*SMALL, "fine_tuning.epochs=100000", "validation.patience=null", "validation.every=1000000")
+    part = Part("factors", "recommendation", endless, share=1.0, note="smaller, see below")
+    chooses(EASE, part, changes=["auto.budget=5"], say=said.append).finish()
+    assert said[1] == "factors: smaller, see below"
+    assert " s (its time limit); " in said[2]
+
+
+def test_it_warns_if_the_result_is_below_a_baseline(chooses):
+    said, warned = [], []
+    run = chooses(UNTRAINED, say=said.append, warn=warned.append)
+    run.finish()
+    assert said[-1].startswith("validation ndcg@10: ")
+    assert " beside popularity " in said[-1]
+    assert " and EASE " in said[-1]
+    assert warned[-1].startswith("the model is below popularity and EASE on validation: ndcg@10 -")
+
+
 def test_a_limit_ends_a_model_in_time(chooses, monkeypatch):
     """Each part has its share of what is left of the budget."""
     limits = {}
@@ -169,7 +188,9 @@ def test_keys_that_it_decides_itself_are_refused(change, chooses, data, tmp_path
 
 def test_the_parts_suit_the_data(data, tmp_path):
     dataset, cpu = open_dataset(data), torch.device("cpu")
-    assert [part.name for part in parts_for(dataset, cpu)] == ["ease", "sequence", "factors"]
+    assert [part.name for part in parts_for(dataset, cpu)] == ["ease", "factors", "sequence"]
+    assert [bool(part.note) for part in parts_for(dataset, cpu)] == [False, False, True]
+    assert not any(part.note for part in parts_for(dataset, torch.device("cuda")))
     assert default_budget(dataset) == 15 + 5e-4 * dataset["train"].label.numel()
     table = {
         "user": [u for u in range(20) for _ in range(8)],

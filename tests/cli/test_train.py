@@ -253,9 +253,13 @@ def test_a_better_state_of_the_warm_up_is_said(songrank, tmp_path):
     words += ["validation.keep=all", "-o", tmp_path / "all"]
     kept = songrank("train", "quick", f"data={tmp_path / 'data'}", *words)
     assert kept.returncode == 0, kept.stderr
-    assert "warning" not in kept.stderr
-    assert kept.stderr.splitlines()[-1].startswith("best checkpoint: warm-up, epoch ")
-    assert kept.stderr.splitlines()[-1].endswith(f"{name} {best:.4f}")
+    assert "is worse than warm-up" not in kept.stderr
+    *_, line, beside, below = kept.stderr.splitlines()
+    assert line.startswith("best checkpoint: warm-up, epoch ")
+    assert line.endswith(f"{name} {best:.4f}")
+    assert beside.startswith(f"{name}: ")
+    assert ", beside popularity " in beside
+    assert below.startswith("warning: the model is below EASE on validation: ndcg@10 -")
 
 
 def test_a_file_in_place_of_a_data_set(songrank, ratings, tmp_path):

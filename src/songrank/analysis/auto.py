@@ -16,7 +16,7 @@ import torch
 from songrank.analysis.auto_parts import Part, default_budget, parts_for
 from songrank.analysis.blend import blend_runs
 from songrank.analysis.finished_runs import flat, read_run
-from songrank.baselines import measure
+from songrank.analysis.standing import standing
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError
 from songrank.data import Dataset, open_dataset
@@ -26,7 +26,6 @@ from songrank.metrics import Evaluation
 from songrank.metrics.comparison import paired_difference
 from songrank.models.model_folder import MODEL_FILES
 from songrank.serving.open import open_model
-from songrank.training.build import policies
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.run import Run, evaluate_model, open_recipe_data
@@ -156,6 +155,8 @@ class AutoRun:
         if part.share is not None and left < _LEAST_SECONDS and not self._is_finished(part):
             self.say(f"{part.name}: not tried, since the budget of {self.budget:.0f} s is spent")
             return not self.stopped
+        if part.note and not self._is_finished(part):
+            self.say(f"{part.name}: {part.note}")
         try:
             run = self._train(part, None if part.share is None else left * part.share)
         except UserError as error:
@@ -255,7 +256,10 @@ class AutoRun:
             self.say(f"{tried.name}: {verdict} ({tried.note})")
             return
         verdict = "kept" if tried.kept else "left out, since it does not help"
-        self.say(f"{tried.name}: {metric} {tried.alone:.4f} after {tried.seconds:.0f} s; {verdict} ({tried.note})")
+        limit = " (its time limit)" if RunDirectory(self._place(tried.name)).notes().get("limit_reached") else ""
+        self.say(
+            f"{tried.name}: {metric} {tried.alone:.4f} after {tried.seconds:.0f} s{limit}; {verdict} ({tried.note})"
+        )
 
     def _install(self, run: Path) -> None:
         """Make the model of a run that of this directory; ``model.json``, which has the checksums, is last."""
@@ -278,22 +282,21 @@ class AutoRun:
             if split in self.dataset:
                 self.results[split] = evaluate_model(folder.model, self.dataset, split, self.recipe)
                 self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
-        if "validation" in self.results:
-            self.say(self._standing())
+        self._report_standing()
         self.directory.rewrite_history(self.history)
         tried = [vars(one) for one in self.tried]
         self.directory.note(status="finished", seconds=self.spent, tried=tried)
 
-    def _standing(self) -> str:
-        """One line: the model beside popularity and EASE on validation."""
-        metric = self.recipe.validation.metric
-        told = {"select": metric, "metrics": [metric], **policies(self.recipe)}
-        closed = self.parts[0].name
-        popular = measure("popularity", self.dataset, "validation", **told)
-        line = f"validation {metric}: {self.results['validation'].values[metric]:.4f}"
-        beside = [f"popularity {popular.evaluation.values[metric]:.4f}"]
-        beside += [f"EASE {one.alone:.4f}" for one in self.tried if one.name == closed and one.alone is not None]
-        return f"{line}, beside {' and '.join(beside)}"
+    def _report_standing(self) -> None:
+        """One line: the model beside popularity and EASE on validation; a warning if it is below."""
+        closed = [part for part in self.parts if part.recipe == "ease" and self._is_finished(part)]
+        known = {"ease": read_run(self._place(part.name), "validation") for part in closed[:1]}
+        advice = "a larger budget trains the models for longer"
+        found = standing(self.dataset, self.recipe, self.results.get("validation"), known=known, advice=advice)
+        if found is not None:
+            self.say(found.line())
+            if message := found.warning():
+                self.warn(message)
 
     def _place(self, name: str) -> Path:
         return self.directory.path / "parts" / name

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from songrank.analysis.finished_runs import FinishedRun, Method, check_lists
-from songrank.baselines.evaluate import Measured, measure
+from songrank.analysis.kept_baselines import measure_once
+from songrank.baselines.evaluate import Measured
 from songrank.core.errors import DataError
 from songrank.data import Dataset, open_dataset
 from songrank.io.source import Progress
@@ -57,7 +58,7 @@ def _measure(
         raise DataError(f"was evaluated with candidates {among}", fix, file=str(run.path))
     select = select if isinstance(select, str) else metrics[0]
     policies = {"ties": run.policies["ties"], "empty": run.policies["empty_policy"], "gain": run.policies["gain"]}
-    return measure(
+    return measure_once(
         name, dataset, split, select=select, metrics=metrics, candidates=among, progress=progress, **policies
     )
 

@@ -14,7 +14,7 @@ from songrank.core.errors import UserError
 from songrank.data import CatalogueSplit
 from songrank.functional.item_regression import FewItemRegressions
 from songrank.metrics.catalogue import CHOICE_QUERIES
-from songrank.models.ease import REGULARISATIONS, SEARCH_NEIGHBOURS, best_regularisation
+from songrank.models.ease import REGULARISATIONS, best_regularisation
 
 MANY_ITEMS = 25_000  # the limit where the free memory is unknown
 _CELL_BYTES = 24  # XᵀX and B in float32, a float64 matrix during inversion, and copies
@@ -23,8 +23,8 @@ _CELL_BYTES = 24  # XᵀX and B in float32, a float64 matrix during inversion, a
 class Ease(Baseline):
     """EASE (Steck, *Embarrassingly Shallow Autoencoders for Sparse Data*, WWW 2019); see :class:`songrank.models.Ease`.
 
-    B is computed in float64 up to 3,000 items, else in float32 if its residual is small. λ is chosen with models of 64
-    neighbours, on at most 2,000 validation queries.
+    B is computed in float64 up to 3,000 items, else in float32 if its residual is small. λ is chosen on at most 2,000
+    validation queries, above 4,000 items with models of 64 neighbours.
 
     >>> import torch
     >>> train = CatalogueSplit("train", 3, CSR.from_lengths([2, 2], item=[0, 1, 1, 2]))
@@ -39,7 +39,7 @@ class Ease(Baseline):
 
     def __init__(self, train: CatalogueSplit) -> None:
         _check_memory(train.num_items)
-        self._trial = models.Ease(train.num_items, neighbours=SEARCH_NEIGHBOURS)
+        self._trial = models.Ease(train.num_items, neighbours="all").search_model()
         self._regressions = FewItemRegressions(histories(train), train.num_items, self._trial.neighbours or 0)
 
     def fit(self, regularisation: float) -> Scores:

@@ -84,8 +84,10 @@ def train(
     """
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
+    from songrank.analysis.standing import standing
     from songrank.io.json_files import plain
     from songrank.training.config.recipe_files import load_recipe
+    from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
     if resume is not None:
@@ -120,6 +122,10 @@ def train(
         print_results(run.directory.path, run.results)
         if message := run.result():
             typer.echo(message, err=True)
+        if isinstance(run, Run) and (beside := standing(run.dataset, run.recipe, run.results.get("validation"))):
+            typer.echo(beside.line(), err=True)
+            if message := beside.warning():
+                view.warn(message)
 
 
 def _runner(recipe: "Recipe", speed: str, *, quiet: bool, as_json: bool) -> tuple[Any, Any, dict[str, Any]]:

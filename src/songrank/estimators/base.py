@@ -170,6 +170,8 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             run.finish()
             self._say(run.better_before())
             self._say(run.result())
+            if self.verbose:
+                self._report_standing(run)
             found = dict(also(run))
             found["history_"] = [dict(line) for line in run.history]
             if members > 1:
@@ -182,6 +184,9 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             found["best_score_"] = _best_score(found["evaluation_"], str(found["recipe_"].validation.metric), best)
             self.__dict__.update(found)
         return run
+
+    def _report_standing(self, run: Run | AutoRun) -> None:
+        """Report how good the model is beside baselines, for tasks that have some."""
 
     def _begin(self, recipe: Recipe, path: Path) -> Run | AutoRun:
         told: dict[str, Any] = {"overwrite": True, "observe": self._observe, "warn": self._say}

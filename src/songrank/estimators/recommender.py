@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from songrank.analysis.auto import AutoRun
+from songrank.analysis.standing import standing
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.forks import check_not_forked
@@ -130,6 +131,14 @@ class Recommender(RankingEstimator):
 
     def _limit(self) -> float | None:
         return self.budget
+
+    def _report_standing(self, run: Run | AutoRun) -> None:
+        if isinstance(run, AutoRun):  # which has reported it
+            return
+        found = standing(run.dataset, run.recipe, run.results.get("validation"))
+        if found is not None:
+            self._say(found.line())
+            self._say(found.warning())
 
     def _model(self) -> str | Mapping[str, Any] | None:
         if self.recipe is not None or not isinstance(self.model, str) or self.model not in _BY_NAME:

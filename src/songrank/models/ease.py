@@ -25,7 +25,9 @@ BESIDE = 1.58
 DEFAULT_REGULARISATION = 120.0
 """λ where there is no validation split."""
 SEARCH_NEIGHBOURS = 64
-"""K of the model that λ is chosen with."""
+"""K of the model that λ is chosen with, for more than :data:`SEARCH_DENSE_ITEMS` items."""
+SEARCH_DENSE_ITEMS = 4_000
+"""Largest catalogue for which λ is chosen with the model itself: a dense fit takes at most 2 s on one core."""
 _ENTRIES = 2**22  # weights of history items to add at a time
 
 
@@ -114,17 +116,24 @@ class Ease(RankingModel):
     def fit_closed_form(self, histories: CSR, validate: ValidateTrial | None = None) -> ClosedFormFit:
         """Fit B, and λ unless it is given, to histories with distinct items; ``validate`` is the score of a model.
 
-        λ is chosen with models of 64 neighbours, which take a fraction of the time of the model itself.
+        Up to 4,000 items, λ is chosen with the model itself, above with models of 64 neighbours, which take a fraction
+        of its time.
         """
-        trial = self
-        if self.regularisation == "auto" and validate is not None:
-            trial = Ease(self.num_items, neighbours=SEARCH_NEIGHBOURS)
+        chooses = self.regularisation == "auto" and validate is not None
+        trial = self.search_model() if chooses else self
         kept = [model.neighbours for model in (self, trial) if model.neighbours is not None]
         few = FewItemRegressions(histories, self.num_items, max(kept, default=0))
         chosen = DEFAULT_REGULARISATION if isinstance(self.regularisation, str) else self.regularisation
-        if trial is not self and validate is not None:
+        if chooses and validate is not None:
             chosen = best_regularisation(lambda value: validate(trial, trial.fit_regularisation(few, value)))
         return self.fit_regularisation(few, chosen)
+
+    def search_model(self) -> "Ease":
+        """The model that λ is chosen with: itself, or one of few neighbours if that is much faster."""
+        own = self.neighbours is not None and self.neighbours <= SEARCH_NEIGHBOURS
+        if own or (self.neighbours is None and self.num_items <= SEARCH_DENSE_ITEMS):
+            return self
+        return Ease(self.num_items, neighbours=SEARCH_NEIGHBOURS)
 
     @torch.no_grad()
     def fit_regularisation(self, few: FewItemRegressions, regularisation: float) -> ClosedFormFit:

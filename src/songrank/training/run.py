@@ -164,7 +164,8 @@ class Run:
                     self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
                     self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
         seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
-        self.directory.note(status="finished" if finished else "stopped", step=at.step, seconds=seconds)
+        ended = {"limit_reached": True} if at.limit_reached else {}
+        self.directory.note(status="finished" if finished else "stopped", step=at.step, seconds=seconds, **ended)
         return finished
 
     def _observe(self, line: dict[str, Any]) -> None:

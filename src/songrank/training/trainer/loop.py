@@ -55,6 +55,7 @@ class Position:
     best_of_stage: float = float("-inf")
     best_at: int | None = None  # the line of the history of the kept checkpoint
     seconds: float = 0.0  # of training, if they are limited
+    limit_reached: bool = False  # whether the time limit ended a stage
 
 
 class Decisions:
@@ -202,7 +203,8 @@ class Trainer:
         line, name = self.at.history[self.at.best_at], validation_name(self.metric, self.candidates)
         epochs = {stage.name: stage.epochs for stage in self.stages}[line["stage"]]
         where = f"{line['stage']}, epoch {line['epoch']} of {epochs}"
-        return f"best checkpoint: {where} (step {line['step']:,}), {name} {self.at.best:.4f}"
+        ended = f"; ended by the time limit of {self.limit:,.0f} s" if self.limit and self.at.limit_reached else ""
+        return f"best checkpoint: {where} (step {line['step']:,}), {name} {self.at.best:.4f}{ended}"
 
     def _run_stage(self, stage: Stage) -> None:
         if self._optimiser is None:
@@ -252,6 +254,7 @@ class Trainer:
                 self.at.step += 1
                 self.tick()
                 self._late = self.limit is not None and self.decisions.any(self._spent() >= self._time_of_stage())
+                self.at.limit_reached |= self._late
                 if self.decisions.any(self.stopped) or self._late:
                     break
         finally:
