@@ -289,8 +289,8 @@ class AutoRun:
 
     def _report_standing(self) -> None:
         """One line: the model beside popularity and EASE on validation; a warning if it is below."""
-        closed = [part for part in self.parts if part.recipe == "ease" and self._is_finished(part)]
-        known = {"ease": read_run(self._place(part.name), "validation") for part in closed[:1]}
+        closed = [part for part in self.parts if part.share is None and self._is_finished(part)]
+        known = {part.recipe: read_run(self._place(part.name), "validation") for part in closed[:1]}
         advice = "a larger budget trains the models for longer"
         found = standing(self.dataset, self.recipe, self.results.get("validation"), known=known, advice=advice)
         if found is not None:

@@ -15,7 +15,8 @@ from songrank.training.config.recipe import Recipe
 
 EASE_ITEMS = SEARCH_DENSE_ITEMS
 """Largest catalogue for which EASE is fitted to compare with; above, it takes more than seconds."""
-_TITLES = {"popularity": "popularity", "ease": "EASE"}
+_POPULARITY, _EASE = "popularity", "ease"
+_TITLES = {_POPULARITY: "popularity", _EASE: "EASE"}
 _ADVICE = "Recommender() and `songrank train auto` try several models and blend them"
 
 
@@ -83,10 +84,10 @@ def standing(
     if math.isnan(found.values[metric]) or not isinstance(train, CatalogueSplit):
         return None
     values = {name: run.per_query[metric] for name, run in (known or {}).items()}
-    names, skipped = ["popularity"], ""
-    if recipe.blend is not None or recipe.model["name"] != "ease":
-        if "ease" in values or train.num_items <= EASE_ITEMS:
-            names.append("ease")
+    names, skipped = [_POPULARITY], ""
+    if recipe.blend is not None or not recipe.closed_form:  # else the model is EASE itself
+        if _EASE in values or train.num_items <= EASE_ITEMS:
+            names.append(_EASE)
         else:
             skipped = f"EASE is not fitted for more than {EASE_ITEMS:,} items"
     for name in names:
