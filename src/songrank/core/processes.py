@@ -75,6 +75,22 @@ class Processes:
             dist.broadcast(told, 0)
         return float(told)
 
+    def copy_first(self, tensor: Tensor) -> Tensor:
+        """The tensor of the first process, in place."""
+        if self.world > 1:
+            with _exchange():
+                dist.broadcast(tensor, 0)
+        return tensor
+
+    def same(self, value: int) -> bool:
+        """Whether all processes have the same number."""
+        if self.world == 1:
+            return True
+        told = torch.tensor([value, -value], dtype=torch.int64, device=self.device)
+        with _exchange():
+            dist.all_reduce(told, op=dist.ReduceOp.MAX)
+        return bool(told[0] == -told[1])
+
     def largest(self, value: float) -> float:
         """The largest value of all processes."""
         return value if self.world == 1 else self._reduced(value, dist.ReduceOp.MAX)

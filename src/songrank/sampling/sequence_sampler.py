@@ -15,6 +15,7 @@ from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling.item_draws import random_fractions
 from songrank.sampling.next_items import next_items, target_windows
+from songrank.sampling.shared_batches import SharedBatches
 from songrank.sampling.slate_sampler import SlateSampler
 
 WINDOWS = ("last", "random", "sliding", "prefix")
@@ -121,11 +122,15 @@ class SequenceSampler(SlateSampler):
         self._relevant = None if bool(relevant.all()) else relevant.cpu()
         stride = window_stride(self.windows, self.window)
         self._stride = stride or self.window
+        self._lead: Tensor | None = None  # the first user or window of a batch that processes share
         self._visited: tuple[Tensor, Tensor, Tensor] | None = None
         if stride is not None:
             self._visited = _, first, size = target_windows(self._offsets, stride)
             before = running_total(relevant.cpu().long())
             self._queries = (before[first + size] > before[first]).nonzero().squeeze(1)
+            if self.shared is not None:  # by window instead of user
+                bounds = torch.searchsorted(self._visited[0], torch.tensor(self.shared.own)).tolist()
+                self.shared = SharedBatches(self._queries, (bounds[0], bounds[1]))
 
     @property
     def columns(self) -> int:
@@ -145,7 +150,16 @@ class SequenceSampler(SlateSampler):
         """The slate of these users, or sliding windows or entries, in this epoch, by default the current one."""
         epoch = self.epoch if epoch is None else epoch
         number = self._local(torch.as_tensor(query, device="cpu"))
-        return self._rows(number, epoch, self._shared(number, epoch))
+        return self._rows(number, epoch, self._common(number if self._lead is None else self._lead, epoch))
+
+    def _batch(self, place: int, end: int, epoch: int) -> Tensor:
+        if self.shared is not None:
+            self._lead = self._local(self.order(epoch)[place : place + 1])
+        return super()._batch(place, end, epoch)
+
+    def _somebody(self) -> Tensor:
+        own = super()._somebody()
+        return own if bool((own == self._queries).any()) else self._queries[:1]
 
     def _local(self, query: Tensor) -> Tensor:
         """Positions of users; windows and entries are counted in this shard."""
@@ -158,7 +172,7 @@ class SequenceSampler(SlateSampler):
         A part has at least one user.
         """
         number = self._local(query.cpu())
-        shared = self._shared(number, self.epoch)
+        shared = self._common(number if self._lead is None else self._lead, self.epoch)
         _, begin, end = self._bounds(number)
         rows = (end - begin).clamp(max=self.window)
         rows, order = rows.sort(descending=True, stable=True)
@@ -245,7 +259,7 @@ class SequenceSampler(SlateSampler):
         user, first, size = (column[number] for column in self._visited)
         return user, self._offsets[user], first + size
 
-    def _shared(self, number: Tensor, epoch: int) -> Tensor | None:
+    def _common(self, number: Tensor, epoch: int) -> Tensor | None:
         """[M]: the items shared by all rows of a batch, a function of seed, epoch and first user or window."""
         if self.irrelevant == "all":
             return None

@@ -14,6 +14,7 @@ from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling import drawing
 from songrank.sampling.item_draws import Spread, draw_distinct, irrelevant_items
+from songrank.sampling.shared_batches import SharedBatches, muted
 
 _ORDER, _RELEVANT, _IRRELEVANT = range(3)
 _CELLS_AT_ONCE = 2**21
@@ -43,6 +44,8 @@ class SlateSampler:
         partial: last batch of an epoch: ``"short"``, ``"pad"`` (with rows of weight 0, so that all batches have the
             same shape) or ``"drop"``.
         stream: number of this sampler, from 0, among several with the same seed that draw independently.
+        shared: the queries of all processes, if several draw the batches together: a batch has ``queries_per_batch``
+            queries on all processes, and slates have those of this process. A slate without any has one row of padding.
 
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [1, 4, 2, 3], [1.0, 2.0, 1.0, 1.0], num_items=8)
     >>> sampler = SlateSampler(relevance, queries_per_batch=2, relevant=2, irrelevant=3)
@@ -51,6 +54,8 @@ class SlateSampler:
     (torch.Size([2, 5]), [8, 8])
     """
 
+    muted: bool
+    """Whether the last slate has no query of its batch, which are all on other processes."""
     one_shape = True
     """Whether all slates of an epoch can have the same shape, so that a step can be captured."""
 
@@ -68,6 +73,7 @@ class SlateSampler:
         query_weight: Tensor | None = None,
         partial: str = "short",
         stream: int | None = None,
+        shared: SharedBatches | None = None,
     ) -> None:
         if not isinstance(relevance, Relevance):
             fail("relevance", type(relevance).__name__, "a songrank.Relevance", TypeError)
@@ -79,18 +85,23 @@ class SlateSampler:
         self.k = None if k is None else check_int("k", k)
         self.gain = gain
         self.length = None if length is None else check_int("length", length, 3)
-        self.query_weight = _check_weight(query_weight, relevance)
+        self.query_weight = _check_weight(query_weight, relevance, of_some=shared is None)
         self.partial = check_choice("partial", partial, ("short", "pad", "drop"))
         self.epoch = 0
         self.position = 0
         self.num_relevant = relevance.indptr.diff()
+        self.shared = shared
         self._queries = torch.nonzero(self.num_relevant > 0).squeeze(-1) + relevance.query_range[0]
+        if shared is not None:
+            self._queries = shared.queries.to(relevance.device)
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
             most = f"at most {self.num_queries}, the number of queries, with partial='drop'"
             fail("queries_per_batch", queries_per_batch, most)
         self._order: tuple[int, Tensor] | None = None
+        self._own: tuple[int, Tensor, list[int]] | None = None
+        self.muted = False
         self._iteration = 0
         if stream is not None:
             self.seed = derive_key(seed, stream) % 2**31
@@ -106,7 +117,7 @@ class SlateSampler:
 
     @property
     def num_queries(self) -> int:
-        """Number of queries per epoch: those held here with a relevant item."""
+        """Number of queries per epoch: those with a relevant item, on all processes that share the batches."""
         return self._queries.shape[0]
 
     def __len__(self) -> int:
@@ -122,24 +133,43 @@ class SlateSampler:
         if self.position >= end:
             self.epoch, self.position = self.epoch + 1, 0
         epoch, place = self.epoch, self.position
-        order = self.order(epoch)
         drawn, ahead, together = None, 0, self._batches_at_once()
         while place < end:
             if iteration != self._iteration:
                 why = "another iteration was started, or a state was loaded"
                 raise RuntimeError(f"iterator is stale: {why}; iterate again")
             if drawn is None or together == 1 or ahead >= drawn.query.shape[0]:
-                query = order[place : min(end, place + together * size)]
-                drawn, ahead = self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch), 0
+                drawn, ahead = self._draw_at(place, min(end, place + together * size), epoch), 0
             place += size
             # Advanced before the yield, so that a checkpoint written after the step resumes with the next slate.
             self.epoch, self.position = (epoch, place) if place < end else (epoch + 1, 0)
             yield drawn.rows(ahead, ahead + size) if together > 1 and drawn.query.shape[0] > size else drawn
             ahead += size
 
+    def _batch(self, place: int, end: int, epoch: int) -> Tensor:
+        """The queries of batches from ``place`` to ``end`` in the order of visit; of one batch if it is shared."""
+        if self.shared is None:
+            return self.order(epoch)[place:end]
+        if self._own is None or self._own[0] != epoch:
+            self._own = epoch, *self.shared.split(self.order(epoch), self.queries_per_batch)
+        number = place // self.queries_per_batch
+        return self._own[1][self._own[2][number] : self._own[2][number + 1]]
+
+    def _draw_at(self, place: int, end: int, epoch: int) -> Slate:
+        query = self._batch(place, end, epoch)
+        self.muted = self.shared is not None and query.shape[0] == 0
+        if self.muted:
+            return muted(self.draw(self._somebody(), epoch))
+        return self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch)
+
+    def _somebody(self) -> Tensor:
+        """A query that can be drawn here."""
+        assert self.shared is not None
+        return torch.full((1,), self.shared.own[0], device=self._queries.device)
+
     def _batches_at_once(self) -> int:
         """Number of batches drawn together, for throughput on a GPU; results do not depend on it."""
-        if self.relevance.device.type != "cuda":
+        if self.relevance.device.type != "cuda" or self.shared is not None:
             return 1
         return max(1, _CELLS_AT_ONCE // (self.columns * self.queries_per_batch))
 
@@ -193,7 +223,7 @@ class SlateSampler:
             fail("state['position']", position, f"a number below {self.num_queries}, the number of queries")
         self.epoch, self.position = check_int("state['epoch']", state["epoch"], 0), position
         self.seed = check_int("state['seed']", state["seed"], 0)
-        self._order = None
+        self._order = self._own = None
         self._iteration += 1
 
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> Slate:
@@ -227,6 +257,12 @@ class SlateSampler:
         label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
         pair = torch.where(active, row + relevance.pair_range[0], -1)
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
+
+    def batch_parts(self, size: int) -> Iterator[Slate]:
+        """The slate of the current batch in parts of ``size`` rows, drawn lazily."""
+        query = self._batch(self.position, min(self.num_queries, self.position + self.queries_per_batch), self.epoch)
+        self.muted = self.shared is not None and query.shape[0] == 0
+        yield from self.parts(query, size) if not self.muted else (muted(self.draw(self._somebody())),)
 
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
         """The slate of a batch of the current epoch in parts of ``size`` rows, drawn lazily."""
@@ -311,15 +347,15 @@ class SlateSampler:
         )
 
 
-def _check_weight(weight: Tensor | None, relevance: Relevance) -> Tensor | None:
-    """Validated weights of the queries held here, as float32 on the relevance's device."""
+def _check_weight(weight: Tensor | None, relevance: Relevance, *, of_some: bool) -> Tensor | None:
+    """Validated weights of the queries held here, as float32 on the relevance's device; ``of_some``: one above 0."""
     if weight is None:
         return None
     first, last = relevance.query_range
     if not isinstance(weight, Tensor) or weight.shape != (last - first,):
         fail("query_weight", getattr(weight, "shape", type(weight).__name__), f"a tensor of shape [{last - first}]")
     weight = weight.to(relevance.device, torch.float32)
-    if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool((weight > 0).any()):
+    if not bool((weight.isfinite() & (weight >= 0)).all()) or (of_some and not bool((weight > 0).any())):
         fail("query_weight", "negative, not finite or all zero", "finite weights of at least 0, at least one above 0")
     return weight
 

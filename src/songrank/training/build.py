@@ -8,6 +8,7 @@ import torch
 
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError, memory_shortage
+from songrank.core.processes import ALONE, Processes
 from songrank.data import Dataset
 from songrank.data.preparation.data_notes import FIRST_INFINITE, large_label
 from songrank.losses.registry import LOSSES
@@ -18,9 +19,11 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.config.schedule import epochs_of, stage_lengths
 from songrank.training.optim.registry import OPTIMISERS
 from songrank.training.trained_model import model_arguments, model_inputs
+from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
+from songrank.training.trainer.shard import keep_rows
 from songrank.training.trainer.stages import Stage
 
 
@@ -41,10 +44,16 @@ def _model_kind(section: dict[str, Any], dataset: Dataset) -> tuple[type[Ranking
     return MODELS[section["name"]], typed_component("model", section)[1]
 
 
-def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
-    """Build the trainer of a recipe, with further ``options``; everything is validated before the model is built."""
+def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE, **options: Any) -> Trainer:
+    """Build the trainer of a recipe, with further ``options``; everything is validated before the model is built.
+
+    Each of several ``processes`` has a range of the training queries, and their rows of the model's tables of queries.
+    """
     check_fit(recipe, dataset)
     device, watch = choose_device(recipe.device), recipe.validation
+    if processes.world > 1 and MODELS[recipe.model["name"]].capabilities.closed_form:
+        name = recipe.model["name"]
+        raise UserError(f"model {name!r} is fitted in closed form by one process, not {processes.world}; start one")
     with _within_bounds():
         kind, of_model = _model_kind(recipe.model, dataset)
         _check_capabilities(recipe, kind.capabilities)
@@ -60,6 +69,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
             ["validation"] if watch.every else [],
         )
         adapter = adapter_for(dataset, device, query, length, **reads, evaluated=evaluated)
+        adapter.share(processes)
         sections = [(section, loss) for section, loss in recipe.sections() if section.epochs]
         batch = recipe.batch.fitted(adapter.active_queries)
         at_once = adapter.rows_at_once(batch, {loss["name"]: LOSSES[loss["name"]].traits for _, loss in sections})
@@ -67,7 +77,12 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         slates = {"seed": recipe.seed, "gain": recipe.gain}
         samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
         torch.manual_seed(recipe.seed)
-        model = kind.build(of_model, sizes).to(device)
+        model = kind.build(of_model, sizes)
+        tables = model.capabilities.query_tables if processes.world > 1 and not model.capabilities.graph else ()
+        if tables and isinstance(adapter, CatalogueAdapter):
+            keep_rows(model, tables, adapter.own)
+            adapter.first_row = adapter.own[0]
+        model = model.to(device)
         typed = [(LOSSES[loss["name"]], typed_component("loss", loss)[1]) for _, loss in sections]
         losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]
         stages = []
@@ -80,6 +95,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, **options: Any) -> Trainer:
         options |= watch.model_dump(include={"metric", "candidates", "patience", "keep"})
         every = epochs_of(watch.every, watch.min_steps, len(samplers[0])) if samplers else watch.every
         trainer = ClosedFormTrainer if kind.capabilities.closed_form else Trainer
+        options |= {"processes": processes, "own_tables": tables}
         return trainer(model, adapter, stages, evaluate_every=every, policies=policies(recipe), **options)
 
 

@@ -42,9 +42,9 @@ def test_without_looks_the_last_mean_is_the_result_of_each_stage(dataset, tmp_pa
     begun, kept = [], []
     make = Stage.make_optimiser
 
-    def making(stage, model, speed):
+    def making(stage, model, *how):
         begun.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
-        return make(stage, model, speed)
+        return make(stage, model, *how)
 
     monkeypatch.setattr(Stage, "make_optimiser", making)
     run = trainer(dataset, tmp_path, evaluate_every=0)

@@ -1,11 +1,12 @@
 """The optimiser interface of the training loop, and torch's optimisers with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from songrank.core.processes import Processes
 from songrank.core.slate import Slate
 
 _OF_THE_DEVICE = ("fused", "capturable", "foreach")
@@ -26,6 +27,16 @@ class TrainingOptimiser(torch.optim.Optimizer):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The scores ``call(model)`` and further arguments of the loss."""
         return call(model), {}
+
+    def leaves(self, parameter: Tensor) -> Sequence[Tensor]:
+        """The tensors whose gradients a step needs for a parameter."""
+        return (parameter,)
+
+    def share_rows(self, processes: Processes, own: Container[int]) -> None:
+        """Before a step with sparse gradients: also update rows that other processes read.
+
+        ``own`` has the identities of the parameters with rows of this process only.
+        """
 
     def flush(self) -> None:
         """Apply all deferred updates."""

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 
 
@@ -21,11 +22,21 @@ class FrequencyScaledDecay:
     Item Recommendation Benchmarks*, RecSys 2022, where p is ν); docs/experiments/movielens-1m.md shows its effect.
     """
 
-    def __init__(self, tables: Sequence[nn.Embedding], relevance: Relevance, decay: float, power: float) -> None:
+    def __init__(
+        self,
+        tables: Sequence[nn.Embedding],
+        relevance: Relevance,
+        decay: float,
+        power: float,
+        processes: Processes = ALONE,
+    ) -> None:
         self.rows: list[tuple[Tensor, Tensor]] = []
         if not tables:
             return
-        count = torch.bincount(relevance.item, minlength=relevance.num_items).cpu()
+        count = torch.bincount(relevance.item, minlength=relevance.num_items)
+        if relevance.query_range != (0, relevance.num_queries):  # of one of several processes
+            count = processes.add(count)
+        count = count.cpu()
         scaled = count.clamp_min(1).double().pow(power)
         share = (decay * scaled / scaled.mean()).unsqueeze(1)
         self.rows = [(table.weight, share.to(table.weight)) for table in tables]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank import kernels
+from songrank.core.processes import ALONE, Processes
 from songrank.losses.base import Traits
 from songrank.models.base import RankingModel
 from songrank.training.optim.base import SGD, Adam, TrainingOptimiser
@@ -104,7 +105,9 @@ def stage_conflicts(
     return ((key, value, expected) for broken, key, value, expected in rules if broken)
 
 
-def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
+def make_optimiser(
+    stage: Stage, model: nn.Module, speed: str = "auto", processes: Processes = ALONE
+) -> TrainingOptimiser:
     """Create the optimiser of a stage; biases and norms have no weight decay."""
     items: list[nn.Embedding] = []
     if stage.weight_decay and stage.item_decay_power and isinstance(model, RankingModel):
@@ -114,7 +117,8 @@ def make_optimiser(stage: Stage, model: nn.Module, speed: str = "auto") -> Train
         optimiser: TrainingOptimiser = _storm(groups, stage)
     else:
         optimiser = OPTIMISERS[stage.optimiser].build(groups, stage, model, speed)
-    decay = FrequencyScaledDecay(items, stage.sampler.relevance, stage.weight_decay, stage.item_decay_power)
+    scaled = stage.weight_decay, stage.item_decay_power, processes
+    decay = FrequencyScaledDecay(items, stage.sampler.relevance, *scaled)
     optimiser.register_step_pre_hook(decay)  # it does nothing without tables
     return optimiser
 

@@ -8,7 +8,7 @@ Dense Adam updates every row at every step: without a gradient, m ← β₁m, v 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.core.checks import check_choice, fail
+from songrank.core.processes import Processes
 from songrank.core.slate import Slate
 from songrank.training.optim.base import Adam
 
@@ -119,6 +120,12 @@ class RowAdam(Adam):
             self._rows[kind].append(some)
         if self.missed == "exact":
             self._take_steps(given, apply=False)
+
+    def share_rows(self, processes: Processes, own: Container[int]) -> None:
+        """Also update the rows that other processes have caught up, of tables that all processes have."""
+        for kind, some in self._rows.items():
+            if not any(id(table.weight) in own for one in self._sets[kind] for table in one.tables):
+                self._rows[kind] = [processes.gather(torch.cat(some).unique())]  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

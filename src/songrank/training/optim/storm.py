@@ -1,6 +1,6 @@
 """STORM: momentum from gradients at two points (Cutkosky & Orabona, NeurIPS 2019; last part of the paper)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -104,6 +104,10 @@ class Storm(TrainingOptimiser):
             return now, {"before": before}
         now, change = directional(model, self.last_step(model), call)
         return now, {"change": change}
+
+    def leaves(self, parameter: Tensor) -> Sequence[Tensor]:
+        """The parameter, and its previous value."""
+        return parameter, self.state[parameter]["previous"]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget both gradients."""

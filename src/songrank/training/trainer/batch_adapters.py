@@ -16,7 +16,7 @@ from torch import Tensor
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.pairs import latest_pairs
-from songrank.core.processes import ALONE
+from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.data import CatalogueSplit, Dataset, ListSplit
@@ -25,7 +25,8 @@ from songrank.metrics import Evaluation, evaluate_catalogue, evaluate_lists, eva
 from songrank.metrics.catalogue import MEMORY
 from songrank.models.base import RankingModel
 from songrank.models.document_lists import score_lists
-from songrank.sampling import SlateSampler
+from songrank.sampling import SharedBatches, SlateSampler
+from songrank.training.trainer.shard import gathered, query_ranges
 
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
@@ -55,16 +56,42 @@ class DatasetAdapter(BatchAdapter):
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
         self.relevance = dataset.relevance("train", device=self.device)
+        self.processes = ALONE
+        self.own = self.relevance.query_range
+        self._shared: SharedBatches | None = None
+
+    def share(self, processes: Processes) -> None:
+        """Keep the training queries of this process only; evaluations divide the queries of a split likewise."""
+        if processes.world == 1:
+            return
+        self.processes, counts = processes, self._pair_counts
+        self.own = query_ranges(counts, processes)[processes.rank]
+        self._shared = SharedBatches((counts > 0).nonzero().squeeze(1), self.own)
+        self._keep_own()
+
+    @property
+    def _pair_counts(self) -> Tensor:
+        """The number of relevant items of each query that is visited in training."""
+        return self.relevance.num_relevant
+
+    def _keep_own(self) -> None:
+        """Keep the data of the queries ``own``."""
+        self.relevance = self.relevance.shard(*self.own)
 
     @property
     def active_queries(self) -> int:
-        """The number of queries of an epoch: those with a relevant item in training."""
+        """The number of queries of an epoch, on all processes: those with a relevant item in training."""
+        if self._shared is not None:
+            return self._shared.queries.shape[0]
         return int((self.relevance.indptr.diff() > 0).sum())
 
     def sampler(self, batch: "Batch", **options: Any) -> SlateSampler:
         """A sampler of slates: relevant and irrelevant items of each query."""
-        options["query_weight"] = self.dataset["train"].weight
-        options["partial"] = "pad" if self.device.type == "cuda" else "short"  # one shape for CUDA graphs
+        weight = self.dataset["train"].weight
+        options["query_weight"] = None if weight is None else weight[slice(*self.own)]
+        alone = self._shared is None
+        options["partial"] = "pad" if self.device.type == "cuda" and alone else "short"  # one shape for CUDA graphs
+        options["shared"] = self._shared
         return SlateSampler(self.relevance, batch.size, **self._columns(batch), **options)
 
     def _columns(self, batch: "Batch") -> dict[str, Any]:
@@ -72,14 +99,17 @@ class DatasetAdapter(BatchAdapter):
             return {"relevant": "all", "irrelevant": "all"}
         return {"relevant": batch.relevant, "irrelevant": batch.irrelevant, "length": batch.length}
 
-    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
-        """The sizes of losses that follow from the data."""
-        return {
+    def loss_sizes(self, batch: "Batch") -> dict[str, Any]:
+        """The sizes of losses that follow from the data, and the ranges of rows that this process holds."""
+        found: dict[str, Any] = {
             "num_pairs": self.relevance.num_pairs,
             "num_queries": self.relevance.num_queries,
             "queries_per_batch": batch.size,
             "active_queries": self.active_queries,
         }
+        if self._shared is not None:
+            found |= {"query_range": self.relevance.query_range, "pair_range": self.relevance.pair_range}
+        return found
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
         """The number of rows to score at a time; None for a whole batch."""
@@ -96,6 +126,20 @@ class CatalogueAdapter(DatasetAdapter):
         super().__init__(dataset, device)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
         self._targets = {split: dataset.relevance(split, device=self.device) for split in evaluated}
+        self.first_row = 0
+        """The query of the first row of the model's tables of queries."""
+
+    def _keep_own(self) -> None:
+        super()._keep_own()
+        self._targets = {split: self._own_part(split, targets) for split, targets in self._targets.items()}
+
+    def _own_part(self, split: str, targets: Relevance) -> Relevance:
+        """The queries of a split that this process evaluates: its training queries if splits share their queries."""
+        if self.processes.world == 1:
+            return targets
+        if self.dataset.info["shared_queries"]:
+            return targets.shard(*self.own)
+        return targets.shard(*query_ranges(targets.num_relevant, self.processes)[self.processes.rank])
 
     @property
     def reads_ids(self) -> bool:
@@ -104,9 +148,9 @@ class CatalogueAdapter(DatasetAdapter):
         return part.tokens is None and part.features is None
 
     def targets(self, split: str) -> Relevance:
-        """The relevant items of a split, without seen items of earlier splits; built once."""
+        """The relevant items of this process's queries in a split, without seen items; built once."""
         if split not in self._targets:
-            self._targets[split] = self.dataset.relevance(split, device=self.device)
+            self._targets[split] = self._own_part(split, self.dataset.relevance(split, device=self.device))
         return self._targets[split]
 
     def with_targets(self, split: str, targets: Relevance) -> Self:
@@ -143,10 +187,13 @@ class CatalogueAdapter(DatasetAdapter):
                 return partial(table.dense, width=part.num_features)
             everything = table.dense(torch.arange(part.num_queries, device=self.device), part.num_features)
             return lambda query: everything[query]
-        return lambda query: query
+        return lambda query: query - self.first_row if self.first_row else query
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, without seen items of earlier splits, for each query of the split."""
+        return gathered(lambda: self._evaluate(model, split, candidates, **policies), self.processes)
+
+    def _evaluate(self, model: Any, split: str, candidates: int | str, **policies: Any) -> Evaluation:
         memory, step, targets = self._memory, self._step(model, split), self.targets(split)
         with torch.no_grad():
             if candidates != "all":
@@ -157,7 +204,7 @@ class CatalogueAdapter(DatasetAdapter):
 
                 return evaluate_sampled(score, targets, int(candidates), **policies)
 
-            at_once = self.reads_ids and step >= self.dataset.num_queries
+            at_once = self.reads_ids and step >= self.dataset.num_queries and not self.first_row
             scorer = model.score_all if at_once else self.scorer(model, split)
             return evaluate_catalogue(scorer, targets, memory=memory, **policies)
 
@@ -222,6 +269,6 @@ class DocumentAdapter(DatasetAdapter):
         """Rank all documents of each query."""
         if candidates != "all":
             raise UserError(f"candidates is {candidates}; expected 'all': search queries have their own lists")
-        part = self._split(split)
-        scores = score_lists(model, part.features, part.lengths, self.device, policies.get("processes", ALONE))
+        part, policies = self._split(split), {"processes": self.processes, **policies}
+        scores = score_lists(model, part.features, part.lengths, self.device, policies["processes"])
         return evaluate_lists(scores, part.label, lengths=part.lengths, **policies)

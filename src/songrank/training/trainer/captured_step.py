@@ -18,6 +18,7 @@ from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
 from songrank.sampling import drawing
 from songrank.training.trainer.batch_adapters import BatchAdapter
+from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, StepInParts
 
@@ -106,12 +107,15 @@ class CapturedStep(PlainStep):
         self.graph = graph
 
 
-def make_step(*parts: Any, speed: str, warn: Callable[[str], None]) -> PlainStep:
+def make_step(*parts: Any, speed: str, warn: Callable[[str], None], reduction: Reduction | None = None) -> PlainStep:
     """Create the fastest step for these parts, or an eager one if ``speed`` is ``"plain"``."""
     adapter: BatchAdapter = parts[1]
     stage: Stage = parts[2]
+    together = (*parts, reduction)
     if stage.at_once is not None:
-        return StepInParts(*parts)
+        return StepInParts(*together)
+    if reduction is not None:  # the number of rows here differs between batches
+        return PlainStep(*together)
     if speed == "plain" or not stage.sampler.one_shape or adapter.relevance.device.type != "cuda":
         return PlainStep(*parts)
     return CapturedStep(*parts, warn=warn)

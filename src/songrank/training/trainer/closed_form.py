@@ -58,12 +58,12 @@ class ClosedFormTrainer(Trainer):
         model = model.to(self.device).eval()
         found = adapter.evaluate(model, "validation", self.candidates, **{**self.policies, "metrics": [self.metric]})
         model.cpu()
-        value = self.decisions.first(found.values[self.metric])
+        value = self.processes.first(found.values[self.metric])
         self._add(SEARCH, self.at.step + 1, fitted, value)
         return value
 
     def _go_on(self) -> None:
-        if self.decisions.any(self.stopped):
+        if self._is_stopped():
             raise _StoppedError
 
     def _add(self, stage: str, epoch: int, fitted: ClosedFormFit, value: float | None) -> None:

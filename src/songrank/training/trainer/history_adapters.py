@@ -142,6 +142,14 @@ class SequenceAdapter(HistoryAdapter):
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
         self.one_row_per_key = following == 1
 
+    @property
+    def _pair_counts(self) -> Tensor:
+        return self.users.num_relevant
+
+    def _keep_own(self) -> None:
+        """Keep targets only: entries are numbered over all users."""
+        self._targets = {split: self._own_part(split, targets) for split, targets in self._targets.items()}
+
     def memory_keys(self) -> Tensor:
         """User · items + item of each entry, in order."""
         part = self._split("train")
@@ -163,9 +171,10 @@ class SequenceAdapter(HistoryAdapter):
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
         """A sampler of slates: the next items in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
+        options["shared"] = self._shared
         return SequenceSampler(self.users, self.histories, self.length, batch.size, batch.irrelevant, **options)
 
-    def loss_sizes(self, batch: "Batch") -> dict[str, int]:
+    def loss_sizes(self, batch: "Batch") -> dict[str, Any]:
         """The sizes of losses that follow from the data; queries are entries of histories."""
         # A step has the entries of some users: the same ones in each epoch, except with random windows
         rows = self._stride or self.length
@@ -174,7 +183,11 @@ class SequenceAdapter(HistoryAdapter):
             active = active * self.relevance.num_queries // max(1, int(self._entries_read.sum()))
         if self._stride is not None:
             active = target_windows(self.histories.offsets, rows)[0].shape[0] * rows
-        sizes = {"queries_per_batch": batch.size * rows, "active_queries": active}
+        sizes: dict[str, Any] = {"queries_per_batch": batch.size * rows, "active_queries": active}
+        if self._shared is not None:
+            entries = [int(self.histories.offsets[user]) for user in self.own]
+            sizes |= {"query_range": tuple(entries)}
+            sizes |= {"pair_range": tuple(int(self.relevance.indptr[entry]) for entry in entries)}
         return super().loss_sizes(batch) | sizes
 
     def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:

@@ -13,6 +13,8 @@ from songrank import kernels
 from songrank.core.checks import check_choice, check_int, check_number
 from songrank.core.errors import NotFiniteError, UserError
 from songrank.core.forks import check_not_forked
+from songrank.core.hashing import derive_key
+from songrank.core.processes import ALONE, Processes
 from songrank.metrics import Evaluation
 from songrank.training.checkpoints import Checkpoints, random_state, set_random_state
 from songrank.training.optim.base import TrainingOptimiser
@@ -21,6 +23,7 @@ from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
+from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values
 
@@ -58,18 +61,6 @@ class Position:
     limit_reached: bool = False  # whether the time limit ended a stage
 
 
-class Decisions:
-    """Decisions shared by all processes of a training; this class is for a single process."""
-
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any process: a stop, a loss that is NaN or infinite."""
-        return flag
-
-    def first(self, value: float) -> float:
-        """The value on the first process: a validation metric, a time."""
-        return value
-
-
 @dataclass(eq=False, repr=False)
 class Trainer:
     """Train a model in stages; a run that is stopped at any step and resumed ends with the same weights.
@@ -95,7 +86,8 @@ class Trainer:
         speed: ``"auto"`` is the fastest: on a GPU a captured CUDA graph, kernels, deferred row updates, and in long
             stages a compiled loss; ``"plain"`` uses none of these.
         deterministic: bit-exact results from the same seed on a GPU; a CPU always has them.
-        decisions: decisions shared by all processes.
+        processes: the processes that train together, each with a range of the queries; decisions are theirs together.
+        own_tables: names of parameters with one row per query of this process only.
         observe: called with each line of the history: one per epoch.
         tick: called after each step; updates of rows of large tables may still be deferred.
         warn: called with one line for each fallback.
@@ -118,7 +110,8 @@ class Trainer:
     precision: str = "float32"
     speed: str = "auto"
     deterministic: bool = False
-    decisions: Decisions = field(default_factory=Decisions)
+    processes: Processes = ALONE
+    own_tables: tuple[str, ...] = ()
     observe: Callable[[dict[str, Any]], None] = lambda line: None
     tick: Callable[[], None] = lambda: None
     warn: Callable[[str], None] = lambda message: None
@@ -130,11 +123,13 @@ class Trainer:
         check_choice("speed", self.speed, ("auto", "plain"))
         check_choice("keep", self.keep, KEEP)
         self.at, self.device = Position(), self.adapter.relevance.device
-        self.stopped = self._restored = False
+        self.stopped = self._asked = self._restored = False
         self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightEMA(self.model)
+        together = self.processes.world > 1
+        self._reduction = Reduction(self.processes, self.model, self.own_tables) if together else None
         self._saved = self._begun = time.monotonic()
         self._late = False  # whether the time of the stage is over
         if self.limit is not None:
@@ -142,7 +137,12 @@ class Trainer:
 
     def stop(self) -> None:
         """Stop after the current step, with a checkpoint; for signal handlers."""
-        self.stopped = True
+        self._asked = True
+
+    def _is_stopped(self) -> bool:
+        """Whether any process was asked to stop; all have the same answer."""
+        self.stopped = self.stopped or self.processes.any(self._asked)
+        return self.stopped
 
     def restore(self) -> None:
         """Load the last complete checkpoint, if any."""
@@ -150,7 +150,7 @@ class Trainer:
         if found is not None:
             self.load_state_dict(found[1])
         else:
-            torch.manual_seed(self.seed)
+            torch.manual_seed(_seed_of(self.seed, self.processes.rank))
         self._restored = True
 
     def run(self) -> Position:
@@ -160,11 +160,11 @@ class Trainer:
         self._begun = time.monotonic()
         try:
             with self._surroundings():
-                while self.at.stage < len(self.stages) and not self.stopped:
+                while self.at.stage < len(self.stages) and not self._is_stopped():
                     self._run_stage(self.stages[self.at.stage])
         finally:
             self._close_optimiser()
-        if self.stopped:
+        if self._is_stopped():
             self._save()
         elif self._best is not None:
             self.model.load_state_dict(self._best)
@@ -215,11 +215,12 @@ class Trainer:
                 self.model.load_state_dict(self._best)
             if stage.reset_head:
                 self.model.reset_head()  # type: ignore[operator]
-            self._optimiser = stage.make_optimiser(self.model, self.speed)
+                self._copy_first()
+            self._optimiser = stage.make_optimiser(self.model, self.speed, self.processes)
             self.at.best_of_stage, self.at.since_best = float("-inf"), 0
             self._mean.begin()
         parts = (self.model, self.adapter, stage, self._optimiser, self._values, self.precision)
-        step = make_step(*parts, speed=self.speed, warn=self.warn)
+        step = make_step(*parts, speed=self.speed, warn=self.warn, reduction=self._reduction)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)
             if self.stopped and stage.sampler.position:  # within the epoch
@@ -228,9 +229,9 @@ class Trainer:
             self._mean.follow(stage.ema_decay, self.at.epoch)
             if self._finish_epoch(stage, step.objective()) or self._late:
                 break
-            if self.decisions.any(self.stopped):
+            if self._is_stopped():
                 return
-            if self.decisions.first(time.monotonic() - self._saved) >= self.save_every:
+            if self.processes.first(time.monotonic() - self._saved) >= self.save_every:
                 self._save()
         self._close_optimiser()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
@@ -253,18 +254,34 @@ class Trainer:
             for _ in step.epoch():
                 self.at.step += 1
                 self.tick()
-                self._late = self.limit is not None and self.decisions.any(self._spent() >= self._time_of_stage())
-                self.at.limit_reached |= self._late
-                if self.decisions.any(self.stopped) or self._late:
+                if self._ends():
                     break
         finally:
             optimiser.flush()
         first_bad = self._values.first_bad()
-        if self.decisions.any(first_bad is not None):
+        if self.processes.any(first_bad is not None):
             raise self._diverged(stage, begun + (first_bad or 0))
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
-        if self.decisions.any(bool(weights) and not bool(torch.stack(weights).all())):
+        if self.processes.any(bool(weights) and not bool(torch.stack(weights).all())):
             raise self._diverged(stage, self.at.step - 1, f"weights with {type(stage.loss).__name__} are")
+        if self._reduction is not None and not self._reduction.check_equal():
+            raise UserError("shared weights differ between processes; train with one process, and report this error")
+
+    def _ends(self) -> bool:
+        """Whether to stop after this step, on request or because the time of the stage is over."""
+        asked, self._late = self._asked, self.limit is not None and self._spent() >= self._time_of_stage()
+        if self._reduction is not None:  # the answers of the previous step travel with the gradients of this one
+            (asked, late), self._reduction.flags = self._reduction.flags, (asked, self._late)
+            self._late = late
+        self.at.limit_reached |= self._late
+        self.stopped = self.stopped or asked
+        return self.stopped or self._late
+
+    def _copy_first(self) -> None:
+        """Copy the shared weights of the first process."""
+        if self._reduction is not None:
+            for parameter in self._reduction.shared():
+                self.processes.copy_first(parameter.data)
 
     def _spent(self) -> float:
         """Seconds of training so far."""
@@ -303,7 +320,7 @@ class Trainer:
         """Evaluate the weights, or their EMA if the stage has one, on the validation split."""
         with self._mean.in_place():
             found = self.evaluate("validation", candidates=self.candidates, metrics=[metric])
-        return self.decisions.first(found.values[metric])
+        return self.processes.first(found.values[metric])
 
     def evaluate(self, split: str, **options: Any) -> Evaluation:
         """Evaluate the model on a split; NaN or infinite scores raise :class:`DivergedError`."""
@@ -363,6 +380,11 @@ class Trainer:
         self._close_optimiser()
         self._optimiser = None
         if state["optimiser"] is not None:
-            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, self.speed)
+            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, self.speed, self.processes)
             self._optimiser.resume(state["optimiser"])
         set_random_state(state["random"])
+
+
+def _seed_of(seed: int, rank: int) -> int:
+    """The seed of a process: dropout of the rows of different processes is independent."""
+    return seed if rank == 0 else derive_key(seed, rank) % 2**63

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from songrank.core.checks import check_choice, check_int, check_number, fail
+from songrank.core.processes import ALONE, Processes
 from songrank.losses.base import RankingLoss
 from songrank.sampling import SlateSampler
 from songrank.training.optim.base import TrainingOptimiser
@@ -89,6 +90,6 @@ class Stage:
             rate *= factor if epoch >= start else 1.0
         return rate
 
-    def make_optimiser(self, model: nn.Module, speed: str = "auto") -> TrainingOptimiser:
+    def make_optimiser(self, model: nn.Module, speed: str = "auto", processes: Processes = ALONE) -> TrainingOptimiser:
         """Create the optimiser of the stage; biases and norms have no weight decay."""
-        return make_optimiser(self, model, speed)
+        return make_optimiser(self, model, speed, processes)

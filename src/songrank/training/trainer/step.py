@@ -11,6 +11,7 @@ from songrank.losses.base import row_weights
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.precision import mixed, products
+from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.stages import Stage
 
 
@@ -54,6 +55,8 @@ class PlainStep:
     optimiser: TrainingOptimiser
     values: Values
     precision: str
+    reduction: Reduction | None = None
+    """With several processes: completes the gradients of a step."""
 
     def __post_init__(self) -> None:
         self.loss: Callable[..., Tensor] = self.stage.loss
@@ -73,19 +76,36 @@ class PlainStep:
     def compute(self, slate: Slate) -> Tensor:
         """Scores, loss, gradient and update; returns the scores."""
         points, device = self.stage.loss.points, self.adapter.relevance.device.type
-        self.optimiser.prepare(slate)
+        weight = None if self.reduction is None else row_weights(slate, torch.float32).sum()
+        self.optimiser.prepare(slate.rows(0, 0) if self.stage.sampler.muted else slate)
         with products(self.precision):
             with mixed(self.precision, device):
                 scores, more = self.optimiser.scores(self.model, lambda m: self.adapter.scores(m, slate), points)
             value = self.loss(scores, slate, **more)
+            value = value if weight is None else value * weight  # a sum over rows: processes add up to the batch
             value.backward()  # type: ignore[no-untyped-call]
-        self.finish(value.detach())
+        self.finish(value.detach(), weight)
         return scores.detach()
 
-    def finish(self, value: Tensor) -> None:
-        """Clip the complete gradients, record the loss, and update the weights."""
+    def finish(self, value: Tensor, weight: Tensor | None = None) -> None:
+        """Complete and clip the gradients, record the loss, and update the weights.
+
+        With ``weight``, the value and the gradients are sums over rows of this weight.
+        """
+        if self.reduction is not None:
+            assert weight is not None
+            value = self.reduction(self.optimiser, value, weight)
+        elif weight is not None:
+            weight = torch.where(weight > 0, weight, torch.ones_like(weight))
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.div_(weight)
+            value = value / weight
         if self.stage.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
+            if self.reduction is not None:
+                self.reduction.clip(self.stage.clip)
+            else:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
         self.values.add(value)
         self.optimiser.step()
 
@@ -93,7 +113,11 @@ class PlainStep:
         """The readable value of the loss for the last slate."""
         assert self.last is not None
         scores, slate = self.last
-        return float(self.stage.loss.objective(scores, slate))
+        found = self.stage.loss.objective(scores, slate)
+        if self.reduction is None:
+            return float(found)
+        weight = row_weights(slate, found.dtype).sum()
+        return float(self.reduction.mean(found * weight, weight))
 
 
 class StepInParts(PlainStep):
@@ -104,9 +128,8 @@ class StepInParts(PlainStep):
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
-        order, size = sampler.order(sampler.epoch), sampler.queries_per_batch
         for left in range(sampler.batches_left, 0, -1):
-            self._step(order[sampler.position : sampler.position + size], last=left == 1)
+            self._step(last=left == 1)
             sampler.advance()
             yield
 
@@ -114,12 +137,12 @@ class StepInParts(PlainStep):
         """The readable value of the loss for the epoch's last batch."""
         return float(self.shown)
 
-    def _step(self, query: Tensor, *, last: bool) -> None:
+    def _step(self, *, last: bool) -> None:
         assert self.stage.at_once is not None
         self.optimiser.zero_grad(set_to_none=True)
         device = self.values.kept.device
         found, total, shown = (torch.zeros((), device=device) for _ in range(3))
-        for slate in self.stage.sampler.parts(query, self.stage.at_once):
+        for slate in self.stage.sampler.batch_parts(self.stage.at_once):
             with products(self.precision):
                 with mixed(self.precision, device.type):
                     scores = self.adapter.scores(self.model, slate)
@@ -129,9 +152,7 @@ class StepInParts(PlainStep):
             found, total = found + value.detach(), total + weight
             if last:
                 shown = shown + self.stage.loss.objective(scores.detach(), slate) * weight
-        total = torch.where(total > 0, total, torch.ones_like(total))
-        for parameter in self.model.parameters():
-            if parameter.grad is not None:
-                parameter.grad.div_(total)
-        self.shown = shown / total
-        self.finish(found / total)
+        if last:
+            none = torch.where(total > 0, total, torch.ones_like(total))
+            self.shown = shown / none if self.reduction is None else self.reduction.mean(shown, total)
+        self.finish(found, total)

@@ -1,0 +1,177 @@
+"""The part of a training run that one of several processes has: a range of queries, and their rows of all tables.
+
+Every process visits the same batches, and computes the rows of its own queries. Per step, the gradients of the
+parameters that all processes share are summed; rows of tables of queries belong to one process each.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from songrank.core.errors import NotFiniteError, UserError
+from songrank.core.processes import Processes, balanced_ranges
+from songrank.core.text import counted
+from songrank.metrics import Evaluation
+from songrank.metrics.evaluation import gather_evaluation
+
+if TYPE_CHECKING:
+    from songrank.training.optim.base import TrainingOptimiser
+
+
+def query_ranges(sizes: Tensor, processes: Processes) -> list[tuple[int, int]]:
+    """The contiguous range of queries of each process, balanced by ``sizes``; none is empty.
+
+    >>> query_ranges(torch.tensor([9, 1, 1]), Processes(0, 3))
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    count, world = sizes.shape[0], processes.world
+    if count < world:
+        raise UserError(f"{counted(count, 'queries')} cannot be divided among {world} processes; use fewer processes")
+    cuts = [0]
+    for number, (_, end) in enumerate(balanced_ranges(sizes.cpu(), world)[:-1], 1):
+        cuts.append(min(max(end, cuts[-1] + 1), count - world + number))
+    return list(pairwise([*cuts, count]))
+
+
+def keep_rows(model: nn.Module, tables: tuple[str, ...], own: tuple[int, int]) -> None:
+    """Replace embeddings with one row per query by their rows of the queries ``own``.
+
+    >>> model = nn.Sequential(nn.Embedding(5, 2))
+    >>> keep_rows(model, ("0.weight",), (1, 4))
+    >>> model[0]
+    Embedding(3, 2)
+    """
+    for name in tables:
+        table = model.get_submodule(name.rpartition(".")[0])
+        assert isinstance(table, nn.Embedding)
+        weight = table.weight
+        table.weight = nn.Parameter(weight.detach()[slice(*own)].clone(), requires_grad=weight.requires_grad)
+        table.num_embeddings = own[1] - own[0]
+
+
+@contextmanager
+def whole_rows(model: nn.Module, tables: tuple[str, ...], processes: Processes) -> Iterator[None]:
+    """Inside the block, these embeddings have the rows of all processes."""
+    held = {}
+    for name in tables:
+        table = model.get_submodule(name.rpartition(".")[0])
+        assert isinstance(table, nn.Embedding)
+        held[table] = table.weight
+        table.weight = nn.Parameter(processes.gather(table.weight.detach()), requires_grad=False)
+        table.num_embeddings = table.weight.shape[0]
+    try:
+        yield
+    finally:
+        for table, weight in held.items():
+            table.weight, table.num_embeddings = weight, weight.shape[0]
+
+
+def gathered(evaluate: Callable[[], Evaluation], processes: Processes) -> Evaluation:
+    """The evaluation of all processes' queries, in their order; a score that is NaN on one raises on all."""
+    if processes.world == 1:
+        return evaluate()
+    own, finite = None, True
+    with processes.agreed():
+        try:
+            own = evaluate()
+        except NotFiniteError:
+            finite = False
+    if not processes.all(finite):
+        raise NotFiniteError("scores are NaN or infinite")
+    return gather_evaluation(own, processes)
+
+
+class Reduction:
+    """Completes the gradients of a step: sums those of shared parameters over the processes, by one all-reduce.
+
+    The gradients are of a sum over rows; they are divided by the weight of the rows of all processes. A parameter
+    without a gradient on any process has none.
+
+    Args:
+        processes: the processes of the run.
+        model: the model.
+        tables: names of its parameters with rows of this process only.
+    """
+
+    def __init__(self, processes: Processes, model: nn.Module, tables: tuple[str, ...] = ()) -> None:
+        self.processes, self.model = processes, model
+        self.own = {id(model.get_parameter(name)) for name in tables}
+        self.flags: tuple[bool, bool] = (False, False)
+        """Set before a step: decisions of this process; after it, whether any process has decided so."""
+        self.bytes = 0
+        """Bytes of the gradients that the last step reduced."""
+
+    def shared(self) -> list[nn.Parameter]:
+        """The parameters that all processes have."""
+        return [parameter for parameter in self.model.parameters() if id(parameter) not in self.own]
+
+    @torch.no_grad()
+    def __call__(self, optimiser: "TrainingOptimiser", total: Tensor, weight: Tensor) -> Tensor:
+        """The mean over all rows of ``total``, a sum over rows here of this ``weight``; gradients become means."""
+        leaves = [
+            (leaf, id(parameter) in self.own)
+            for group in optimiser.param_groups
+            for parameter in group["params"]
+            for leaf in optimiser.leaves(parameter)
+        ]
+        shared = [leaf for leaf, own in leaves if not own]
+        sparse = [leaf for leaf in shared if leaf.grad is not None and leaf.grad.is_sparse]
+        dense = [leaf for leaf in shared if leaf.grad is None or not leaf.grad.is_sparse]
+        sums = self._sums(dense, total, weight)
+        divisor = torch.where(sums[1] > 0, sums[1], torch.ones_like(sums[1]))
+        if sparse:
+            optimiser.share_rows(self.processes, self.own)
+        for leaf in sparse:
+            leaf.grad = self._gathered(leaf)
+        for leaf, _ in leaves:
+            if leaf.grad is not None:
+                values = leaf.grad._values() if leaf.grad.is_sparse else leaf.grad
+                values.div_(divisor.to(values))
+        return sums[0] / divisor
+
+    def _sums(self, leaves: list[Tensor], total: Tensor, weight: Tensor) -> Tensor:
+        """The sums of ``total`` and ``weight``; the gradients of these leaves become sums."""
+        kind = max((leaf.dtype for leaf in leaves), key=lambda dtype: dtype.itemsize, default=torch.float32)
+        present = [leaf.grad is not None for leaf in leaves]
+        given = torch.tensor([*self.flags, *present], dtype=kind, device=total.device)
+        head = torch.cat([torch.stack([total, weight]).to(kind), given])
+        gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+        flat = self.processes.add(torch.cat([head, *(gradient.reshape(-1).to(kind) for gradient in gradients)]))
+        answers = (flat[2 : head.shape[0]] > 0).tolist()
+        self.flags, found = (answers[0], answers[1]), answers[2:]
+        parts = torch.split(flat[head.shape[0] :], [leaf.numel() for leaf in leaves])
+        self.bytes = 0
+        for leaf, part, there in zip(leaves, parts, found, strict=True):
+            leaf.grad = part.view(leaf.shape).to(leaf.dtype) if there else None
+            self.bytes += leaf.numel() * leaf.element_size() if there else 0
+        return flat[:2]
+
+    def _gathered(self, leaf: Tensor) -> Tensor:
+        """The sum over processes of a sparse gradient of rows."""
+        assert leaf.grad is not None
+        own = leaf.grad.coalesce()
+        rows, values = self.processes.gather(own._indices()[0]), self.processes.gather(own._values())
+        self.bytes += values.numel() * values.element_size() + rows.numel() * rows.element_size()
+        return torch.sparse_coo_tensor(rows.unsqueeze(0), values, leaf.shape, check_invariants=False)
+
+    def mean(self, total: Tensor, weight: Tensor) -> Tensor:
+        """The mean over the rows of all processes of ``total``, a sum over this process's rows of this weight."""
+        found = self.processes.add(torch.stack([total, weight.to(total)]))
+        return found[0] / torch.where(found[1] > 0, found[1], torch.ones_like(found[1]))
+
+    def clip(self, most: float) -> None:
+        """Limit the norm of all gradients, those of all processes' rows included."""
+        own = [p.grad for p in self.model.parameters() if p.grad is not None and id(p) in self.own]
+        shared = [p.grad for p in self.model.parameters() if p.grad is not None and id(p) not in self.own]
+        squares = [torch.nn.utils.get_total_norm(some).double().square().reshape(1) for some in (own, shared)]
+        norm = (self.processes.add(squares[0].to(shared[0].device)) + squares[1]).sqrt().to(shared[0].dtype).squeeze()
+        torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), most, norm)
+
+    def check_equal(self) -> bool:
+        """Whether shared weights are bit-equal on all processes."""
+        words = [parameter.detach().contiguous().view(torch.uint8).to(torch.int64).sum() for parameter in self.shared()]
+        return self.processes.same(int(torch.stack(words).sum()) if words else 0)
