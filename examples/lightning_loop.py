@@ -4,13 +4,12 @@ Run ``python examples/lightning_loop.py`` (``pip install lightning``). The docum
 non-linear function of the features.
 """
 
-from typing import Any
-
 import lightning
 import torch
 from torch import Tensor, nn
 
 from songrank import SONG, ListwiseCE, Relevance, Slate, SlateSampler
+from songrank.integrations.lightning import SlateDataModule
 from songrank.metrics import evaluate_lists
 
 FEATURES, WARM_UP_EPOCHS, EPOCHS = 12, 5, 15
@@ -28,8 +27,7 @@ def synthetic_lists(queries: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 class Ranker(lightning.LightningModule):
     """A multilayer perceptron over each document. The losses are submodules, so they are moved and saved with it.
 
-    The sampler is the data loader. Lightning restores a loader's state only within an epoch, so the module saves it as
-    well: the sampled items depend on the epoch.
+    ``SlateDataModule`` makes the sampler the data loader and saves its position, on which the sampled items depend.
     """
 
     features: Tensor
@@ -53,15 +51,6 @@ class Ranker(lightning.LightningModule):
         value: Tensor = loss(scores, slate)
         return value
 
-    def train_dataloader(self) -> SlateSampler:
-        return self.sampler
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["sampler"] = self.sampler.state_dict()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.sampler.load_state_dict(checkpoint["sampler"])
-
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.model.parameters(), lr=3e-3)
 
@@ -83,7 +72,8 @@ def held_out_ndcg(ranker: Ranker) -> float:
 def main() -> None:
     ranker = untrained()
     print(f"untrained               NDCG@10 {held_out_ndcg(ranker):.4f}")
-    lightning.Trainer(max_epochs=EPOCHS, logger=False, enable_checkpointing=False).fit(ranker)
+    slates = SlateDataModule(ranker.sampler)
+    lightning.Trainer(max_epochs=EPOCHS, logger=False, enable_checkpointing=False).fit(ranker, slates)
     print(f"after warm-up and SONG  NDCG@10 {held_out_ndcg(ranker.cpu()):.4f}")
 
 

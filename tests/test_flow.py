@@ -40,6 +40,7 @@ MAY_KNOW = {
         "serving",
         "training",
     },
+    "integrations": {"core", "io", "losses", "metrics", "sampling"},
     "estimators": {
         "analysis",
         "core",

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 README = ROOT / "README.md"
-OPTIONAL = {"datasets", "libauc", "lightning", "sentence_transformers", "transformers"}
+OPTIONAL = {"accelerate", "datasets", "libauc", "lightning", "sentence_transformers", "transformers"}
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")
 
 

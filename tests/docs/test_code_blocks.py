@@ -44,7 +44,7 @@ def test_the_blocks_of_a_page_run_in_order(page, in_tmp_path):
     names = {"__name__": "__main__"}
     for block in blocks(page):
         if block.language == "python" and can_run(block):
-            if "sentence_transformers" in block.packages:
+            if block.packages & {"sentence_transformers", "transformers"}:
                 names["folder"] = save_tiny_bert(in_tmp_path / "encoder")
             execute(block, names)
         elif block.language == "sh" and page.parent.name == "tutorials":

@@ -44,7 +44,7 @@ def assert_same_state(one, other):
 
 def test_lightning_trains_the_weights_and_the_memory_of_a_plain_loop(lightning_loop):
     ranker = lightning_loop.untrained(seed=3)
-    trainer(max_epochs=EPOCHS).fit(ranker)
+    trainer(max_epochs=EPOCHS).fit(ranker, lightning_loop.SlateDataModule(ranker.sampler))
 
     model = lightning_loop.untrained(seed=3).model
     features, labels, lengths = lightning_loop.synthetic_lists(300, seed=1)
@@ -71,10 +71,11 @@ def test_a_lightning_run_that_goes_on_ends_where_an_undisturbed_one_does(lightni
 
     undisturbed = lightning_loop.untrained()
     saving = ModelCheckpoint(tmp_path, every_n_train_steps=steps, save_top_k=-1, filename="{step}")
-    trainer(saving, max_epochs=EPOCHS).fit(undisturbed)
+    trainer(saving, max_epochs=EPOCHS).fit(undisturbed, lightning_loop.SlateDataModule(undisturbed.sampler))
 
     resumed = lightning_loop.untrained(seed=9)
-    trainer(max_epochs=EPOCHS).fit(resumed, ckpt_path=tmp_path / f"step={steps}.ckpt")
+    slates = lightning_loop.SlateDataModule(resumed.sampler)
+    trainer(max_epochs=EPOCHS).fit(resumed, slates, ckpt_path=tmp_path / f"step={steps}.ckpt")
     assert_same_state(resumed, undisturbed)
 
 

@@ -15,6 +15,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "songrank.training": (),
     "songrank.serving": (),
     "songrank.analysis": (),
+    "songrank.integrations": (),
 }
 """Public modules, and names besides those of their ``__all__`` that the documentation uses."""
 
@@ -39,6 +40,12 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "songrank.data": {"songrank.core.csr": ("CSR",), "songrank.core.errors": ("UserError",)},
     "songrank.models": {"songrank.baselines": ("measure",)},
+    "songrank.integrations": {
+        "songrank.integrations.trainer_loss": ("TrainerLoss",),
+        "songrank.integrations.sentence_transformers": ("RerankingLoss", "RetrievalLoss"),
+        "songrank.integrations.transformers": ("MemoryCallback", "ListCollator", "ListLossFunction"),
+        "songrank.integrations.lightning": ("SlateDataModule",),
+    },
 }
 """Names that the documentation uses from modules without a page of their own."""
 
