@@ -84,6 +84,6 @@ def test_items_that_are_nearly_the_same_keep_their_digits():
     ],
 )
 def test_more_items_than_memory_holds_are_refused_in_one_line(monkeypatch, free, items, message):
-    monkeypatch.setattr(ease, "_free_memory", lambda: free)
+    monkeypatch.setattr(ease, "free_memory", lambda: free)
     with pytest.raises(UserError, match=message):
         Ease(CatalogueSplit("train", items, CSR.from_lengths([0], item=torch.zeros(0, dtype=torch.int64))))

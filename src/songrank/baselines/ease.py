@@ -1,8 +1,6 @@
 """EASE as a baseline: the model with all neighbours, λ chosen on validation."""
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 from torch import Tensor
 
@@ -11,6 +9,7 @@ from songrank.baselines.base import Baseline
 from songrank.baselines.binary_histories import Scores, histories
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
+from songrank.core.memory import free_memory
 from songrank.data import CatalogueSplit
 from songrank.functional.item_regression import FewItemRegressions
 from songrank.metrics.catalogue import CHOICE_QUERIES
@@ -61,17 +60,8 @@ class Ease(Baseline):
 
 
 def _check_memory(num_items: int) -> None:
-    needed, free = _CELL_BYTES * num_items**2, _free_memory()
+    needed, free = _CELL_BYTES * num_items**2, free_memory()
     if needed > free if free is not None else num_items > MANY_ITEMS:
         found = f"EASE on {num_items:,} items needs {needed / 2**30:.0f} GB of memory"
         has = f", but {free / 2**30:.0f} GB are free" if free is not None else ""
         raise UserError(f"{found}{has}; leave it out, or use a machine with more memory")
-
-
-def _free_memory() -> int | None:
-    """Bytes available without swapping, where the system reports it (Linux)."""
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None

@@ -51,6 +51,10 @@ def prepare(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Directory of the prepared data set.")] = None,
     preset: Annotated[str | None, typer.Option(help="Preset of option values, e.g. paper or raw.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing data set.")] = False,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Sort interactions on disk, within this memory, e.g. 4GB."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar and the summary.")] = False,
 ) -> None:
     """Prepare a data set.
@@ -64,7 +68,17 @@ def prepare(
         raise DataError("no output directory was given", "pass -o DIRECTORY")
     find_kind(name).check_names(options)
     with progress_bar(quiet) as report:
-        dataset = prepare_dataset(name, source, output, preset=preset, overwrite=overwrite, progress=report, **options)
+        dataset = prepare_dataset(
+            name,
+            source,
+            output,
+            preset=preset,
+            overwrite=overwrite,
+            progress=report,
+            note=lambda text: typer.echo(f"note: {text}", err=True),
+            memory_limit=memory_limit,
+            **options,
+        )
     if not quiet:
         _print_summary(dataset)
 

@@ -70,9 +70,14 @@ class Ids:
 
     def keep(self, numbers: Array) -> "Ids":
         """The ids at these ascending indices."""
+        if len(numbers) == len(self):
+            return self
         if self._offsets is None:
             return Ids(self._values[torch.from_numpy(numbers)])
-        return self if len(numbers) == len(self) else Ids.from_texts(self[numbers])
+        lengths, kept = np.diff(self._offsets.numpy()), np.zeros(len(self), bool)
+        kept[numbers] = True
+        values = self._values.numpy()[np.repeat(kept, lengths)]
+        return Ids(torch.from_numpy(values), torch.from_numpy(numpy_offsets(lengths[kept])))
 
     def __repr__(self) -> str:
         first = ", ".join(map(repr, self[:3])) + (", …" if len(self) > 3 else "")

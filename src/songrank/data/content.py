@@ -1,7 +1,7 @@
 """The result of a preparation, its directory on disk, and the statistics of ``songrank data show``."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from songrank.core.errors import DataError
 from songrank.core.ids import Ids
 from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
 from songrank.io.arrays import Pieces, write_arrays
+from songrank.io.disk_table import DiskColumn
 from songrank.io.files import sha256
 from songrank.io.json_files import write_json
 from songrank.io.source import Job
 
-Arrays = dict[str, Array | Pieces]
+Arrays = dict[str, Array | Pieces | DiskColumn]
+Column = Array | DiskColumn
 
 _MAX_SOURCES = 64
 _MAX_BARS = 32
@@ -119,12 +121,13 @@ def _sources(job: Job) -> list[dict[str, str | int]]:
 
 
 def statistics(
-    splits: Sequence[Mapping[str, Array | Pieces]], num_items: int | None, shared_queries: bool = False
+    splits: Sequence[Mapping[str, Array | Pieces | DiskColumn]], num_items: int | None, shared_queries: bool = False
 ) -> dict[str, Any]:
     """Counts, list lengths, sparsity and label histogram of some splits together."""
-    labels, offsets = ([np.asarray(arrays[name]) for arrays in splits] for name in ("label", "offsets"))
-    relevant = [np.diff(numpy_offsets(y > 0)[begin]) for y, begin in zip(labels, offsets, strict=True)]
-    per_query = sum(relevant) if shared_queries else np.concatenate(relevant)
+    offsets = [np.asarray(arrays["offsets"]) for arrays in splits]
+    labels = [y if isinstance(y := arrays["label"], DiskColumn) else np.asarray(y) for arrays in splits]
+    relevant = [_relevant(y, begin) for y, begin in zip(labels, offsets, strict=True)]
+    per_query: Array = np.sum(relevant, axis=0) if shared_queries else np.concatenate(relevant)
     rows, pairs = int(per_query.shape[0]), int(per_query.sum())
     figures: dict[str, Any] = {"queries": rows, "queries_with_pairs": int(np.count_nonzero(per_query)), "pairs": pairs}
     if num_items is None:
@@ -138,6 +141,17 @@ def statistics(
     return figures
 
 
+def _relevant(label: Column, offsets: Array) -> Array:
+    """Number of labels above 0 per query, in blocks of whole queries."""
+    counts, first = np.zeros(offsets.shape[0] - 1, np.int64), 0
+    while first < counts.shape[0]:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + _PIECE, side="right")) - 1)
+        bounds = offsets[first : last + 1]
+        counts[first:last] = np.diff(numpy_offsets(label[int(bounds[0]) : int(bounds[-1])] > 0)[bounds - bounds[0]])
+        first = last
+    return counts
+
+
 def _summary(values: Array) -> dict[str, float]:
     if not values.shape[0]:
         return {"min": 0, "mean": 0.0, "median": 0.0, "max": 0}
@@ -145,10 +159,10 @@ def _summary(values: Array) -> dict[str, float]:
     return {"min": int(values.min()), "mean": mean, "median": median, "max": int(values.max())}
 
 
-def label_histogram(labels: Sequence[Array]) -> dict[str, int]:
+def label_histogram(labels: Sequence[Column]) -> dict[str, int]:
     """Count each label; in equal bins if there are many distinct labels."""
     counts: Counter[float] = Counter()
-    for piece in (label[at : at + _PIECE] for label in labels for at in range(0, label.shape[0], _PIECE)):
+    for piece in _pieces(labels):
         values, numbers = np.unique(piece, return_counts=True)
         counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
         if len(counts) > _MAX_BARS:
@@ -156,8 +170,14 @@ def label_histogram(labels: Sequence[Array]) -> dict[str, int]:
     return {f"{np.float32(value)!s}".removesuffix(".0"): count for value, count in sorted(counts.items())}
 
 
-def _bins(labels: Sequence[Array]) -> dict[str, int]:
-    low, high = min(float(x.min()) for x in labels if x.size), max(float(x.max()) for x in labels if x.size)
+def _bins(labels: Sequence[Column]) -> dict[str, int]:
+    low, high = min(float(x.min()) for x in _pieces(labels)), max(float(x.max()) for x in _pieces(labels))
     edges = np.linspace(low, high, 11)
-    total = sum(np.histogram(label, bins=edges)[0] for label in labels)
+    total = sum(np.histogram(label, bins=edges)[0] for label in _pieces(labels))
     return {f"{a:g}–{b:g}": int(n) for a, b, n in zip(edges, edges[1:], np.asarray(total), strict=False)}
+
+
+def _pieces(labels: Sequence[Column]) -> Iterator[Array]:
+    for label in labels:
+        for at in range(0, label.shape[0], _PIECE):
+            yield label[at : at + _PIECE]

@@ -2,14 +2,16 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import DataError
 from songrank.core.forks import check_not_forked
+from songrank.core.memory import LEAST_MEMORY, read_bytes
 from songrank.data.content import write_content, write_description
 from songrank.data.dataset import Dataset, open_dataset
-from songrank.data.registry import find_kind
+from songrank.data.registry import Kind, all_kinds, find_kind
 from songrank.io.source import Job, Progress
 from songrank.io.staging import staged_directory
 
@@ -22,6 +24,8 @@ def prepare(
     preset: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    note: Callable[[str], object] | None = None,
+    memory_limit: int | str | None = None,
     **options: Any,
 ) -> Dataset:
     """Prepare a data set from files or tables, and open it.
@@ -35,6 +39,10 @@ def prepare(
         preset: named option values: ``"paper"`` as in the paper, ``"raw"`` for unmodified files.
         overwrite: replace an existing data set.
         progress: called with the step, its progress and the total (None if unknown).
+        note: called with a line of text about a choice that was made automatically.
+        memory_limit: peak memory in bytes or as ``"4GB"``, at least 1 GiB: ``interactions`` are sorted on disk, which
+            needs DuckDB, ``pip install 'songrank[large]'``. The result has the same bytes. By default, on disk if
+            memory is short.
         options: options of the kind, which override the preset; see ``songrank data list NAME``.
 
     >>> import tempfile
@@ -49,7 +57,7 @@ def prepare(
     check_not_forked()
     kind = find_kind(name)
     chosen = kind.options(preset, options)
-    job = Job(progress)
+    job = Job(progress, note, _checked_limit(memory_limit, kind))
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise DataError("source is an empty string", f"{name} needs {kind.wants}")
@@ -87,6 +95,18 @@ def prepare(
         shutil.rmtree(scratch)
         write_description(folder, info)
     return open_dataset(directory)
+
+
+def _checked_limit(memory_limit: int | str | None, kind: Kind) -> int | None:
+    if memory_limit is None:
+        return None
+    if not kind.sorts_on_disk:
+        able = " and ".join(name for name, known in all_kinds().items() if known.sorts_on_disk)
+        raise DataError(f"memory_limit is not supported for {kind.name}", f"omit it; it is for {able}")
+    limit = read_bytes("memory_limit", memory_limit)
+    if limit < LEAST_MEMORY:
+        raise DataError(f"memory_limit is {limit >> 20:,} MiB", f"expected at least {LEAST_MEMORY >> 20:,} MiB")
+    return limit
 
 
 def _check_apart(source: Path, directory: Path) -> None:

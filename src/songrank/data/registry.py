@@ -48,6 +48,7 @@ class Kind:
     by_hand: str = ""
     without_source: bool = False
     reads_tables: bool = False
+    sorts_on_disk: bool = False
 
     def options(self, preset: str | None, given: Mapping[str, Any]) -> "Options":
         """Validated options: values of the preset, overridden by given values."""
@@ -177,6 +178,7 @@ KINDS = {
             "interactions:interactions",
             "ColumnOptions",
             reads_tables=True,
+            sorts_on_disk=True,
         ),
         _log(
             "sequences",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
+from songrank.io.disk_table import DiskColumn
 from songrank.io.files import create, file_digests, not_written
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
@@ -53,7 +54,7 @@ class ScratchArray:
         return np.memmap(self.path, self.dtype, mode="c", shape=shape)  # copy-on-write: torch needs writable arrays
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:
+def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces | DiskColumn]) -> str:
     """Write a safetensors file in chunks, and return its SHA-256."""
     header: dict[str, dict[str, object]] = {}
     position = 0
@@ -77,7 +78,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces]) -> str:
     return digest.hexdigest()
 
 
-def _data(name: str, array: Array | Pieces) -> Iterator[bytes | memoryview]:
+def _data(name: str, array: Array | Pieces | DiskColumn) -> Iterator[bytes | memoryview]:
     rows, step = 0, max(1, _PIECE_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
     pieces = array.pieces if isinstance(array, Pieces) else (array[at : at + step] for at in range(0, len(array), step))
     for piece in pieces:

@@ -30,9 +30,11 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass
 class Job:
-    """State of a preparation: progress callback, sources read, and counts of dropped rows."""
+    """State of a preparation: callbacks, memory limit in bytes, sources read, and counts of dropped rows."""
 
     progress: Progress | None = None
+    notes: Callable[[str], object] | None = None
+    memory_limit: int | None = None
     sources: list[dict[str, str | int]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -40,6 +42,11 @@ class Job:
         """Report progress."""
         if self.progress is not None:
             self.progress(what, done, total)
+
+    def note(self, text: str) -> None:
+        """Report a choice that was made automatically."""
+        if self.notes is not None:
+            self.notes(text)
 
     def count(self, what: str, number: int) -> None:
         """Add ``number`` to the count of ``what`` in ``dataset.json``: dropped or changed rows."""

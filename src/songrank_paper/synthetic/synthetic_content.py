@@ -79,7 +79,7 @@ def _recommendation(plan: Plan, job: Job, scratch: Path) -> Content:
     columns = {"item": np.int32, "label": np.float32, "time": np.int64}
     files, done = [RowWriter(scratch, name, columns) for name in SPLITS], 0
     for pairs in draw_pairs(plan):
-        codes, _ = leave_last_out(pairs.counts, plan.holdout)
+        codes = leave_last_out(pairs.counts, plan.holdout)
         for code, file in enumerate(files):
             counts = np.full_like(pairs.counts, plan.holdout) if code else pairs.counts - 2 * plan.holdout
             file.append(counts, **{column: getattr(pairs, column)[codes == code] for column in columns})

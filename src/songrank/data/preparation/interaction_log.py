@@ -1,6 +1,6 @@
 """From interactions to a catalogue task: relevance, filtering, ordering and splits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +63,12 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
         check_given(log.split, fraction)
     _keep_relevant(log, options, job)
     _order(log)
-    _drop_duplicates(log, options, job)
+    drop_duplicates(log, options, job)
     _keep_active(log, options, job)
     _drop_last(log, options, job)
     dropped = None if log.split is None else drop_unknown(log)
     _compact(log)
-    if not log.query.shape[0]:
-        fix = "check the file, or lower min_interactions, min_per_item or drop_last"
-        raise DataError("no interaction is left", fix)
+    check_left(log.query.shape[0])
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     if log.split is None:
         codes = split_pairs(counts, log.time, options, job)
@@ -86,8 +84,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
         if log.query[rows].shape[0]:
             offsets = _offsets(log.query[rows], len(log.query_ids))
             splits[split] = {"offsets": offsets, **{name: column[rows] for name, column in known.items()}}
-    if "train" not in splits:
-        raise DataError("no pair is left for training", "hold out fewer pairs, or choose another split")
+    check_train(splits)
     if log.met is not None:
         query, item = log.met
         order = np.argsort(query, kind="stable")
@@ -98,31 +95,60 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
     return Content("recommendation", splits, log.query_ids, log.item_ids, extra)
 
 
+def check_train(splits: Mapping[str, object]) -> None:
+    """Raise unless pairs are left for training."""
+    if "train" not in splits:
+        raise DataError("no pair is left for training", "hold out fewer pairs, or choose another split")
+
+
 def _places(query: Array, counts: Array, codes: Array | None) -> Array | None:
     """Position of each row among those of its query, from 0; None if splits are in order within queries."""
-    if codes is None or not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any():
+    if codes is None or in_order(query, codes):
         return None
     places: Array = (np.arange(query.shape[0]) - numpy_offsets(counts)[query]).astype(np.int32)
     return places
 
 
+def in_order(query: Array, codes: Array) -> bool:
+    """Whether the splits of each query's rows are in order."""
+    return not (codes[1:] < codes[:-1])[query[1:] == query[:-1]].any()
+
+
 def _keep_relevant(log: Interactions, options: RatingOptions, job: Job) -> None:
-    if log.label is None:
-        if options.min_rating is not None:
-            raise DataError("min_rating needs ratings", "set label_column, or omit min_rating")
-        return
-    relevant = log.label > 0
-    job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))
-    if options.min_rating is not None:
-        high = relevant & (log.label >= options.min_rating)
-        job.count("rows below min_rating", int(np.count_nonzero(relevant) - np.count_nonzero(high)))
-        relevant = high
-    if relevant.shape[0] and not relevant.any():
-        least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
-        raise DataError(f"no rating is {least}", "check the rating column, or lower min_rating")
+    relevant = relevant_rows(log.label, log.query.shape[0], options, job)
+    check_relevant(relevant.shape[0], int(np.count_nonzero(relevant)), options)
     if not relevant.all():
         log.met = log.query[~relevant], log.item[~relevant]
         log.take(relevant)
+
+
+def relevant_rows(label: Array | None, rows: int, options: RatingOptions, job: Job) -> Array:
+    """Mask of relevant rows: label above 0 and at least ``min_rating``."""
+    if label is None:
+        if options.min_rating is not None:
+            raise DataError("min_rating needs ratings", "set label_column, or omit min_rating")
+        return np.ones(rows, bool)
+    relevant: Array = label > 0
+    job.count("rows with label 0", int(relevant.shape[0] - np.count_nonzero(relevant)))
+    if options.min_rating is not None:
+        high = relevant & (label >= options.min_rating)
+        job.count("rows below min_rating", int(np.count_nonzero(relevant) - np.count_nonzero(high)))
+        relevant = high
+    return relevant
+
+
+def check_relevant(rows: int, relevant: int, options: RatingOptions) -> None:
+    """Raise if there are rows but none is relevant."""
+    if rows and not relevant:
+        least = "above 0" if options.min_rating is None else f"at least {options.min_rating:g}"
+        raise DataError(f"no rating is {least}", "check the rating column, or lower min_rating")
+
+
+def check_left(rows: int) -> None:
+    """Raise if no interaction is left."""
+    if not rows:
+        fix = "check the file, or lower min_interactions, min_per_item or drop_last"
+        raise DataError("no interaction is left", fix)
 
 
 def _order(log: Interactions) -> None:
@@ -134,7 +160,8 @@ def _order(log: Interactions) -> None:
     log.take(order.to_numpy())
 
 
-def _drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
+def drop_duplicates(log: Interactions, options: RatingOptions, job: Job) -> None:
+    """Reduce repeated pairs according to ``options.duplicates``; rows are ordered."""
     if options.duplicates == "keep":
         return
     key = pack(log.query.astype(np.int64), log.item, len(log.item_ids))

@@ -1,6 +1,7 @@
 """Splits of pairs, queries or rows into training, validation and test."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,45 +24,62 @@ _PURPOSE = 0x53504C49
 
 def split_pairs(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:
     """The split of each pair, ordered by query, then time, as 0, 1 or 2; None if all are for training."""
+    check_pairs(counts, time is not None, options, job)
     if options.split == "none":
         return None
     if options.split == "leave-last-out":
-        codes, short = leave_last_out(counts, options.holdout)
+        return leave_last_out(counts, options.holdout)
+    if options.split == "random" or time is None:
+        return random_codes(int(counts.sum()), options.validation, options.test, options.seed)
+    return time_codes(time, options.validation, options.test)
+
+
+def check_pairs(counts: Array, has_times: bool, options: "RatingOptions", job: Job) -> None:
+    """Raise unless pairs, with these counts by query, can be split; count queries that are too short."""
+    if options.split == "leave-last-out":
+        short = int(np.count_nonzero(counts <= 2 * options.holdout))
         job.count("queries too short to hold out pairs (all for training)", short)
         if short == counts.shape[0]:
             left, fix = (" left", ", or lower drop_last") if options.drop_last else ("", "")
             what = f"no user has {2 * options.holdout + 1} interactions{left}, required by leave-last-out with holdout "
             raise DataError(f"{what}{options.holdout}", f"use split random, time or none{fix}")
-        return codes
-    if options.split == "random":
-        return random_codes(int(counts.sum()), options.validation, options.test, options.seed)
-    if time is None:
+    if options.split == "time" and not has_times:
         raise DataError("split time needs times", "set time_column, or choose another split")
-    return time_codes(time, options.validation, options.test)
 
 
-def leave_last_out(counts: Array, holdout: int) -> tuple[Array, int]:
+def leave_last_out(counts: Array, holdout: int) -> Array:
     """The last ``holdout`` pairs of each query for test, the same number before them for validation.
 
-    Queries with fewer than 2·holdout + 1 pairs are used for training only; their number is returned, too.
+    Queries with fewer than 2·holdout + 1 pairs are used for training only.
     """
     ends = numpy_offsets(counts)[1:]
     codes = np.zeros(int(counts.sum()), np.uint8)
     long = ends[counts > 2 * holdout]
     for back in range(1, 2 * holdout + 1) if long.shape[0] else ():
         codes[long - back] = TEST if back <= holdout else VALIDATION
-    return codes, int(counts.shape[0] - long.shape[0])
+    return codes
 
 
 def random_codes(rows: int, validation: float, test: float, seed: int) -> Array:
     """Random rows for validation and test, by these fractions."""
-    bits = random_bits(derive_key(seed, _PURPOSE), torch.arange(rows))  # numpy generators may change between versions
-    order = bits.sort(stable=True).indices.numpy()
+    order = torch.from_numpy(row_bits(0, rows, seed)).sort(stable=True).indices.numpy()
     codes = np.zeros(rows, np.uint8)
-    last = round(rows * test)
+    last, end = random_ends(rows, validation, test)
     codes[order[:last]] = TEST
-    codes[order[last : last + round(rows * validation)]] = VALIDATION
+    codes[order[last:end]] = VALIDATION
     return codes
+
+
+def row_bits(start: int, stop: int, seed: int) -> Array:
+    """Random bits of rows, distinct; numpy generators may change between versions."""
+    bits: Array = random_bits(derive_key(seed, _PURPOSE), torch.arange(start, stop)).numpy()
+    return bits
+
+
+def random_ends(rows: int, validation: float, test: float) -> tuple[int, int]:
+    """In the order of random bits, where the rows for test end, and those for validation."""
+    last = round(rows * test)
+    return last, min(rows, last + round(rows * validation))
 
 
 def divide(count: int, one: str, many: str, validation: float, test: float, seed: int) -> Array:
@@ -82,12 +100,31 @@ def divide(count: int, one: str, many: str, validation: float, test: float, seed
 
 def time_codes(time: Array, validation: float, test: float) -> Array:
     """The latest pairs for test, those before for validation; pairs with equal times are in the same, later split."""
-    left, codes = np.sort(time), np.zeros(time.shape[0], np.uint8)
+    ordered = np.sort(time)
+
+    def nth(number: int) -> tuple[Any, int]:
+        return ordered[number], int(np.searchsorted(ordered, ordered[number]))
+
+    return codes_since(time, time_bounds(time.shape[0], validation, test, nth))
+
+
+def time_bounds(
+    rows: int, validation: float, test: float, nth: Callable[[int], tuple[Any, int]]
+) -> list[tuple[int, Any]]:
+    """The first time of test and of validation; ``nth``: the time with this number in order, how many are earlier."""
+    left, bounds = rows, []
     for code, part in ((TEST, test), (VALIDATION, validation)):
-        if rows := min(round(time.shape[0] * part), left.shape[0]):
-            first = left[left.shape[0] - rows]
-            codes[(codes == TRAIN) & (time >= first)] = code
-            left = left[left < first]
+        if held_out := min(round(rows * part), left):
+            first, left = nth(left - held_out)
+            bounds.append((code, first))
+    return bounds
+
+
+def codes_since(time: Array, bounds: Sequence[tuple[int, Any]]) -> Array:
+    """The split of each pair by its time."""
+    codes = np.zeros(time.shape[0], np.uint8)
+    for code, first in bounds:
+        codes[(codes == TRAIN) & (time >= first)] = code
     return codes
 
 

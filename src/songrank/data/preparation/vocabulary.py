@@ -14,6 +14,7 @@ import torch
 
 from songrank.core.columns import Array
 from songrank.core.csr import CSR
+from songrank.data.content import Arrays
 from songrank.io.arrays import Pieces
 from songrank.io.files import write_whole
 
@@ -84,7 +85,7 @@ def count_words(texts: CSR, rows: Array, distinct: int) -> Array:
     return counts
 
 
-def token_arrays(texts: CSR, rows: Array, numbers: Array, width: int) -> dict[str, Array | Pieces]:
+def token_arrays(texts: CSR, rows: Array, numbers: Array, width: int) -> Arrays:
     """These texts as ``tokens`` [rows, width], padded at the end, and ``lengths``."""
 
     def padded(piece: CSR) -> Array:

@@ -73,6 +73,12 @@ def read_parquet(source: Source, job: Job) -> pl.LazyFrame:
         return pl.scan_parquet(source.whole(job), glob=False)
 
 
+def parquet_rows(source: Source) -> int:
+    """Number of rows of a Parquet file that is not compressed as a whole, from its metadata."""
+    with _parquet(source):
+        return int(pl.scan_parquet(source.path, glob=False).select(pl.len()).collect().item())
+
+
 def column_names(table: pl.LazyFrame, file: str) -> list[str]:
     """Names of the columns."""
     with _parquet(file):
