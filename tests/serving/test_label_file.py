@@ -172,7 +172,7 @@ def test_texts_that_are_wrong_are_one_line(songrank, of_words, tmp_path, monkeyp
         (
             "new.jsonl",
             '{"text": "x"}',
-            "new.jsonl: unknown suffix '.jsonl'; expected a .txt file in the Extreme Classification format",
+            "new.jsonl: contains texts; expected a .txt file in the Extreme Classification format",
         ),
         ("new.txt", "2 9 6\n0 1:1\n", "new.txt, line 1: the header gives 9 features; expected 8, as in training"),
         ("new.txt", "words\n", "new.txt, line 1: the first line is 'words'"),
@@ -187,6 +187,105 @@ def test_bags_that_are_wrong_are_one_line(songrank, of_features, tmp_path, monke
     refused(songrank, of_features, tmp_path, monkeypatch, name, text, [], message)
 
 
+@pytest.fixture(scope="module")
+def of_columns(tmp_path_factory):
+    """A model of a table with columns b, a and c, and the table."""
+    place, rng = tmp_path_factory.mktemp("columns"), np.random.default_rng(0)
+    table = pl.DataFrame({name: rng.normal(size=30) for name in "bac"})
+    table = table.with_columns(labels=pl.Series([[["x", "y", "z"][row % 3]] for row in range(30)]))
+    table.write_parquet(place / "rows.parquet")
+    dataset = prepare("label-table", place / "rows.parquet", place / "data", scale="standardise")
+    return write(dataset, {"name": "label-mlp", "hidden": [4]}, place)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
+def test_tables_of_features_are_read_by_name(songrank, of_columns, tmp_path, monkeypatch, ending):
+    monkeypatch.setattr("songrank.io.tables.polars_frames._SLICE_BYTES", 1)
+    dense = np.array([[1, 2, 3], [0, -1, 0.5]], np.float32)  # b, a, c
+    table = pl.DataFrame({"uid": ["p", "q"], **{name: dense[:, at] for name, at in (("c", 2), ("a", 1), ("b", 0))}})
+    table, file = table.with_columns(labels=pl.lit("?")), tmp_path / f"new.{ending}"
+    table.write_parquet(file) if ending == "parquet" else table.write_csv(file, separator="\t,"[ending == "csv"])
+    done = songrank("label", of_columns, file, "-o", tmp_path / "l.parquet", "-k", 2)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(tmp_path / "l.parquet").rows() == expected(of_columns, dense, ["p", "q"], 2)
+    table.drop("uid", "labels").write_csv(tmp_path / "bare.csv")
+    done = songrank("label", of_columns, tmp_path / "bare.csv", "-o", tmp_path / "m.parquet", "-k", 2)
+    assert pl.read_parquet(tmp_path / "m.parquet").rows() == expected(of_columns, dense, [0, 1], 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("new.csv", "a,c\n1,2\n", "new.csv: has no column 'b'; expected the 3 features of training"),
+        ("new.csv", "a,b,c\n1,,2\n", "new.csv, line 2: b is missing; expected a finite number"),
+        ("new.csv", "a,b,c\n1,inf,2\n", "new.csv, line 2: b is 'inf'; expected a finite number"),
+        ("new.csv", "a,b,c\n", "new.csv: has no rows"),
+        ("new.txt", "1 3 3\n0 1:1\n", "new.txt: unknown suffix '.txt'; expected a .csv, .tsv, .parquet table"),
+        ("new.jsonl", '{"a": 1}', "new.jsonl: contains texts; expected a .csv, .tsv, .parquet table"),
+    ],
+)
+def test_tables_that_are_wrong_are_one_line(songrank, of_columns, tmp_path, monkeypatch, name, text, message):
+    refused(songrank, of_columns, tmp_path, monkeypatch, name, text, [], message)
+
+
+ARFF = (
+    "@relation r\n@attribute w numeric\n@attribute colour {red, green, blue}\n@attribute x {0,1}\n@attribute y {0,1}\n"
+)
+
+
+@pytest.fixture(scope="module")
+def of_arff(tmp_path_factory):
+    place, rng = tmp_path_factory.mktemp("arff"), random.Random(0)
+    rows = [
+        f"{rng.random():.3f},{rng.choice(['red', 'green', 'blue'])},{row % 2},{1 - row % 2 if row % 5 else 1}\n"
+        for row in range(40)
+    ]
+    (place / "rows.arff").write_text(ARFF + "@data\n" + "".join(rows))
+    dataset = prepare("arff", place / "rows.arff", place / "data", labels=2)
+    return write(dataset, {"name": "label-mlp", "hidden": [4]}, place)
+
+
+def test_arff_files_with_labels_or_without(songrank, of_arff, tmp_path):
+    dense = np.array([[0.5, 0, 1], [0, 0, 0], [2, 1, 0], [0, 1, 0]], np.float32)  # w, green, blue
+    head, new = ARFF.split("@attribute x")[0], tmp_path / "new.arff"
+    new.write_text(head + "@data\n0.5,blue\n{}\n2,green\n?,green\n")
+    done = songrank("label", of_arff, new, "-o", tmp_path / "l.parquet")
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(tmp_path / "l.parquet").rows() == expected(of_arff, dense, range(4), 2)
+    more = "@attribute id string\n".replace("string", "{p,q}")
+    new.write_text(more + ARFF + "@data\nq,0.5,blue,?,1\n{0 q}\np,2,green,0,0\np,?,green,?,?\n")
+    done = songrank("label", of_arff, new, "-o", tmp_path / "l.parquet", "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(tmp_path / "l.parquet").rows() == expected(of_arff, dense, range(4), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("new.arff", "@attribute w numeric\n@data\n1\n", "has no attribute 'colour'; expected the 2 attributes of"),
+        (
+            "new.arff",
+            "@attribute w numeric\n@attribute colour {red,blue}\n@data\n1,red\n",
+            "attribute 'colour' is {'red', 'blue'}, but in training it was {'red', 'green', 'blue'}",
+        ),
+        (
+            "new.arff",
+            "@attribute w {1,2}\n@attribute colour {red,green,blue}\n@data\n1,red\n",
+            "attribute 'w' is {'1', '2'}, but in training it was numeric",
+        ),
+        ("new.arff", ARFF + "@data\n", "new.arff: has no rows"),
+        ("new.arff", ARFF + "@data\n1,pink,0,0\n", "new.arff, line 7: attribute 'colour' is 'pink'"),
+        (
+            "new.csv",
+            "w,colour\n1,red\n",
+            "unknown suffix '.csv'; expected an .arff file with the attributes of training",
+        ),
+    ],
+)
+def test_arff_files_that_are_wrong_are_one_line(songrank, of_arff, tmp_path, monkeypatch, name, text, message):
+    refused(songrank, of_arff, tmp_path, monkeypatch, name, text, [], message)
+
+
 def refused(songrank, model, tmp_path, monkeypatch, name, text, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(text.encode("latin-1"))
@@ -195,3 +294,15 @@ def refused(songrank, model, tmp_path, monkeypatch, name, text, words, message):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_description_of_other_attributes_is_rejected(songrank, of_arff, tmp_path):
+    for attributes in ([["w", None]], [["w", 3], ["c", None], ["d", None]], "abc", [["w"]], [[1, None]] * 3):
+        shutil.copytree(of_arff, tmp_path / "model", dirs_exist_ok=True)
+        told = json.loads((tmp_path / "model" / "model.json").read_text())
+        told["features"]["attributes"] = attributes
+        (tmp_path / "model" / "model.json").write_text(json.dumps(told))
+        (tmp_path / "new.arff").write_text(ARFF + "@data\n")
+        done = songrank("label", tmp_path / "model", tmp_path / "new.arff", "-o", tmp_path / "l.csv")
+        assert done.returncode == 2
+        assert "tables are inconsistent with model.json" in done.stderr

@@ -41,7 +41,9 @@ def test_files_of_users(songrank, model, tmp_path, name, text, words, column):
     assert done.returncode == 0, done.stderr
     table = pl.read_parquet(tmp_path / "best.parquet")
     assert table.columns[0] == column
-    assert table.rows() == by_library(model, [103, 100, 103], 2)
+    assert table.rows() == by_library(model, [103, 100], 2)
+    assert done.stderr == f"warning: {tmp_path / name}: 3 rows have 2 distinct users; each is answered once\n"
+    assert done.stdout.startswith("2 users; ")
 
 
 @pytest.mark.parametrize("kind", [pl.Int32, pl.UInt64, pl.Float64, pl.String])
@@ -137,6 +139,16 @@ def test_many_parts_are_one_table_in_order(songrank, model, tmp_path, monkeypatc
         ("user\nzz\n", ["-o", "best.csv", "--fallback", "error"], "unknown user 'zz'; expected known users"),
         ("user\n1\n", ["-o", "best.csv", "--device", "tpu"], "device is 'tpu'; expected auto, cpu, cuda"),
         ("user\n1\n", ["-o", "best.csv", "--user-column", "who"], "has no user column 'who'; columns are 'user'"),
+        (
+            '{"user": 1}\n',
+            ["-o", "best.csv"],
+            "u.csv, line 1: contains JSON, not a table; convert it to CSV or Parquet",
+        ),
+        (
+            "1,20\n2,30\n",
+            ["-o", "best.csv"],
+            "u.csv: has no header: its columns would be called '1', '20'; add a first",
+        ),
         ("a,b\n1,2\n", ["-o", "best.csv"], "cannot find the user column among 'a', 'b'; pass --user-column"),
         ("user\n", ["-o", "best.csv"], "u.csv: has no rows"),
         ("", ["-o", "best.csv"], "u.csv: is empty"),

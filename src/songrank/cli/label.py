@@ -8,7 +8,7 @@ import typer
 
 def label(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
-    texts: Annotated[Path, typer.Argument(metavar="INPUT", help="File of texts or of bags of words, as in training.")],
+    texts: Annotated[Path, typer.Argument(metavar="INPUT", help="File of texts or of features, as in training.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Output table: .csv or .parquet.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Number of labels per text.")] = 5,
     text_column: Annotated[str | None, typer.Option(help="Column of texts in a table; `text` by default.")] = None,
@@ -19,9 +19,10 @@ def label(
     """Write the top labels of each text.
 
     For a model of words, INPUT is JSON lines with `text` (or `title` and `content`), a CSV, TSV or Parquet table with
-    a column of texts, or a .txt file with one text per line. For a model of features, it is a file in the Extreme
-    Classification format, whose labels are ignored. The output has the columns id (or row, from 0, if INPUT has no
-    ids), label, score and rank. The data set of RUN is not needed.
+    a column of texts, or a .txt file with one text per line. For a model of features, it has the format of the
+    training data: a .txt file in the Extreme Classification format, an .arff file with the attributes of training, or
+    a CSV, TSV or Parquet table with its columns; labels are ignored. The output has the columns id (or row, from 0, if
+    INPUT has no ids), label, score and rank. The data set of RUN is not needed.
 
         songrank label runs/eurlex-4k-text-song-0 new.jsonl -o labels.csv -k 3
     """

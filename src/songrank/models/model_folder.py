@@ -292,6 +292,8 @@ def _tables_fit(folder: ModelFolder) -> bool:
         scale = info["features"].get("scale", "none")
         sound = sound and scale in ("none", "l2", "log-l2", "standardise")
         sound = sound and (scale != "standardise" or _are_standards(info["features"]))
+    if folder.inputs == "features":
+        sound = sound and _are_columns(info["features"])
     return sound and all(isinstance(name, str | None) for name in info.get("called", {}).values())
 
 
@@ -310,6 +312,16 @@ def _are_standards(told: Mapping[str, Any]) -> bool:
     columns = told["mean"], told["deviation"]
     sound = all(isinstance(column, list) and len(column) == told["count"] for column in columns)
     return sound and all(math.isfinite(a) and math.isfinite(b) and b > 0 for a, b in zip(*columns, strict=True))
+
+
+def _are_columns(told: Mapping[str, Any]) -> bool:
+    """Whether the description of the source's columns, if any, fits the number of features."""
+    names, attributes = told.get("names"), told.get("attributes")
+    sound = names is None or (len(names) == told["count"] and all(isinstance(name, str) for name in names))
+    if attributes is None:
+        return sound
+    texts = all(isinstance(text, str) for name, values in attributes for text in (name, *(values or ())))
+    return sound and texts and sum(len(values) - 1 if values else 1 for _, values in attributes) == told["count"]
 
 
 def _fits(lists: CSR, users: int, items: int) -> bool:

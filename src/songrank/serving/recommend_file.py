@@ -8,6 +8,7 @@ import polars as pl
 
 from songrank.core.csr import CSR
 from songrank.core.ids import Ids
+from songrank.core.text import counted
 from songrank.data.histories import table_histories
 from songrank.data.preparation_options import ColumnOptions
 from songrank.data.readers.interactions import ITEM_NAMES, USER_NAMES, Collector, InteractionColumns
@@ -41,8 +42,8 @@ def recommend_file(
 ) -> Written:
     """Write a table of user, item, score, rank and source; see ``songrank recommend`` for the options.
 
-    ``users`` is a CSV, TSV or Parquet file of user ids, None for all known users; ``histories`` is an interaction log
-    instead, for models of histories. ``warn`` is called with one-line warnings.
+    ``users`` is a CSV, TSV or Parquet file of user ids, which may repeat; None for all known users; ``histories`` is
+    an interaction log instead, for models of histories. ``warn`` is called with one-line warnings.
     """
     job, called = Job(progress), folder.info.get("called", {})
     query_ids, item_ids = known_ids(folder)
@@ -53,7 +54,10 @@ def recommend_file(
     if histories is not None:
         name, asked, lists, met = _histories(histories, (user_column, item_column, time_column), folder, job, warn)
     elif users is not None:
-        name, asked = _users(users, user_column, user, query_ids, job)
+        name, rows = _users(users, user_column, user, query_ids, job)
+        asked = rows.unique(maintain_order=True)
+        if len(asked) < len(rows):
+            warn(f"{users}: {len(rows):,} rows have {counted(len(asked), 'distinct users')}; each is answered once")
     name = user if name == item else column_names(name, item)[0]
     for word, file in (("allow", allow), ("deny", deny)):
         if file is not None:

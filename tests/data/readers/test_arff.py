@@ -16,7 +16,9 @@ def test_rows_become_sparse_features_and_named_labels(rows, tmp_path):
     assert features_of(dataset, "train") == [{0: 2.5, 3: 1.0}, {}, {1: -1.0, 4: 1.0}]
     assert labels_of(dataset, "test") == {0: ["ant", "zoo"]}
     assert features_of(dataset, "test") == [{0: 1.0, 1: 1.0, 2: 1.0}]
-    assert dataset.info["features"] == {"count": 5, "kind": "sparse", "scale": "none"}
+    attributes = [["length", None], ["two words", None], ["colour", ["red", "dark green", "blue"]]]
+    attributes.append(['is "odd"', ["0", "1"]])
+    assert dataset.info["features"] == {"count": 5, "kind": "sparse", "scale": "none", "attributes": attributes}
 
 
 def test_two_runs_give_the_same_bytes(tmp_path):

@@ -20,13 +20,24 @@ _Entry = tuple[int, str | None]  # attribute index and value, None if missing
 class Column:
     """An attribute as a label, or as one or more features from index ``at``.
 
-    ``codes`` maps values to the relevance of the label, or to the feature that is 1 (0: none); None if numeric.
+    ``codes`` maps values to the relevance of the label, or to the feature that is 1 (0: none); None if numeric. An
+    ``ignored`` attribute may have any value.
     """
 
     name: str
     at: int
     is_label: bool
     codes: dict[str, float] | None
+    ignored: bool = False
+
+
+def feature_codes(values: Sequence[str] | None) -> dict[str, float] | None:
+    """The ``codes`` of an attribute with these nominal values, None if numeric.
+
+    >>> feature_codes(["red", "green"])
+    {'red': 0.0, 'green': 1.0}
+    """
+    return {value: float(place) for place, value in enumerate(values or ())} or None
 
 
 def plan_columns(
@@ -44,7 +55,7 @@ def plan_columns(
         if at in number_of:
             columns.append(Column(attribute.name, number_of[at], True, _relevances(attribute, file)))
             continue
-        codes = {value: float(place) for place, value in enumerate(attribute.values or ())} or None
+        codes = feature_codes(attribute.values)
         columns.append(Column(attribute.name, features, False, codes))
         features += 1 if codes is None else len(codes) - 1
     return columns, features
@@ -96,6 +107,8 @@ class ArffRows:
         labels, features = len(self.item), len(self.index)
         for at, text in entries:
             column = self.columns[at]
+            if column.ignored:
+                continue
             if text is not None:
                 self._add(column, text)
             elif column.is_label:

@@ -149,9 +149,12 @@ def feature_content(
     num_features: int,
     options: FeatureRowOptions,
     job: Job,
-    names: Sequence[str] | None = None,
+    described_columns: Mapping[str, Any] | None = None,
 ) -> Content:
-    """A labelling task on feature rows; ``rows`` has the number of rows per file."""
+    """A labelling task on feature rows; ``rows`` has the number of rows per file.
+
+    ``described_columns`` describes the columns of the source: ``names`` of a table, or ``attributes`` of ARFF files.
+    """
     table = features.finish()
     described: dict[str, Any] = {"count": num_features, "kind": "sparse", "scale": options.scale}
     splits = split_rows(rows, options)
@@ -170,7 +173,7 @@ def feature_content(
         label_table(labels, job),
         describe,
         item_ids=item_ids,
-        extra={"features": described | ({} if names is None else {"names": list(names)})},
+        extra={"features": {**described, **(described_columns or {})}},
     )
 
 

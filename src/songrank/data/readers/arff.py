@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -53,7 +53,8 @@ def arff(source: Path, options: ArffOptions, job: Job, scratch: Path) -> Content
             job.count("missing feature values (read as 0)", read.missing)
         rows[role] = labels.rows - before
     assert layout is not None  # there is at least one file
-    return feature_content(rows, labels.finish(), features, layout.item_ids, layout.num_features, options, job)
+    columns = {"attributes": layout.attributes}
+    return feature_content(rows, labels.finish(), features, layout.item_ids, layout.num_features, options, job, columns)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ class _Layout:
     item_ids: Ids
     columns: list[Column]
     num_features: int
+
+    @property
+    def attributes(self) -> list[list[Any]]:
+        """Name and values, None if numeric, of each attribute that is no label."""
+        pairs = zip(self.header.attributes, self.columns, strict=True)
+        return [[one.name, one.values and list(one.values)] for one, column in pairs if not column.is_label]
 
     def check(self, header: ArffHeader, file: str) -> None:
         here, there = header.attributes, self.header.attributes

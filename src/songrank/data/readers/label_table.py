@@ -20,7 +20,7 @@ from songrank.data.preparation.row_writer import FeatureWriter
 from songrank.data.preparation_options import FeatureRowOptions
 from songrank.io.source import Job, Source
 from songrank.io.tables.polars_frames import TABLE, collect, column_names, need_column, read_parquet, to_polars
-from songrank.io.tables.typed_columns import read_column, read_features
+from songrank.io.tables.typed_columns import read_column, read_known_features
 
 _LABELS = ("labels", "tags", "label", "target")
 _LISTS = "expected a list of whole numbers or strings in every row"
@@ -56,7 +56,8 @@ def label_rows(source: Any, options: LabelTableOptions, job: Job, scratch: Path)
     for lengths, index, value in rows.features:
         writer.append(lengths, index=index, value=value)
     count: dict[Role, int] = {"all": len(rows.labels)}
-    return feature_content(count, rows.labels, writer, rows.item_ids, rows.num_features, options, job, rows.names)
+    columns = None if rows.names is None else {"names": list(rows.names)}
+    return feature_content(count, rows.labels, writer, rows.item_ids, rows.num_features, options, job, columns)
 
 
 def read_label_lists(column: pl.Series, file: str) -> tuple[CSR, Ids]:
@@ -113,10 +114,5 @@ def _blocks(frame: pl.DataFrame, file: str) -> Iterable[tuple[Array, Array, Arra
         part = frame[first : first + step]
         dense = np.empty(part.shape, np.float32)
         for at, name in enumerate(part.columns):
-            dense[:, at] = read_column(_read_known, part[name], "expected a finite number", file, None, first)
+            dense[:, at] = read_column(read_known_features, part[name], "expected a finite number", file, None, first)
         yield sparse_block(dense)
-
-
-def _read_known(column: pl.Series) -> Array | None:
-    values = read_features(column)
-    return None if values is None or bool(np.isnan(values).any()) else values

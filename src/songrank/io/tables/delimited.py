@@ -27,6 +27,9 @@ class DelimitedFile:
         check_utf8(first)
         head, _, rest = first.data.partition(b"\n")
         self._head = head.decode()
+        if self._head.lstrip("\ufeff \t").startswith(("{", "[")):
+            fix = "convert it to CSV or Parquet, for example with polars.read_ndjson(…).write_parquet(…)"
+            raise DataError("contains JSON, not a table", fix, file=self.name, line=1)
         best = max(_SEPARATORS, key=self._head.count)
         self._separator = separator or (best if best in self._head else ",")
         self.columns = _names(self._head, self._separator, self.name)

@@ -1,5 +1,6 @@
 """Conversion of pandas, polars, Arrow, dict and Parquet tables to polars frames."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from songrank.io.source import Job, Source
 
 TABLE = "the table"  # name of a table in memory in messages
 _SLICE_BYTES = 64 << 20
+_NUMBER = r"[-+]?[0-9]+(\.[0-9]*)?"  # a column of this name is a value
 
 
 def to_polars(table: Any) -> pl.DataFrame:
@@ -131,4 +133,7 @@ def need_column(
 def no_column(columns: Sequence[str], what: str, file: str, fix: str) -> DataError:
     """The error if no column has a usual name."""
     names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
+    if file != TABLE and any(re.fullmatch(_NUMBER, name.strip()) for name in columns):
+        fix = f"add a first line with the names of the columns, then {fix} if necessary"
+        return DataError(f"has no header: its columns would be called {names}", fix, file=file)
     return DataError(f"cannot find the {what} column" + (f" among {names}" if names else ""), fix, file=file)

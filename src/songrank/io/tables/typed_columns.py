@@ -74,6 +74,12 @@ def read_features(column: pl.Series) -> Array | None:
     return None if bool((np.abs(values) > np.finfo(np.float32).max).any()) else values
 
 
+def read_known_features(column: pl.Series) -> Array | None:
+    """Like :func:`read_features`, but None if a value is missing."""
+    values = read_features(column)
+    return None if values is None or bool(np.isnan(values).any()) else values
+
+
 def read_ids(column: pl.Series) -> pl.Series | None:
     """Ids as integers or strings; None if an id is missing or invalid."""
     if column.null_count():
