@@ -8,8 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from songrank.baselines import measure
 from songrank.cli.report import report as command
 from songrank.core.errors import UserError
+from songrank.data import open_dataset
 from tests.analysis.report.small_runs import train
 
 
@@ -57,6 +59,26 @@ def test_options_reach_the_report(report, runs, tmp_path):
     assert report(runs, "-o", "there/mine.html", *words).exit_code == 0
     found = data(tmp_path / "there" / "mine.html")
     assert (found["comparison"]["baseline"], found["split"]) == ("softmax", "validation")
+
+
+def test_baseline_models_are_beside_one_run_or_several(report, runs, tmp_path):
+    one = report(runs / "song", "-o", "one.html", "--baseline-model", "ease", "--baseline", "ease")
+    assert one.exit_code == 0, one.stderr
+    found = data(tmp_path / "one.html")
+    assert [method["label"] for method in found["methods"]] == ["song"]
+    compared = found["comparison"]
+    assert (compared["baseline"], list(compared["differences"])) == ("ease", ["song"])
+    first = compared["metrics"][0]
+    expected = measure("ease", open_dataset(runs.parent / "data"), metrics=[first]).evaluation.values[first]
+    assert compared["summaries"]["ease"][first]["mean"] == pytest.approx(expected)
+    page = (tmp_path / "one.html").read_text()
+    assert f"{first}: difference to ease" in page
+    words = ["--baseline-model", "popularity", "--baseline-model", "ease"]
+    assert report(runs, "-o", "all.html", *words).exit_code == 0
+    assert list(data(tmp_path / "all.html")["comparison"]["summaries"]) == ["softmax", "song", "popularity", "ease"]
+    refused = report(runs, "--baseline-model", "nothing")
+    assert isinstance(refused.exception, UserError)
+    assert str(refused.exception).startswith("baseline model is 'nothing'; expected one of ")
 
 
 def test_a_file_of_the_user_stays_unless_told(report, runs, tmp_path):

@@ -45,13 +45,14 @@ def leaderboard(
 
     Recommendation: popularity, EASE, iALS (if implicit is installed), matrix factorisation and a sequence model, each
     with softmax and with SONG, and the recipe auto. Search and labelling: MLPs with several losses. Each run is trained
-    within the same time, chooses its checkpoint on validation, and is evaluated once on the split. Differences are
-    paired by query, with 95 % intervals.
+    within the same time, chooses its checkpoint on validation, and is evaluated once on the split. Differences to EASE
+    are paired by query, with 95 % intervals; the report has them as a figure.
 
         songrank leaderboard data/clicks
         songrank leaderboard data/clicks --budget 600 --seeds 0,1,2 -o runs/leaderboard
 
-    Finished runs are kept: the same command continues after Ctrl-C, and adds methods or seeds.
+    Finished runs are kept: the same command continues after Ctrl-C, and adds methods or seeds. Runs with another
+    budget, other metrics or another data set are trained again.
     """
     from songrank.analysis.leaderboard import make_leaderboard
 
@@ -142,7 +143,8 @@ def _as_dict(found: "Leaderboard") -> dict[str, Any]:
 def _write_report(found: "Leaderboard", place: Path, split: str, device: str, *, quiet: bool) -> None:
     from songrank.analysis.report import write_report
 
-    runs = [path for method in found.comparison.methods for path in method.places]
-    written = write_report(runs, place / "report.html", split=split, device=device, overwrite=True)
+    result = found.comparison
+    told: dict[str, Any] = {"split": split, "device": device, "baseline": result.baseline.label, "overwrite": True}
+    written = write_report((), place / "report.html", methods=result.methods, **told)
     if not quiet:
         typer.echo(f"wrote {written}", err=True)

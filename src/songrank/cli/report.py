@@ -1,10 +1,11 @@
 """``songrank report``: an HTML page about one run or several runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from songrank.baselines.evaluate import check_baseline
 from songrank.cli.compare import Baseline, Runs, runs_to_compare
 
 
@@ -18,6 +19,10 @@ def report(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Current path of the data set, if it was moved.")] = None,
     baseline: Baseline = None,
+    baseline_model: Annotated[
+        list[str] | None,
+        typer.Option(help="Baseline for recommendation to compare with: ease, ials or popularity; repeatable."),
+    ] = None,
     split: Annotated[str, typer.Option(help="Split to report on.")] = "test",
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option(help="Replace a file that was not written by this command.")] = False,
@@ -31,9 +36,19 @@ def report(
 
         songrank report runs/movielens-1m-song-0
         songrank report runs/* --baseline song -o comparison.html
+        songrank report runs/clicks --baseline-model ease --baseline-model popularity
     """
     from songrank.analysis.report import write_report
 
+    for name in baseline_model or ():
+        check_baseline(name)
     found = runs_to_compare(runs)
-    place = write_report(found, output, data=data, baseline=baseline, split=split, device=device, overwrite=overwrite)
+    told: dict[str, Any] = {
+        "data": data,
+        "baseline": baseline,
+        "split": split,
+        "device": device,
+        "overwrite": overwrite,
+    }
+    place = write_report(found, output, baseline_models=baseline_model or (), **told)
     typer.echo(f"wrote {place}")

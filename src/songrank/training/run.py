@@ -100,6 +100,10 @@ class Run:
         directory.check_data(dataset)
         return cls(directory, recipe, dataset, **more)
 
+    def stop(self) -> None:
+        """Stop after the current step, with a checkpoint; for signal handlers."""
+        self.trainer.stop()
+
     def finish(self) -> bool:
         """Train to the end, evaluate and write the results; return False if stopped before."""
         check_not_forked()

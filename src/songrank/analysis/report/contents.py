@@ -7,7 +7,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from songrank.analysis.finished_runs import FinishedRun, check_lists, find_runs, group_runs, read_run
+from songrank.analysis.baseline_methods import baseline_methods
+from songrank.analysis.finished_runs import FinishedRun, Method, check_lists, find_runs, group_runs, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods
 from songrank.analysis.report.bins import Bin, bin_values, query_sizes
 from songrank.analysis.report.curves import History, Panel, make_panels, read_history
@@ -142,22 +143,30 @@ def gather(
     data: Path | None = None,
     baseline: str | None = None,
     device: str = "auto",
+    baseline_models: Sequence[str] = (),
+    methods: Sequence[Method] | None = None,
 ) -> Contents:
     """Read runs and their data sets, if they exist; the arguments are those of ``write_report``."""
     choose_device(device)
     if split not in SPLITS:
         raise UserError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
     paths = find_runs(places)
-    if baseline is not None and len(paths) == 1:
+    if baseline is not None and len(paths) == 1 and not baseline_models and methods is None:
         raise UserError(f"baseline is {baseline!r}, but there is only one run; pass the runs to compare")
     runs = {path: _read_folder(path, split, finished=len(paths) > 1) for path in paths}
     measured = [run.evaluations[split] for run in runs.values() if split in run.evaluations]
     comparison, named = None, {paths[0].resolve().name: tuple(runs.values())}
     if measured:
-        methods = group_runs(measured)
-        comparison = compare_methods(methods, baseline=baseline) if len(measured) > 1 else None
-        ordered = {method.label: sorted(method.runs, key=lambda run: run.seed) for method in methods}
+        trained = group_runs(measured) if methods is None else [method for method in methods if not method.measured]
+        names = common_metrics(measured)
+        beside = baseline_methods(baseline_models, trained, split, names, data=data) if baseline_models else []
+        compared = [*trained, *beside] if methods is None else methods
+        if len(compared) > 1 or len(measured) > 1:
+            comparison = compare_methods(compared, baseline=baseline)
+        ordered = {method.label: sorted(method.runs, key=lambda run: run.seed) for method in trained}
         named = {label: tuple(runs[run.path] for run in own) for label, own in ordered.items()}
+    elif baseline_models:
+        raise UserError(f"{paths[0]} has no evaluation of the {split} split to compare baseline models with")
     opened = {label: attempt(_open_data, own[0], split, data) for label, own in named.items()}
     if data is not None and all(isinstance(found, Missing) for found in opened.values()):
         _open_data(next(iter(named.values()))[0], split, data)
@@ -200,7 +209,7 @@ def _rebuild(run: ReportedRun, dataset: Dataset, device: str) -> Run:
     if not (run.path / "run.json").exists():
         raise UserError("the directory was not written by `songrank train`, so its model cannot be rebuilt")
     directory = RunDirectory(run.path)
-    recipe = directory.recipe().model_copy(update={"device": device, "members": None})
+    recipe = directory.recipe().model_copy(update={"device": device, "members": None, "auto": None})
     with torch.random.fork_rng(devices=[]):
         return Run(directory, recipe, dataset)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from songrank import __version__
-from songrank.analysis.finished_runs import find_runs, method_name
+from songrank.analysis.finished_runs import Method, find_runs, method_name
 from songrank.analysis.report.contents import Contents, Group, Missing, ReportedRun, gather
 from songrank.analysis.report.formatting import duration, figure
 from songrank.analysis.report.html import Html, document, facts, is_replaceable, tag
@@ -38,28 +38,34 @@ def write_report(
     split: str = "test",
     device: str = "auto",
     overwrite: bool = False,
+    baseline_models: Sequence[str] = (),
+    methods: Sequence[Method] | None = None,
 ) -> Path:
     """Write a report on one run, or a comparison of several runs, and return its path.
 
     Args:
-        runs: run directories, or directories that contain them.
+        runs: run directories, or directories that contain them; none with ``methods``.
         output: output file; by default ``report.html``, in the run directory if there is only one run.
         data: current path of the data set, if it was moved.
         baseline: label or run of the method that others are compared to; by default the first.
         split: split to report on.
         device: device for inference: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         overwrite: whether to replace a file that is not a report.
+        baseline_models: names of baseline models for recommendation to compare with: ``"ease"``, ``"popularity"``, ….
+        methods: runs that are grouped already, with baseline models.
 
     >>> write_report([Path("nowhere")])
     Traceback (most recent call last):
     songrank.core.errors.DataError: nowhere: does not exist; expected a run directory written by `songrank train`
     """
-    found = find_runs(runs)
+    found = find_runs([path for method in methods for path in method.places] if methods else runs)
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
     if not (overwrite or is_replaceable(place, _GENERATOR, "choose another file with -o")):
         fix = "choose another file with -o, or pass --overwrite"
         raise DataError("already exists and is not a report", fix, file=str(place))
-    write_whole(place, render(gather(found, split=split, data=data, baseline=baseline, device=device)))
+    told: dict[str, Any] = {"split": split, "data": data, "baseline": baseline, "device": device}
+    contents = gather(found, **told, baseline_models=baseline_models, methods=methods)
+    write_whole(place, render(contents))
     return place
 
 

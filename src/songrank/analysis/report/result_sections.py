@@ -36,7 +36,7 @@ def metrics_section(contents: Contents) -> list[Html]:
 
 def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
     means = {label: [mean_sd(one.mean, one.sd) for one in own.values()] for label, own in found.summaries.items()}
-    rows: list[list[object]] = [[group.label, len(group.runs), *means[group.label]] for group in contents.groups]
+    rows: list[list[object]] = [[one.label, len(one.runs), *means[one.label]] for one in found.methods]
     parts = [
         tag("p", f"Means on the {contents.split} split, ± standard deviation over seeds.", class_="about"),
         table(f"Means on the {contents.split} split", ["Method", "Runs", *found.metrics], rows),
@@ -50,7 +50,7 @@ def _comparison(contents: Contents, found: MethodComparison) -> list[Html]:
         for name, one in by_metric.items()
     ]
     headings = ["Method", "Metric", "Difference", "95 % interval", "Better", "Same", "Worse"]
-    plots = [_difference_plot(found, name, contents.labels) for name in found.metrics]
+    plots = [_difference_plot(found, name, [one.label for one in found.methods]) for name in found.metrics]
     return [
         *parts,
         tag("h3", f"Paired differences to {base}"),
