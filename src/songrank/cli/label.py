@@ -1,7 +1,7 @@
 """``songrank label``: the top labels of texts, from a trained model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,7 +9,9 @@ import typer
 def label(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
     texts: Annotated[Path, typer.Argument(metavar="INPUT", help="File of texts or of features, as in training.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output table: .csv or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Table .csv or .parquet, or directory of Parquet files.")
+    ],
     k: Annotated[int, typer.Option("-k", min=1, help="Number of labels per text.")] = 5,
     text_column: Annotated[str | None, typer.Option(help="Column of texts in a table; `text` by default.")] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
@@ -22,19 +24,22 @@ def label(
     a column of texts, or a .txt file with one text per line. For a model of features, it has the format of the
     training data: a .txt file in the Extreme Classification format, an .arff file with the attributes of training, or
     a CSV, TSV or Parquet table with its columns; labels are ignored. The output has the columns id (or row, from 0, if
-    INPUT has no ids), label, score and rank. The data set of RUN is not needed.
+    INPUT has no ids), label, score and rank. The data set of RUN is not needed. Under torchrun, the processes share
+    the texts.
 
         songrank label runs/eurlex-4k-text-song-0 new.jsonl -o labels.csv -k 3
     """
     from songrank.cli.progress import progress_bar
+    from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_output
+    from songrank.io.tables.table_writer import check_table_output
     from songrank.serving.label_file import label_file
     from songrank.serving.open import open_model
 
-    with progress_bar(quiet) as progress:
-        check_output(output, overwrite=overwrite)
+    with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
+        check_table_output(output, overwrite=overwrite)
         folder = open_model(run, device, task="labelling")
-        done = label_file(folder, texts, output, k, text_column=text_column, overwrite=overwrite, progress=progress)
-    if not quiet:
+        more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
+        done = label_file(folder, texts, output, k, text_column=text_column, **more)
+    if not quiet and processes.is_first:
         typer.echo(f"{counted(done.queries, 'texts')}; wrote {counted(done.rows, 'labels')} to {output}")

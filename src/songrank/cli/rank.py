@@ -1,7 +1,7 @@
 """``songrank rank``: scores and ranks of documents, from a trained model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,7 +9,9 @@ import typer
 def rank(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
     documents: Annotated[Path, typer.Argument(metavar="INPUT", help="Table of documents, or LETOR file.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output table: .csv or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Table .csv or .parquet, or directory of Parquet files.")
+    ],
     query_column: Annotated[str | None, typer.Option(help="Column of queries; by default found by its name.")] = None,
     by_rank: Annotated[
         bool, typer.Option("--sorted", help="Sort by query and rank; by default in the order of INPUT.")
@@ -23,19 +25,22 @@ def rank(
     Rank 1 is best; equal scores keep the order of INPUT. INPUT has the format of the training data. A CSV, TSV or
     Parquet table has the training features by name and a column of queries; other columns are copied to the output. A
     LETOR file has rows such as `0 qid:7 1:0.5 3:2`, whose labels are ignored; the output has the query and the row,
-    from 0. Rows of a query need not be adjacent. The data set of RUN is not needed.
+    from 0. Rows of a query need not be adjacent. The data set of RUN is not needed. Under torchrun, the processes
+    share the queries.
 
         songrank rank runs/mq2008-song-0 new.txt -o ranked.csv --sorted
     """
     from songrank.cli.progress import progress_bar
+    from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_output
+    from songrank.io.tables.table_writer import check_table_output
     from songrank.serving.open import open_model
     from songrank.serving.rank_file import rank_file
 
-    with progress_bar(quiet) as progress:
-        check_output(output, overwrite=overwrite)
+    with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
+        check_table_output(output, overwrite=overwrite)
         folder = open_model(run, device, task="search")
-        done = rank_file(folder, documents, output, query_column, by_rank, overwrite=overwrite, progress=progress)
-    if not quiet:
+        more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
+        done = rank_file(folder, documents, output, query_column, by_rank, **more)
+    if not quiet and processes.is_first:
         typer.echo(f"{counted(done.queries, 'queries')}; wrote {counted(done.rows, 'ranked documents')} to {output}")

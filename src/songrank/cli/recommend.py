@@ -12,7 +12,9 @@ _GOT = {"popular": "received the most popular items", "none": "received no items
 
 def recommend(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output table: .csv or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Table .csv or .parquet, or directory of Parquet files.")
+    ],
     users: Annotated[
         str, typer.Argument(metavar="[INPUT]", help="CSV, TSV or Parquet file of users; all: all users of training.")
     ] = "all",
@@ -37,15 +39,17 @@ def recommend(
     """Write the top items of each user; seen items are excluded.
 
     The output has a column of users and one of items, with the names of the training data, then score, rank (from 1)
-    and source: model, or popular for new (cold-start) users. The data set of RUN is not needed.
+    and source: model, or popular for new (cold-start) users. The data set of RUN is not needed. Under torchrun, the
+    processes share the users.
 
         songrank recommend runs/movielens-1m-song-0 -o best.parquet
         songrank recommend runs/movielens-1m-song-0 users.csv -k 20 --deny sold-out.txt -o best.csv
         songrank recommend runs/sequences-song-0 --histories todays-clicks.csv -o best.csv
     """
     from songrank.cli.progress import progress_bar
+    from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_output
+    from songrank.io.tables.table_writer import check_table_output
     from songrank.serving.open import open_model
     from songrank.serving.recommend_file import recommend_file
     from songrank.serving.recommendations import FALLBACKS
@@ -60,8 +64,8 @@ def recommend(
         raise UserError("--item-column and --time-column need --histories")
     if histories is None and users == "all" and user_column is not None:
         raise UserError("--user-column needs INPUT, a file of users")
-    with progress_bar(quiet) as progress:
-        check_output(output, overwrite=overwrite)
+    with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
+        check_table_output(output, overwrite=overwrite)
         done = recommend_file(
             open_model(run, device, task="recommendation"),
             output,
@@ -77,8 +81,9 @@ def recommend(
             fallback=fallback,
             overwrite=overwrite,
             progress=progress,
-            warn=lambda message: typer.echo(f"warning: {message}", err=True),
+            warn=lambda message: typer.echo(f"warning: {message}", err=True) if processes.is_first else None,
+            processes=processes,
         )
-    if not quiet:
+    if not quiet and processes.is_first:
         new = f"; {counted(done.new_users, 'new users')} {_GOT[fallback]}" if done.new_users else ""
         typer.echo(f"{counted(done.queries, 'users')}{new}; wrote {counted(done.rows, 'rows')} to {output}")

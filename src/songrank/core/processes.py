@@ -108,8 +108,11 @@ class Processes:
         >>> Processes(rank=1, world=3).share(range(8))
         range(2, 5)
         """
-        count = len(parts)
-        return parts[count * self.rank // self.world : count * (self.rank + 1) // self.world]
+        return parts[self.slice(len(parts))]
+
+    def slice(self, count: int) -> slice:
+        """The range of this process among ``count`` parts."""
+        return slice(count * self.rank // self.world, count * (self.rank + 1) // self.world)
 
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all processes, in the order of their ranks; processes may have different numbers of rows."""

@@ -35,7 +35,7 @@ def staged_directory(
             staging.mkdir()
             yield staging
             _check_free(target, overwrite, marker, own)
-            _swap(staging, target)
+            replace_directory(staging, target)
         except OSError as error:
             fix = f"nothing was written; {write_remedy(error, 'choose another directory')}"
             raise DataError(f"cannot be written ({error.strerror or error})", fix, file=str(target)) from None
@@ -81,7 +81,8 @@ def _check_free(target: Path, overwrite: bool, marker: str, own: tuple[str, ...]
         raise DataError(f"contains other files ({foreign[0]})", "choose another directory", file=str(target))
 
 
-def _swap(staging: Path, target: Path) -> None:
+def replace_directory(staging: Path, target: Path) -> None:
+    """Rename a directory to ``target``; a directory of that name is replaced, and removed or left as ``staging``."""
     sync_folder(staging)
     if not (target.is_dir() and any(target.iterdir())):
         if WINDOWS and target.is_dir():  # renaming does not replace directories

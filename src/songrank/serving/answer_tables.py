@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
+from songrank.core.processes import Processes
 from songrank.serving.labels import Labels
 from songrank.serving.recommendations import Recommendations
 
@@ -19,6 +20,11 @@ class Written(NamedTuple):
     queries: int
     rows: int
     new_users: int = 0
+
+    def total(self, processes: Processes) -> "Written":
+        """The counts of all processes."""
+        counts = torch.tensor(self, device=processes.device)
+        return Written(*processes.add(counts).tolist())
 
 
 def recommendation_frame(

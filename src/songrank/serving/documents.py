@@ -1,6 +1,7 @@
 """Scores of new documents, with the feature transformation of training."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
+from songrank.core.processes import ALONE, Processes
 from songrank.data.preparation.feature_transform import FeatureTransform
 from songrank.data.preparation.quantiles import Quantiles
 from songrank.data.preparation.within_query import FACTORS, RelativeFeatures
@@ -58,20 +60,24 @@ def score_in_parts(
     report: Callable[[int], None] = lambda done: None,
     *,
     alone: bool = False,
+    processes: Processes = ALONE,
 ) -> Array:
     """:func:`score_documents` in batches of whole lists, about ``most`` documents, read by ``dense(first, last)``.
 
-    ``report`` is called with the number of scored documents.
+    ``report`` is called with the number of scored documents. Several processes share the batches, and all have all
+    scores.
     """
-    starts, at = numpy_offsets(lengths), 0
-    scores = np.empty(int(starts[-1]), np.float32)
-    while at < lengths.shape[0]:
-        to = max(at + 1, int(np.searchsorted(starts, starts[at] + most, side="right")) - 1)
-        first, last = int(starts[at]), int(starts[to])
-        scores[first:last] = score_documents(folder, dense(first, last), lengths[at:to], alone=alone)
-        at = to
-        report(last)
-    return scores
+    starts, batches = numpy_offsets(lengths), [0]
+    while (at := batches[-1]) < lengths.shape[0]:
+        batches.append(max(at + 1, int(np.searchsorted(starts, starts[at] + most, side="right")) - 1))
+    scores = torch.zeros(int(starts[-1]))
+    with processes.agreed():
+        for at, to in processes.share(list(pairwise(batches))):
+            first, last = int(starts[at]), int(starts[to])
+            found = score_documents(folder, dense(first, last), lengths[at:to], alone=alone)
+            scores[first:last] = torch.from_numpy(found)
+            report(last)
+    return np.asarray(processes.add(scores.to(processes.device)).cpu().numpy())
 
 
 def num_raw_features(folder: ModelFolder) -> int:

@@ -1,12 +1,16 @@
 """Batch prediction of labels for a file of texts."""
 
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import torch
 
 from songrank.core.errors import DataError, shown
+from songrank.core.processes import ALONE, Processes
 from songrank.data.parsers.json_texts import json_lines
 from songrank.io.source import Job, Progress, Source, check_utf8
 from songrank.io.tables.input_table import InputTable, id_column
@@ -16,7 +20,7 @@ from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, label_frame
 from songrank.serving.label_features import TABLES, Rows, feature_rows, id_reader
-from songrank.serving.labels import label
+from songrank.serving.labels import Labels, label, texts_at_once
 
 _JSON = (".json", ".jsonl", ".ndjson")
 
@@ -30,22 +34,42 @@ def label_file(
     text_column: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    processes: Processes = ALONE,
 ) -> Written:
     """Write a table of id (or row, from 0), label, score and rank; see ``songrank label`` for the options.
 
     For a model of texts, ``texts`` is JSON lines, a CSV, TSV or Parquet table, or a file with one text per line; for a
-    model of features, a file in the format of the training data: Extreme Classification text, ARFF, or a table.
+    model of features, a file in the format of the training data: Extreme Classification text, ARFF, or a table. Several
+    ``processes`` share the texts: each reads the file, and writes the rows of a range of the texts.
     """
     assert folder.item_ids is not None
-    names, done = id_column(folder.item_ids), 0
-    with table_writer(output, overwrite=overwrite) as writer:
+    names, done, labelled = id_column(folder.item_ids), 0, 0
+    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
+        own = _share(folder, texts, text_column, processes)
         for queries, ids in _read(folder, texts, text_column, Job(progress)):
             first = pl.Series("row", np.arange(done, done + len(queries))) if ids is None else pl.Series("id", ids)
-            for found in label(folder, queries, k):
+            begin, end = (min(max(0, bound - done), len(queries)) for bound in own)
+            first = first[begin:end]
+            if begin == end and not done:  # for the columns
+                nothing = Labels(torch.zeros(0, k, dtype=torch.int64), torch.zeros(0, k))
+                writer.write(label_frame(first, nothing, names))
+            for found in label(folder, queries[begin:end], k):
                 writer.write(label_frame(first[: len(found.item)], found, names))
                 first = first[len(found.item) :]
-            done += len(queries)
-    return Written(done, writer.rows)
+            done, labelled = done + len(queries), labelled + end - begin
+    return Written(labelled, writer.rows).total(processes)
+
+
+def _share(folder: ModelFolder, path: Path, text_column: str | None, processes: Processes) -> tuple[int, int]:
+    """The range of rows of a process: whole batches of one process, so that scores do not depend on their number."""
+    if processes.world == 1:
+        return 0, sys.maxsize
+    step, bounds = texts_at_once(folder), [0]
+    for queries, _ in _read(folder, path, text_column, Job()):
+        done, rows = bounds[-1], len(queries)
+        bounds += [done + min(at + step, rows) for at in range(0, rows, step)]
+    own = processes.share(list(pairwise(bounds)))
+    return (own[0][0], own[-1][1]) if own else (0, 0)
 
 
 def _read(folder: ModelFolder, path: Path, text_column: str | None, job: Job) -> Iterator[Rows]:

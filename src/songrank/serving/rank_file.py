@@ -10,6 +10,7 @@ import polars as pl
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
+from songrank.core.processes import ALONE, Processes
 from songrank.data.parsers.svmlight import parse_rows
 from songrank.data.preparation.feature_store import CHUNK_BYTES, FeatureStore
 from songrank.data.readers.feature_table import QUERY_NAMES
@@ -35,20 +36,23 @@ def rank_file(
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
+    processes: Processes = ALONE,
 ) -> Written:
     """Write the documents of each query with score and rank, 1 is best; see ``songrank rank`` for the options.
 
     ``documents`` is a CSV, TSV or Parquet table with the features of training, or LETOR text. Rows keep their order, or
-    are sorted by query and rank. Features and other columns are stored on disk temporarily.
+    are sorted by query and rank. Features and other columns are stored on disk temporarily. Several ``processes``
+    share the lists: each reads the file, scores a range of the lists, and writes a range of the rows.
     """
     job = Job(progress)
-    with table_writer(output, overwrite=overwrite) as writer:
-        with writing(output):  # temporary files are on the same disk
+    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
+        with processes.agreed(), writing(output):  # temporary files are on the same disk
             rows = _Documents(folder, writer, documents, query_column, job)
-        rows.score(job)
-        for frame in rows.frames(by_rank):
+        rows.score(job, processes)
+        for frame in rows.frames(by_rank, processes):
             writer.write(frame)
-    return Written(rows.num_queries, writer.rows)
+    own = rows.num_queries if processes.is_first else 0
+    return Written(own, writer.rows).total(processes)
 
 
 class _Documents:
@@ -116,7 +120,7 @@ class _Documents:
         if not self.features.num_rows:
             raise DataError("has no rows", "expected at least one document", file=str(path))
 
-    def score(self, job: Job) -> None:
+    def score(self, job: Job, processes: Processes) -> None:
         """Score lists in batches, and rank documents within each list."""
         self._number, ids = self._query.finish()
         self._ids, self.num_queries = id_column(ids), len(ids)
@@ -131,16 +135,24 @@ class _Documents:
         most, total = max(1, CHUNK_BYTES // (4 * self.width)), rows.shape[0]
         self._score, self._rank = np.empty(total, np.float32), np.empty(total, np.int64)
         report = partial(job.report, "ranking", total=total)
-        self._score[rows] = score_in_parts(self.folder, lengths, dense, most, report)
+        self._score[rows] = score_in_parts(self.folder, lengths, dense, most, report, processes=processes)
         self._best_first = np.lexsort((-self._score, self._number))
         self._rank[self._best_first] = np.arange(total) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
 
-    def frames(self, by_rank: bool) -> Iterator[pl.DataFrame]:
-        """The output, in input order or sorted by query and rank; sorting loads other columns into memory."""
-        parts, begin = (pl.read_parquet(part) for part in self._parts), 0
-        for carried in [pl.concat(parts)[self._best_first]] if by_rank else parts:
-            rows = self._best_first if by_rank else np.arange(begin, begin + carried.height)
+    def frames(self, by_rank: bool, processes: Processes) -> Iterator[pl.DataFrame]:
+        """The rows of a process, in input order or sorted by query and rank; sorting loads other columns into memory.
+
+        There is at least one frame.
+        """
+        parts, (count,) = (pl.read_parquet(part) for part in self._parts), self._rank.shape
+        own, begin = range(count)[processes.slice(count)], 0
+        for carried in [pl.concat(parts)] if by_rank else parts:
+            here = range(max(own.start, begin), min(own.stop, begin + carried.height))
+            begin, first = begin + carried.height, begin
+            if not here and first:
+                continue
+            rows = self._best_first[here.start : here.stop] if by_rank else np.arange(here.start, here.stop)
+            carried = carried[rows] if by_rank else carried.slice(here.start - first, len(here))
             query = self._ids.gather(self._number[rows]).alias(self.query)
             figures = [pl.Series("score", self._score[rows]), pl.Series("rank", self._rank[rows])]
             yield carried.with_columns(query, *figures).select(*self.columns, "score", "rank")
-            begin += carried.height

@@ -8,6 +8,7 @@ import polars as pl
 
 from songrank.core.csr import CSR
 from songrank.core.ids import Ids
+from songrank.core.processes import ALONE, Processes
 from songrank.core.text import counted
 from songrank.data.histories import table_histories
 from songrank.data.preparation_options import ColumnOptions
@@ -39,43 +40,49 @@ def recommend_file(
     overwrite: bool = False,
     progress: Progress | None = None,
     warn: Warn = lambda message: None,
+    processes: Processes = ALONE,
 ) -> Written:
     """Write a table of user, item, score, rank and source; see ``songrank recommend`` for the options.
 
     ``users`` is a CSV, TSV or Parquet file of user ids, which may repeat; None for all known users; ``histories`` is
-    an interaction log instead, for models of histories. ``warn`` is called with one-line warnings.
+    an interaction log instead, for models of histories. ``warn`` is called with one-line warnings. Several
+    ``processes`` share the users: each reads the files, and writes the rows of a range of the users.
     """
     job, called = Job(progress), folder.info.get("called", {})
-    query_ids, item_ids = known_ids(folder)
-    called_item, asked = called.get("item", "item"), None
-    user, item = column_names(called.get("query", "user"), called_item)
-    limits: dict[str, Any] = {"exclude_seen": exclude_seen}
-    name = user
-    if histories is not None:
-        name, asked, lists, met = _histories(histories, (user_column, item_column, time_column), folder, job, warn)
-    elif users is not None:
-        name, rows = _users(users, user_column, user, query_ids, job)
-        asked = rows.unique(maintain_order=True)
-        if len(asked) < len(rows):
-            warn(f"{users}: {len(rows):,} rows have {counted(len(asked), 'distinct users')}; each is answered once")
-    name = user if name == item else column_names(name, item)[0]
-    for word, file in (("allow", allow), ("deny", deny)):
-        if file is not None:
-            names, fix = (_plain(called_item), *ITEM_NAMES), f"expected a single column, or a column {called_item}"
-            limits[word] = read_id_column(file, None, names, "item", fix, item_ids, job)[1]
-            _warn_of_unknown(file, limits[word], item_ids, warn, unless_all=word == "allow")
-    if histories is not None:
-        found = recommend_after(folder, lists, k, met=met, **limits)
-    else:
-        found = recommend(folder, asked, k, fallback=fallback, **limits)
+    with processes.agreed():
+        query_ids, item_ids = known_ids(folder)
+        called_item, asked = called.get("item", "item"), None
+        user, item = column_names(called.get("query", "user"), called_item)
+        limits: dict[str, Any] = {"exclude_seen": exclude_seen, "processes": processes}
+        name = user
+        if histories is not None:
+            name, asked, lists, met = _histories(histories, (user_column, item_column, time_column), folder, job, warn)
+        elif users is not None:
+            name, rows = _users(users, user_column, user, query_ids, job)
+            asked = rows.unique(maintain_order=True)
+            if len(asked) < len(rows):
+                distinct = counted(len(asked), "distinct users")
+                warn(f"{users}: {len(rows):,} rows have {distinct}; each is answered once")
+        name = user if name == item else column_names(name, item)[0]
+        for word, file in (("allow", allow), ("deny", deny)):
+            if file is not None:
+                names, fix = (_plain(called_item), *ITEM_NAMES), f"expected a single column, or a column {called_item}"
+                limits[word] = read_id_column(file, None, names, "item", fix, item_ids, job)[1]
+                _warn_of_unknown(file, limits[word], item_ids, warn, unless_all=word == "allow")
+        if histories is not None:
+            found = recommend_after(folder, lists, k, met=met, **limits)
+        else:
+            found = recommend(folder, asked, k, fallback=fallback, **limits)
     asked, items = id_column(query_ids) if asked is None else asked, id_column(item_ids)
     done = new_users = 0
-    with table_writer(output, overwrite=overwrite) as writer:
+    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
         for batch in found:
             writer.write(recommendation_frame([batch], (name, item), asked, items))
             done, new_users = done + batch.num_users, new_users + batch.num_new
-            job.report("recommending", done, len(asked))
-    return Written(done, writer.rows, new_users)
+            job.report("recommending", done, max(done, len(asked) // processes.world))
+        if not done:
+            writer.write(recommendation_frame([], (name, item), asked, items))
+    return Written(done, writer.rows, new_users).total(processes)
 
 
 def _users(file: Path, column: str | None, usual: str, known: Ids, job: Job) -> tuple[str, pl.Series]:

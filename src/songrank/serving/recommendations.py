@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from songrank.core.checks import check_int
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.ids import Ids
+from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.frames import id_at, ids_in_order
 from songrank.models.model_folder import ModelFolder
@@ -42,6 +44,7 @@ def recommend(
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any | None = None,
     fallback: str = "popular",
+    processes: Processes = ALONE,
 ) -> Iterator[Recommendations]:
     """The k best items for each user, in batches with bounded memory; fewer if there are not enough items.
 
@@ -55,6 +58,7 @@ def recommend(
         allow: original ids of items that may be recommended; None for all.
         deny: original ids of items that must not be recommended.
         fallback: for new users: ``"popular"``, items with most training users; ``"none"``, no rows; or ``"error"``.
+        processes: several processes share the batches: each has a range of the batches of one process.
     """
     k = check_count("k", k)
     if fallback not in FALLBACKS:
@@ -71,7 +75,8 @@ def recommend(
         order = torch.argsort(folder.item_counts, descending=True, stable=True)
         order = order[~barred[order]][:k]
         popular = order, folder.item_counts[order].float()
-    return _batches(folder, number, folder.queries, k, barred, folder.seen if exclude_seen else None, popular)
+    seen = folder.seen if exclude_seen else None
+    return _batches(folder, number, folder.queries, k, barred, seen, popular, processes)
 
 
 def recommend_after(
@@ -83,6 +88,7 @@ def recommend_after(
     met: CSR | None = None,
     allow: Sequence[Any] | Any | None = None,
     deny: Sequence[Any] | Any | None = None,
+    processes: Processes = ALONE,
 ) -> Iterator[Recommendations]:
     """Like :func:`recommend`, for histories of known or new users, which may be empty.
 
@@ -96,12 +102,14 @@ def recommend_after(
         met: seen items of each history, if different from the history.
         allow: original ids of items that may be recommended; None for all.
         deny: original ids of items that must not be recommended.
+        processes: several processes share the batches, as in :func:`recommend`.
     """
     k = check_count("k", k)
     barred, number = _barred(history_item_ids(folder), allow, deny), torch.arange(len(histories))
     seen, part = None if not exclude_seen else histories if met is None else met, folder.of_histories()
     assert part is not None
-    return _batches(part, number, lambda rows: part.history_input(histories, rows), k, barred, seen)
+    inputs = partial(part.history_input, histories)
+    return _batches(part, number, inputs, k, barred, seen, None, processes)
 
 
 def known_ids(folder: ModelFolder) -> tuple[Ids, Ids]:
@@ -212,11 +220,12 @@ def _batches(
     k: int,
     barred: Tensor,
     seen: CSR | None,
-    popular: tuple[Tensor, Tensor] | None = None,
+    popular: tuple[Tensor, Tensor] | None,
+    processes: Processes,
 ) -> Iterator[Recommendations]:
     """The k best items for each row ``number`` of ``inputs`` and ``seen``; the items ``popular`` where it is −1."""
     step = queries_at_once(folder, barred.shape[0])
-    for first in range(0, number.shape[0], step):
+    for first in processes.share(range(0, number.shape[0], step)):
         part = number[first : first + step]
         known, new = (part >= 0).nonzero().squeeze(-1), (part < 0).nonzero().squeeze(-1)
         parts = [(known[:0], known[:0], torch.zeros(0))]

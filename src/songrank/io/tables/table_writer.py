@@ -1,20 +1,26 @@
 """Atomic writing of tables in blocks of rows."""
 
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from songrank.core.errors import DataError, first_line, shown
+from songrank.core.processes import ALONE, Processes
 from songrank.io.files import NEW, WINDOWS, new_parents, not_written
 from songrank.io.locks import LOCK, alone
+from songrank.io.staging import replace_directory
 
 SUFFIXES = (".csv", ".parquet")
+_PART = re.compile(r"part-[0-9]{5}-of-[0-9]{5}\.parquet")
 _PART_ROWS = 2**18
+_COPY_BYTES = 2**22
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
@@ -28,14 +34,36 @@ def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUF
             raise DataError("already exists", "pass --overwrite to replace it", file=str(path))
 
 
-class TableWriter:
-    """Writes rows of one schema; Parquet is written in parts that become row groups."""
+def check_table_output(path: Path, *, overwrite: bool) -> None:
+    """:func:`check_output`, or, for a path without suffix, for a directory of Parquet files."""
+    if path.suffix:
+        check_output(path, overwrite=overwrite)
+        return
+    with writing(path):
+        if path.exists() and not path.is_dir():
+            raise DataError("is a file", "expected a new directory, or a suffix .csv or .parquet", file=str(path))
+        files = sorted(file.name for file in path.iterdir()) if path.exists() else []
+        foreign = [name for name in files if not _PART.fullmatch(name)]
+        if foreign:
+            raise DataError(f"contains other files ({foreign[0]})", "choose another directory", file=str(path))
+        if files and not overwrite:
+            raise DataError("already exists", "pass --overwrite to replace it", file=str(path))
 
-    def __init__(self, path: Path, folder: Path) -> None:
+
+class TableWriter:
+    """Writes rows of one schema; Parquet is written in pieces that become row groups.
+
+    Args:
+        path: the output, for messages; its suffix selects the format.
+        folder: an empty directory for temporary files.
+        header: whether a CSV file begins with the names of the columns.
+    """
+
+    def __init__(self, path: Path, folder: Path, *, header: bool = True) -> None:
         self.path, self.folder, self.rows = path, folder, 0
-        self._whole = folder / f"whole{path.suffix}"
+        self._header, self._csv = header, path.suffix == ".csv"
         self._stream: IO[bytes] | None = None
-        self._parts = 0
+        self._pieces = 0
         self._waiting: list[pl.DataFrame] = []
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -43,52 +71,74 @@ class TableWriter:
         self.check(rows.schema)
         with writing(self.path):
             self.rows += rows.height
-            if self.path.suffix == ".csv":
-                header = self._stream is None
-                self._stream = self._stream or self._whole.open("wb")
+            if self._csv:
+                header = self._stream is None and self._header
+                self._stream = self._stream or (self.folder / "rows.csv").open("wb")
                 rows.write_csv(self._stream, include_header=header)
                 return
             self._waiting.append(rows)
             if sum(frame.height for frame in self._waiting) >= _PART_ROWS:
-                self._write_part()
+                self._write_piece()
 
     def check(self, columns: Mapping[str, pl.DataType]) -> None:
         """Raise if the file format does not support the type of a column."""
         for name, kind in columns.items():
-            if self.path.suffix == ".csv" and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
+            if self._csv and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
                 what = f"column {shown(name)} is of type {kind}, which CSV does not support"
                 raise DataError(what, "write a .parquet file, or remove the column", file=str(self.path))
 
-    def finish(self) -> Path:
-        """Complete the file and flush it to disk."""
+    def finish(self) -> None:
+        """Write the remaining rows."""
         with writing(self.path):
-            if self._stream is None:
-                if self._waiting:
-                    self._write_part()
-                parts = [self.folder / f"part-{number}.parquet" for number in range(self._parts)]
-                pl.scan_parquet(parts, glob=False).sink_parquet(self._whole, row_group_size=_PART_ROWS)
-                self._stream = self._whole.open("rb+")
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-            self._stream.close()
-        return self._whole
+            if self._waiting:
+                self._write_piece()
+            self.close()
 
     def close(self) -> None:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
 
-    def _write_part(self) -> None:
-        pl.concat(self._waiting).write_parquet(self.folder / f"part-{self._parts}.parquet")
-        self._parts, self._waiting = self._parts + 1, []
+    def _write_piece(self) -> None:
+        pl.concat(self._waiting).write_parquet(self.folder / f"rows-{self._pieces:06}.parquet")
+        self._pieces, self._waiting = self._pieces + 1, []
 
 
 @contextmanager
-def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
-    """Write a CSV or Parquet file in blocks of rows; the file appears on success only."""
-    check_output(path, overwrite=overwrite)
-    target = Path(os.path.realpath(path))
+def table_writer(path: Path, *, overwrite: bool = False, processes: Processes = ALONE) -> Iterator[TableWriter]:
+    """Write a CSV or Parquet file in blocks of rows; the file appears on success only.
+
+    A path without suffix is a directory of Parquet files, one per process. Several ``processes`` write consecutive
+    rows, at least one block each, which may have no rows; the first one joins them. If one fails, nothing is written.
+    """
+    target, check = Path(os.path.realpath(path)), partial(check_table_output, path, overwrite=overwrite)
     folder = target.parent / f"{NEW}{target.name}"
+    with ExitStack() as last:
+        with processes.agreed():
+            check()
+            if processes.is_first:
+                last.enter_context(_staging(path, target, folder))
+        with processes.agreed(), writing(path):
+            if not folder.is_dir():
+                fix = "choose a directory that all machines share"
+                raise DataError("cannot be written by all processes", fix, file=str(path))
+            own = folder / f"process-{processes.rank:05}"
+            own.mkdir()
+        with closing(TableWriter(path, own, header=processes.is_first)) as writer:
+            with processes.agreed():
+                yield writer
+                writer.finish()
+                if not path.suffix:
+                    _join([own], folder / f"part-{processes.rank:05}-of-{processes.world:05}.parquet", path)
+            with processes.agreed():
+                if processes.is_first:
+                    check()
+                    _commit(path, target, folder)
+
+
+@contextmanager
+def _staging(path: Path, target: Path, folder: Path) -> Iterator[None]:
+    """Create the directory of temporary files, lock it, and remove it at the end."""
     with new_parents(target), ExitStack() as last:
         if WINDOWS:  # open lock files cannot be removed
             last.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -100,16 +150,44 @@ def table_writer(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter
             try:
                 with writing(path):
                     for left in folder.iterdir():  # from a killed process
-                        if left.name != LOCK:
+                        if left.is_dir() and not left.is_symlink():
+                            shutil.rmtree(left)
+                        elif left.name != LOCK:
                             left.unlink()
-                with closing(TableWriter(path, folder)) as writer:
-                    yield writer
-                    whole = writer.finish()
-                    check_output(path, overwrite=overwrite)
-                    with writing(path):
-                        whole.replace(target)
+                yield
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _commit(path: Path, target: Path, folder: Path) -> None:
+    """Rename the complete output to its place."""
+    with writing(path):
+        if path.suffix:
+            whole = folder / f"whole{path.suffix}"
+            _join(sorted(folder.glob("process-*")), whole, path)
+            whole.replace(target)
+            return
+        whole = folder / "whole"
+        whole.mkdir()
+        for part in sorted(folder.glob("part-*.parquet")):
+            part.replace(whole / part.name)
+        replace_directory(whole, target)
+
+
+def _join(folders: Sequence[Path], whole: Path, path: Path) -> None:
+    """Join the rows in the folders of several writers, and flush them to disk."""
+    with writing(path):
+        pieces = [piece for folder in folders for piece in sorted(folder.glob(f"rows*{whole.suffix}"))]
+        if whole.suffix == ".csv":
+            pieces[0].replace(whole)
+            with whole.open("ab") as stream:
+                for piece in pieces[1:]:
+                    with piece.open("rb") as rows:
+                        shutil.copyfileobj(rows, stream, _COPY_BYTES)
+        else:
+            pl.scan_parquet(pieces, glob=False).sink_parquet(whole, row_group_size=_PART_ROWS)
+        with whole.open("rb+") as stream:
+            os.fsync(stream.fileno())
 
 
 @contextmanager
