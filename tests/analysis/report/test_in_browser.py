@@ -62,6 +62,26 @@ def test_it_fits_asks_for_nothing_and_does_not_complain(driver, pages, artefacts
     assert file.stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("width", [360, 420, 700, 1200])
+@pytest.mark.parametrize("tiles", range(1, 7))
+def test_tiles_leave_no_gap(driver, pages, width, tiles):
+    look(driver, pages["recommendation"], width=width)
+    area = driver.execute_script(
+        "const box = document.querySelector('.tiles'), one = box.querySelector('div');"
+        f"box.replaceChildren(...Array.from({{length: {tiles}}}, () => one.cloneNode(true)));"
+        "const size = (e) => e.getBoundingClientRect().width * e.getBoundingClientRect().height;"
+        "return [size(box), [...box.children].map(size).reduce((a, b) => a + b)]"
+    )
+    assert area[1] > 0.97 * area[0]
+
+
+def test_the_metrics_of_a_run_fit_a_phone(driver, pages):
+    for name in ("recommendation", "search", "labelling"):
+        look(driver, pages[name], width=360)
+        script = "const box = document.querySelector('#metrics .scroll'); return box.scrollWidth <= box.clientWidth"
+        assert driver.execute_script(script)
+
+
 def test_tables_that_are_too_wide_scroll_within_themselves(driver, pages):
     look(driver, pages["comparison"], width=360)
     script = "return [...document.querySelectorAll('.scroll')].some((box) => box.scrollWidth > box.clientWidth)"

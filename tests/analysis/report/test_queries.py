@@ -12,10 +12,28 @@ from songrank.analysis.report.queries import best_and_worst
 def test_order_ties_and_queries_that_do_not_count():
     values = torch.tensor([0.5, math.nan, 1.0, 0.0, 0.0, 1.0, 0.2])
     relevant = torch.tensor([1, 1, 1, 0, 1, 2, 1])  # the fourth is empty: its 0 is a policy's
-    assert best_and_worst(values, relevant, 2) == ([2, 5], [4, 6])
-    assert best_and_worst(values, relevant, 9) == ([2, 5, 0], [4, 6])
-    assert best_and_worst(torch.tensor([0.5, 1.0, 0.0, 1.0]), torch.tensor([1, 1, 0, 2]), count=1) == ([1], [0])
-    assert best_and_worst(values[:0], relevant[:0]) == ([], [])
+    assert best_and_worst(values, relevant, float, 2) == ([5, 2], [4, 6])
+    assert best_and_worst(values, relevant, float, 9) == ([5, 2, 0], [4, 6])
+    some = torch.tensor([0.5, 1.0, 0.0, 1.0]), torch.tensor([1, 1, 0, 2])
+    assert best_and_worst(*some, float, count=1) == ([3], [0])
+    assert best_and_worst(values[:0], relevant[:0], float) == ([], [])
+    assert best_and_worst(values[:1], relevant[:1], float) == ([0], [])
+
+
+def test_the_worst_of_many_zeros_are_those_ranked_lowest():
+    values, relevant = torch.zeros(1000), torch.ones(1000, dtype=torch.long)
+    values[7], values[500:] = -1.0, 0.5
+    asked = []
+
+    def first_rank(query):
+        asked.append(query)
+        return float(1000 - query if query < 300 else query)
+
+    assert best_and_worst(values, relevant, first_rank, 3)[1] == [7, 0, 3]  # evenly spaced: 0, 3, 5, …
+    assert len(asked) <= 201
+    assert len(set(asked)) == len(asked)
+    few = best_and_worst(values[480:520], relevant[480:520], lambda query: query % 7, 4)
+    assert few == ([20, 21, 22, 23], [6, 13, 5, 12])
 
 
 @pytest.mark.parametrize("task", ["recommendation", "search", "labelling"])
@@ -25,6 +43,8 @@ def test_a_query_s_metric_is_that_of_the_ranks_shown(finished, task):
     extremes = gather([run.directory.path]).groups[0].extremes
     assert extremes.metric == "ndcg@5"
     assert [len(extremes.best), len(extremes.worst)] == [5, 5]
+    order = [(query.value, -min(item.rank for item in query.relevant)) for query in extremes.worst]
+    assert order == sorted(order)
     for query in (*extremes.best, *extremes.worst):
         assert len(query.relevant) == query.num_relevant
         found = sum((2**item.label - 1) / math.log2(1 + item.rank) for item in query.relevant if item.rank <= 5)

@@ -242,7 +242,7 @@ def _extremes(
     model = open_model(reported.path, device).model
     adapter = make_adapter(dataset, device, model) if adapter is None else adapter
     ranker = QueryRanker(model, adapter, dataset, split, measured.policies["ties"])
-    both = best_and_worst(values, dataset.relevance(split).num_relevant)
+    both = best_and_worst(values, dataset.relevance(split).num_relevant, ranker.first_rank)
     best, worst = ([ranker.rank(query, float(values[query])) for query in numbers] for numbers in both)
     return Extremes(metric, reported.seed, best, worst)
 

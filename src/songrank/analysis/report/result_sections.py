@@ -22,12 +22,10 @@ def metrics_section(contents: Contents) -> list[Html]:
         parts += _comparison(contents, contents.comparison)
     elif measured is not None:
         names = list(dict.fromkeys(name for run in first.evaluations.values() for name in run.metrics))
-        rows = [
-            [split, *(figure(run.metrics.get(name)) for name in names), f"{run.queries:,}", f"{run.empty:,}"]
-            for split, run in first.evaluations.items()
-        ]
-        heads = ["Split", *names, contents.unit.capitalize(), "Without relevant items"]
-        parts.append(table("Metrics of each split", heads, rows))
+        rows = [[name, *(figure(run.metrics.get(name)) for run in first.evaluations.values())] for name in names]
+        rows.append([contents.unit.capitalize(), *(f"{run.queries:,}" for run in first.evaluations.values())])
+        rows.append(["Without relevant items", *(f"{run.empty:,}" for run in first.evaluations.values())])
+        parts.append(table("Metrics of each split", ["Metric", *first.evaluations], rows))
     if measured is not None:
         sentences = policy_sentences(measured, first.task)
         parts.append(tag("ul", *(tag("li", sentence) for sentence in sentences), class_="plain"))
@@ -158,7 +156,8 @@ def queries_section(contents: Contents) -> list[Html]:
     """The best and worst queries."""
     about = (
         f"On the {contents.split} split, among {contents.unit} with a relevant item: the top items, "
-        "with labels of relevant items, and the ranks of relevant items."
+        "with labels of relevant items, and the ranks of relevant items. Of equal values, the worst are those whose "
+        "first relevant item is ranked lowest."
     )
     parts = [tag("h2", f"Best and worst {contents.unit}"), tag("p", about, class_="about")]
     for at, group in enumerate(contents.groups):
