@@ -23,7 +23,7 @@ from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
-from songrank.training.trainer.shard import keep_rows
+from songrank.training.trainer.shard import OwnRows
 from songrank.training.trainer.stages import Stage
 
 
@@ -78,10 +78,11 @@ def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE,
         samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
         torch.manual_seed(recipe.seed)
         model = kind.build(of_model, sizes)
-        tables = model.capabilities.query_tables if processes.world > 1 and not model.capabilities.graph else ()
-        if tables and isinstance(adapter, CatalogueAdapter):
-            keep_rows(model, tables, adapter.own)
-            adapter.first_row = adapter.own[0]
+        rows = OwnRows()
+        if processes.world > 1 and isinstance(adapter, CatalogueAdapter) and not model.capabilities.graph:
+            rows = OwnRows(model.capabilities.query_tables, adapter.own, dataset.num_queries)
+            rows.keep(model)
+            adapter.first_row = adapter.own[0] if rows.tables else 0
         model = model.to(device)
         typed = [(LOSSES[loss["name"]], typed_component("loss", loss)[1]) for _, loss in sections]
         losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]
@@ -95,7 +96,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE,
         options |= watch.model_dump(include={"metric", "candidates", "patience", "keep"})
         every = epochs_of(watch.every, watch.min_steps, len(samplers[0])) if samplers else watch.every
         trainer = ClosedFormTrainer if kind.capabilities.closed_form else Trainer
-        options |= {"processes": processes, "own_tables": tables}
+        options |= {"processes": processes, "own_rows": rows}
         return trainer(model, adapter, stages, evaluate_every=every, policies=policies(recipe), **options)
 
 

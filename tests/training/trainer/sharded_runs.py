@@ -11,19 +11,56 @@ from songrank.data import open_dataset
 from songrank.losses.memory import MemoryTable
 from songrank.training.build import make_trainer
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.trainer.shard import whole_rows
+from songrank.training.trainer import history_adapters
 
-NO_DROPOUT = ["model.dropout=0"]
-SMALL = ["model.dim=8", "batch.queries=16", "batch.irrelevant=10", "device=cpu", "warm_up.epochs=0"]
-SMALL += ["fine_tuning.epochs=3", "fine_tuning.learning_rate=0.01", "validation.metric=ndcg@5"]
-CATALOGUE = [*SMALL, "batch.relevant=3"]
-NEUMF = ["model=neumf", "model.hidden=[8]", *NO_DROPOUT]
-FACTORS = ["model=matrix-factorisation"]
+SMALL = ["batch.queries=16", "device=cpu", "warm_up.epochs=0", "fine_tuning.epochs=2", "fine_tuning.ema_decay=0.5"]
+SMALL += ["fine_tuning.learning_rate=0.01", "fine_tuning.decay={1: 0.5}"]
+CATALOGUE = [*SMALL, "batch.relevant=3", "batch.irrelevant=10", "model.dim=8", "validation.metric=ndcg@5"]
+FACTORS = [*CATALOGUE, "model=matrix-factorisation"]
+NEUMF = [*CATALOGUE, "model=neumf", "model.hidden=[8]", "model.dropout=0"]
+COSINE = ["model.scoring=cosine", "model.temperature=0.2", "model.learn_temperature=true"]
+TWO_STAGES = ["warm_up.epochs=2", "warm_up.learning_rate=0.01", "fine_tuning.reset_head=true"]
+LIGHTGCN = [*CATALOGUE, "model=lightgcn"]
+SEQUENCE = ["model.dim=8", "model.blocks=1", "model.heads=1", "model.length=6", "model.dropout=0"]
+SEQUENCES = [*SMALL, *SEQUENCE, "validation.metric=ndcg@5", "batch.irrelevant=all"]
+HISTORY = ["model.dim=8", "model.length=9", "model.dropout=0", "batch.relevant=3", "batch.irrelevant=10"]
+SEARCH = [*SMALL, "batch.queries=4", "model.hidden=[8]", "model.dropout=0"]
+TEXTS = [*SMALL, "model.hidden=[8]", "model.dropout=0", "batch.queries=4"]
 
 CASES = {
-    "neumf, song": ("recommendation", [*CATALOGUE, *NEUMF, "loss=song", "fine_tuning.clip=0.1"]),
-    "factors, song": ("recommendation", [*CATALOGUE, *FACTORS, "loss=song"]),
+    "neumf, song, clip": ("recommendation", [*NEUMF, "loss=song", "fine_tuning.clip=0.01"]),
+    "neumf, k-song, head reset": ("recommendation", [*NEUMF, *TWO_STAGES, "loss=k-song", "loss.k=3"]),
+    "neumf, lazy-adam": ("recommendation", [*NEUMF, "loss=song", "fine_tuning.optimiser=lazy-adam"]),
+    "factors, sgd": ("recommendation", [*FACTORS, "loss=song", "fine_tuning.optimiser=sgd"]),
+    "factors, item decay": (
+        "recommendation",
+        [*FACTORS, "loss=song", "fine_tuning.weight_decay=0.01", "fine_tuning.item_decay_power=0.5"],
+    ),
+    "factors, all items": ("recommendation", [*FACTORS, "loss=k-song", "batch.irrelevant=all"]),
+    "factors, sampled validation": ("recommendation", [*FACTORS, "loss=song", "validation.candidates=7"]),
+    "towers": ("recommendation", [*CATALOGUE, "model=two-tower", *COSINE, "loss=song"]),
+    "lightgcn": ("recommendation", [*LIGHTGCN, "loss=song"]),
+    "faster song": ("recommendation", [*NEUMF, "loss=faster-song"]),
+    "faster k-song, sgd": (
+        "recommendation",
+        [*FACTORS, "loss=faster-k-song", "loss.k=3", "fine_tuning.optimiser=sgd"],
+    ),
+    "faster k-song, one point": ("recommendation", [*FACTORS, "loss=faster-k-song", "loss.k=3", "loss.points=1"]),
+    **{
+        loss: ("recommendation", [*FACTORS, f"loss={loss}"])
+        for loss in ("listwise-ce", "sl-at-k", "psl", "bsl", "softmax", "bpr", "lambdarank", "gumbel-approx-ndcg")
+    },
+    "sequence": ("sequences", [*SEQUENCES, "loss=song"]),
+    "sequence, shared items": ("sequences", [*SEQUENCES, "loss=k-song", "loss.k=3", "batch.irrelevant=9"]),
+    "sequence, sliding windows": ("sequences", [*SEQUENCES, "loss=song", "batch.windows=sliding"]),
+    "sequence, prefixes": ("sequences", [*SEQUENCES, "loss=softmax", "batch.windows=prefix", "batch.irrelevant=9"]),
+    "sequence, in parts": ("sequences", [*SEQUENCES, "loss=song", "batch.irrelevant=9"]),
+    "history": ("histories", [*SMALL, *HISTORY, "loss=song", "validation.metric=ndcg@5"]),
+    "lists with weights": ("search", [*SEARCH, "loss=song", "loss.gamma=0.5"]),
+    "features": ("labelling", [*TEXTS, "loss=k-song", "loss.gamma=0.5"]),
 }
+"""The recipe and its changes, by what is special about a run."""
+DATA = {"sequences": "recommendation", "histories": "recommendation"}
 
 
 @contextmanager
@@ -40,8 +77,14 @@ def doubles():
 def build(data, case, processes=ALONE, **options):
     name, changes = CASES[case]
     recipe = load_recipe(name, [f"data={data}", *changes])
+    room = history_adapters._SLATE_BYTES
+    if case.endswith("in parts"):
+        history_adapters._SLATE_BYTES = 1500
     with doubles():
         trainer = make_trainer(recipe, open_dataset(data), processes, save_every=0.0, **options)
+    history_adapters._SLATE_BYTES = room
+    assert (trainer.stages[0].at_once is not None) == case.endswith("in parts")
+    trainer.model.register_forward_pre_hook(lambda model, given: tuple(map(double, given)))
     for stage in trainer.stages:
         for table in stage.loss.modules():
             if isinstance(table, MemoryTable):
@@ -49,18 +92,21 @@ def build(data, case, processes=ALONE, **options):
     return trainer
 
 
+def double(value):
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
 def train(folder, processes=ALONE):
     """The weights, memory and history of each case, those of all processes together."""
-    return {case: result(build(folder / name, case, processes)) for case, (name, _) in CASES.items()}
+    return {case: result(build(folder / DATA.get(name, name), case, processes)) for case, (name, _) in CASES.items()}
 
 
 def result(trainer):
     weights = []
-    with doubles():
-        trainer.observe = lambda line: weights.append(shared(trainer))
-        trainer.run()
+    trainer.observe = lambda line: weights.append(shared(trainer))
+    trainer.run()
     processes = trainer.processes
-    with whole_rows(trainer.model, trainer.own_tables, processes):
+    with trainer.own_rows.whole(trainer.model, processes):
         found = {f"model.{name}": value.detach().clone() for name, value in trainer.model.state_dict().items()}
     for number, stage in enumerate(trainer.stages):
         for name, table in stage.loss.named_modules():
@@ -71,7 +117,7 @@ def result(trainer):
 
 def shared(trainer):
     """The shared weights of this process."""
-    own = set(trainer.own_tables)
+    own = set(trainer.own_rows.tables)
     return {name: weight.detach().clone() for name, weight in trainer.model.named_parameters() if name not in own}
 
 

@@ -23,6 +23,14 @@ def data(tmp_path_factory):
         rows += [(f"u{user:02}", int(item), time) for time, item in enumerate(items)]
     table = dict(zip(("user", "item", "time"), zip(*rows, strict=True), strict=True))
     prepare("interactions", table, place / "recommendation")
+    labels = {"task": "labelling", "queries": 40, "items": 20, "pairs": 100, "features": 50, "words": 6}
+    prepare("synthetic", None, place / "labelling", **labels)
+    documents = torch.rand(160, 3, generator=generator)
+    query = [number // 4 for number in range(160)]
+    lists = {"query": query, "label": (documents[:, 0] * 3).int().tolist(), "weight": [1.0 + q % 3 for q in query]}
+    lists |= {f"x{number}": column.tolist() for number, column in enumerate(documents.T)}
+    options = {"query_column": "query", "label_column": "label", "weight_column": "weight", "split": "random"}
+    prepare("feature-table", lists, place / "search", validation=0.2, test=0.2, **options)
     return place
 
 
@@ -34,8 +42,8 @@ def alone(data):
 @pytest.fixture(scope="module", params=[2, 4])
 def parts(request, data, tmp_path_factory):
     place = tmp_path_factory.mktemp("results")
-    for done in run_processes(request.param, PROGRAM, data, place, limit=120):
-        assert done.returncode == 0, done.stderr
+    ended = run_processes(request.param, PROGRAM, data, place, limit=120)
+    assert all(done.returncode == 0 for done in ended), "\n".join(done.stderr[-3000:] for done in ended)
     return [torch.load(place / f"{rank}.pt", weights_only=False) for rank in range(request.param)]
 
 

@@ -23,7 +23,7 @@ from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
-from songrank.training.trainer.shard import Reduction
+from songrank.training.trainer.shard import OwnRows, Reduction
 from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values
 
@@ -87,7 +87,7 @@ class Trainer:
             stages a compiled loss; ``"plain"`` uses none of these.
         deterministic: bit-exact results from the same seed on a GPU; a CPU always has them.
         processes: the processes that train together, each with a range of the queries; decisions are theirs together.
-        own_tables: names of parameters with one row per query of this process only.
+        own_rows: the model's embeddings with rows of this process's queries only.
         observe: called with each line of the history: one per epoch.
         tick: called after each step; updates of rows of large tables may still be deferred.
         warn: called with one line for each fallback.
@@ -111,7 +111,7 @@ class Trainer:
     speed: str = "auto"
     deterministic: bool = False
     processes: Processes = ALONE
-    own_tables: tuple[str, ...] = ()
+    own_rows: OwnRows = OwnRows()
     observe: Callable[[dict[str, Any]], None] = lambda line: None
     tick: Callable[[], None] = lambda: None
     warn: Callable[[str], None] = lambda message: None
@@ -129,7 +129,7 @@ class Trainer:
         self._best: dict[str, Tensor] | None = None
         self._mean = WeightEMA(self.model)
         together = self.processes.world > 1
-        self._reduction = Reduction(self.processes, self.model, self.own_tables) if together else None
+        self._reduction = Reduction(self.processes, self.model, self.own_rows) if together else None
         self._saved = self._begun = time.monotonic()
         self._late = False  # whether the time of the stage is over
         if self.limit is not None:

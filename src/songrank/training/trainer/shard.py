@@ -6,6 +6,7 @@ parameters that all processes share are summed; rows of tables of queries belong
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from songrank.core.errors import NotFiniteError, UserError
 from songrank.core.processes import Processes, balanced_ranges
+from songrank.core.slate import Slate
 from songrank.core.text import counted
 from songrank.metrics import Evaluation
 from songrank.metrics.evaluation import gather_evaluation
@@ -37,37 +39,49 @@ def query_ranges(sizes: Tensor, processes: Processes) -> list[tuple[int, int]]:
     return list(pairwise([*cuts, count]))
 
 
-def keep_rows(model: nn.Module, tables: tuple[str, ...], own: tuple[int, int]) -> None:
-    """Replace embeddings with one row per query by their rows of the queries ``own``.
+@dataclass(frozen=True)
+class OwnRows:
+    """Embeddings of a model with one row per query, of which a process has the rows of its queries.
+
+    Args:
+        tables: names of the weights of these embeddings; none if all processes have the same weights.
+        queries: the range of queries whose rows are here.
+        total: number of queries of all processes.
 
     >>> model = nn.Sequential(nn.Embedding(5, 2))
-    >>> keep_rows(model, ("0.weight",), (1, 4))
+    >>> OwnRows(("0.weight",), (1, 4), 5).keep(model)
     >>> model[0]
     Embedding(3, 2)
     """
-    for name in tables:
-        table = model.get_submodule(name.rpartition(".")[0])
-        assert isinstance(table, nn.Embedding)
-        weight = table.weight
-        table.weight = nn.Parameter(weight.detach()[slice(*own)].clone(), requires_grad=weight.requires_grad)
-        table.num_embeddings = own[1] - own[0]
 
+    tables: tuple[str, ...] = ()
+    queries: tuple[int, int] = (0, 0)
+    total: int = 0
 
-@contextmanager
-def whole_rows(model: nn.Module, tables: tuple[str, ...], processes: Processes) -> Iterator[None]:
-    """Inside the block, these embeddings have the rows of all processes."""
-    held = {}
-    for name in tables:
-        table = model.get_submodule(name.rpartition(".")[0])
-        assert isinstance(table, nn.Embedding)
-        held[table] = table.weight
-        table.weight = nn.Parameter(processes.gather(table.weight.detach()), requires_grad=False)
-        table.num_embeddings = table.weight.shape[0]
-    try:
-        yield
-    finally:
+    def keep(self, model: nn.Module) -> None:
+        """Remove the other rows."""
+        for table in self._embeddings(model):
+            _replace(table, table.weight.detach()[slice(*self.queries)].clone())
+
+    @contextmanager
+    def whole(self, model: nn.Module, processes: Processes) -> Iterator[None]:
+        """Inside the block, the embeddings have the rows of all processes."""
+        held = {table: table.weight for table in self._embeddings(model)}
         for table, weight in held.items():
-            table.weight, table.num_embeddings = weight, weight.shape[0]
+            _replace(table, processes.gather(weight.detach()))
+        try:
+            yield
+        finally:
+            for table, weight in held.items():
+                table.weight, table.num_embeddings = weight, weight.shape[0]
+
+    def _embeddings(self, model: nn.Module) -> list[nn.Embedding]:
+        found = [model.get_submodule(name.rpartition(".")[0]) for name in self.tables]
+        return [table for table in found if isinstance(table, nn.Embedding)]
+
+
+def _replace(table: nn.Embedding, weight: Tensor) -> None:
+    table.weight, table.num_embeddings = nn.Parameter(weight, table.weight.requires_grad), weight.shape[0]
 
 
 def gathered(evaluate: Callable[[], Evaluation], processes: Processes) -> Evaluation:
@@ -94,16 +108,21 @@ class Reduction:
     Args:
         processes: the processes of the run.
         model: the model.
-        tables: names of its parameters with rows of this process only.
+        rows: its embeddings with rows of this process only.
     """
 
-    def __init__(self, processes: Processes, model: nn.Module, tables: tuple[str, ...] = ()) -> None:
-        self.processes, self.model = processes, model
-        self.own = {id(model.get_parameter(name)) for name in tables}
+    def __init__(self, processes: Processes, model: nn.Module, rows: OwnRows) -> None:
+        self.processes, self.model, self.rows = processes, model, rows
+        self.own = {id(model.get_parameter(name)) for name in rows.tables}
         self.flags: tuple[bool, bool] = (False, False)
         """Set before a step: decisions of this process; after it, whether any process has decided so."""
         self.bytes = 0
         """Bytes of the gradients that the last step reduced."""
+
+    def read(self, slate: Slate) -> Slate:
+        """The slate with queries as they are numbered in the model's embeddings."""
+        first = self.rows.queries[0]
+        return replace(slate, query=slate.query - first) if first else slate
 
     def shared(self) -> list[nn.Parameter]:
         """The parameters that all processes have."""
@@ -173,5 +192,5 @@ class Reduction:
 
     def check_equal(self) -> bool:
         """Whether shared weights are bit-equal on all processes."""
-        words = [parameter.detach().contiguous().view(torch.uint8).to(torch.int64).sum() for parameter in self.shared()]
-        return self.processes.same(int(torch.stack(words).sum()) if words else 0)
+        words = [parameter.detach().reshape(-1).view(torch.int16) for parameter in self.shared()]
+        return self.processes.same(sum(int(some.sum(dtype=torch.int64)) for some in words))

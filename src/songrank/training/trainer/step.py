@@ -77,7 +77,8 @@ class PlainStep:
         """Scores, loss, gradient and update; returns the scores."""
         points, device = self.stage.loss.points, self.adapter.relevance.device.type
         weight = None if self.reduction is None else row_weights(slate, torch.float32).sum()
-        self.optimiser.prepare(slate.rows(0, 0) if self.stage.sampler.muted else slate)
+        read = slate.rows(0, 0) if self.stage.sampler.muted else slate
+        self.optimiser.prepare(read if self.reduction is None else self.reduction.read(read))
         with products(self.precision):
             with mixed(self.precision, device):
                 scores, more = self.optimiser.scores(self.model, lambda m: self.adapter.scores(m, slate), points)
