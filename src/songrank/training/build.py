@@ -23,7 +23,7 @@ from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
-from songrank.training.trainer.shard import OwnRows
+from songrank.training.trainer.shard import NO_ROWS, OwnRows
 from songrank.training.trainer.stages import Stage
 
 
@@ -78,7 +78,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE,
         samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
         torch.manual_seed(recipe.seed)
         model = kind.build(of_model, sizes)
-        rows = OwnRows()
+        rows = NO_ROWS
         if processes.world > 1 and isinstance(adapter, CatalogueAdapter) and not model.capabilities.graph:
             rows = OwnRows(model.capabilities.query_tables, adapter.own, dataset.num_queries)
             rows.keep(model)

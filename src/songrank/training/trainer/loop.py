@@ -23,7 +23,7 @@ from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
-from songrank.training.trainer.shard import OwnRows, Reduction
+from songrank.training.trainer.shard import NO_ROWS, OwnRows, Reduction
 from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values
 
@@ -111,7 +111,7 @@ class Trainer:
     speed: str = "auto"
     deterministic: bool = False
     processes: Processes = ALONE
-    own_rows: OwnRows = OwnRows()
+    own_rows: OwnRows = NO_ROWS
     observe: Callable[[dict[str, Any]], None] = lambda line: None
     tick: Callable[[], None] = lambda: None
     warn: Callable[[str], None] = lambda message: None

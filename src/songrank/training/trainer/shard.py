@@ -80,6 +80,9 @@ class OwnRows:
         return [table for table in found if isinstance(table, nn.Embedding)]
 
 
+NO_ROWS = OwnRows()
+
+
 def _replace(table: nn.Embedding, weight: Tensor) -> None:
     table.weight, table.num_embeddings = nn.Parameter(weight, table.weight.requires_grad), weight.shape[0]
 
