@@ -1,6 +1,7 @@
 """Inference with trained models: recommendations, document scores, labels, and export; no training data is needed."""
 
 from songrank.models.model_folder import ModelFolder
+from songrank.serving.batch_predictor import BatchPredictor
 from songrank.serving.documents import score_documents
 from songrank.serving.export import export_model
 from songrank.serving.labels import label, score_labels
@@ -8,6 +9,7 @@ from songrank.serving.open import open_model
 from songrank.serving.recommendations import recommend, recommend_after
 
 __all__ = [
+    "BatchPredictor",
     "ModelFolder",
     "export_model",
     "label",

@@ -80,6 +80,21 @@ def score_in_parts(
     return np.asarray(processes.add(scores.to(processes.device)).cpu().numpy())
 
 
+def rank_documents(scores: Array, number: Array) -> tuple[Array, Array]:
+    """The rank of each document in its list, from 1, and the documents by list and rank.
+
+    ``number`` is the list of each document. Equal scores keep the order of documents.
+
+    >>> rank, order = rank_documents(np.array([0.5, 0.1, 0.7]), np.array([1, 0, 1]))
+    >>> rank.tolist(), order.tolist()
+    ([2, 1, 1], [1, 2, 0])
+    """
+    lengths, order = np.bincount(number), np.lexsort((-scores, number))
+    rank = np.empty(scores.shape[0], np.int64)
+    rank[order] = np.arange(scores.shape[0]) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
+    return rank, order
+
+
 def num_raw_features(folder: ModelFolder) -> int:
     """The number of features in a file, before ``within_query`` features and missing flags are added."""
     return feature_transform(folder).num_given // FACTORS[folder.info["features"].get("within_query", "none")]

@@ -119,10 +119,10 @@ def _table(path: Path, text_column: str | None, job: Job) -> Iterator[Rows]:
     named = id_reader(table, Source(path), others)
     for block in table.blocks([name] if named is None else [name, named[0]]):
         ids = None if named is None else block.read(read_ids, named[0], ID_EXPECTED).cast(named[1]).to_list()
-        yield (block.read(_read_texts, name, "expected a string"), ids)
+        yield (block.read(read_texts, name, "expected a string"), ids)
 
 
-def _read_texts(column: pl.Series) -> list[str] | None:
+def read_texts(column: pl.Series) -> list[str] | None:
     """Texts, or None if one is missing or not a string."""
     if column.null_count() or column.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return None

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from songrank.core.columns import Array
-from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
 from songrank.core.processes import ALONE, Processes
 from songrank.data.parsers.svmlight import parse_rows
@@ -22,7 +21,7 @@ from songrank.io.tables.table_writer import TableWriter, table_writer, writing
 from songrank.io.tables.typed_columns import ID_EXPECTED, read_features, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written
-from songrank.serving.documents import num_raw_features, score_in_parts
+from songrank.serving.documents import num_raw_features, rank_documents, score_in_parts
 
 _TABLES = (".parquet", ".csv", ".tsv")
 
@@ -133,11 +132,10 @@ class _Documents:
             return features
 
         most, total = max(1, CHUNK_BYTES // (4 * self.width)), rows.shape[0]
-        self._score, self._rank = np.empty(total, np.float32), np.empty(total, np.int64)
+        self._score = np.empty(total, np.float32)
         report = partial(job.report, "ranking", total=total)
         self._score[rows] = score_in_parts(self.folder, lengths, dense, most, report, processes=processes)
-        self._best_first = np.lexsort((-self._score, self._number))
-        self._rank[self._best_first] = np.arange(total) - np.repeat(numpy_offsets(lengths)[:-1], lengths) + 1
+        self._rank, self._best_first = rank_documents(self._score, self._number)
 
     def frames(self, by_rank: bool, processes: Processes) -> Iterator[pl.DataFrame]:
         """The rows of a process, in input order or sorted by query and rank; sorting loads other columns into memory.
