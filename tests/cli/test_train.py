@@ -228,7 +228,7 @@ def test_memory_that_is_not_enough_is_one_line(tmp_path):
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert "run: out of memory (" in done.stderr
-    assert done.stderr.endswith("; use a smaller model, or reduce batch.queries or batch.irrelevant\n")
+    assert done.stderr.endswith("; reduce batch.queries or batch.irrelevant, or use a smaller model\n")
     told = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (told["status"], told["error"][:13]) == ("failed", "out of memory")
 

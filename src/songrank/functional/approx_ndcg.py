@@ -70,7 +70,7 @@ def _approx_ndcg(
     scores = scores / temperature
     label, score = take_items(column, labels, scores)
     # Negating scores here saves a backward pass over pairs; comparison with itself adds the other half.
-    rank = 0.5 + compare_with_rivals(_rivals_above, (-score,), (torch.where(mask, scores, -torch.inf),))
+    rank = 0.5 + compare_with_rivals(_rivals_above, (-score,), (torch.where(mask, scores, -torch.inf),), per_item=True)
     return safe_divide(dcg(label, rank, gain=gain), ideal_dcg(label, gain=gain))
 
 

@@ -1,9 +1,11 @@
 """Helpers of the list losses: masks, precision, empty lists, comparisons in chunks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from songrank.core.checks import check_choice, check_same_shape, fail
@@ -11,6 +13,8 @@ from songrank.core.checks import check_choice, check_same_shape, fail
 REDUCTIONS = ("mean", "sum", "none")
 _IN_MEMORY = 2**26
 """Comparisons per chunk: 256 MB per float32 tensor."""
+_OF_ONE_LIST, _OF_A_PART = 2**24, 2**22
+"""Comparisons of one list above which its items are compared in parts, and comparisons per part."""
 
 
 def prepare(scores: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,17 +65,74 @@ def take_items(column: Tensor | None, labels: Tensor, *values: Tensor) -> tuple[
     return torch.where(column < 0, 0.0, labels.gather(-1, at)), *taken
 
 
-def compare_with_rivals(compare: Callable[..., Tensor], items: Sequence[Tensor], rivals: Sequence[Tensor]) -> Tensor:
+def compare_with_rivals(
+    compare: Callable[..., Tensor], items: Sequence[Tensor], rivals: Sequence[Tensor], *, per_item: bool = False
+) -> Tensor:
     """``compare(*items, *rivals)`` for items [..., P, 1] and rivals [..., 1, L]; the result has the same leading axes.
 
-    Above the memory limit, lists are compared in chunks, which the backward pass recomputes.
+    The result is a sum over items, or with ``per_item`` has one value per item, [..., P]. Above the memory limit, lists
+    are compared in chunks, and the items of a long list too; the backward pass recomputes each chunk.
     """
-    leading, of_one_list = items[0].shape[:-1], items[0].shape[-1] * rivals[0].shape[-1]
+    leading, columns = items[0].shape[:-1], rivals[0].shape[-1]
+    of_one_list = items[0].shape[-1] * columns
     step = max(_IN_MEMORY // max(of_one_list, 1), 1)
     tensors = [value.unsqueeze(-1) for value in items] + [value.unsqueeze(-2) for value in rivals]
-    if leading.numel() <= step:
+    long = of_one_list > _OF_ONE_LIST and not torch.compiler.is_compiling()
+    if leading.numel() <= step and not long:
         return compare(*tensors)
-    flat = [value.flatten(0, -3) for value in tensors]
-    parts = [[value[first : first + step] for value in flat] for first in range(0, leading.numel(), step)]
-    values = torch.cat([checkpoint(compare, *part, use_reentrant=False, preserve_rng_state=False) for part in parts])
-    return values.reshape(*leading, *values.shape[1:])
+    flat = [value.flatten(0, -3) if leading else value.unsqueeze(0) for value in tensors]
+    if long:
+        joined: Tensor = _InParts.apply(compare, len(items), per_item, *flat)  # type: ignore[no-untyped-call]
+    else:
+        parts = [[value[first : first + step] for value in flat] for first in range(0, leading.numel(), step)]
+        found = [checkpoint(compare, *part, use_reentrant=False, preserve_rng_state=False) for part in parts]
+        joined = torch.cat(found)
+    return joined.reshape(*leading, *joined.shape[1:])
+
+
+class _InParts(torch.autograd.Function):
+    """``compare`` for each list and part of its items. Nothing is kept between parts; the backward pass repeats them.
+
+    Checkpoints would keep small tensors between large ones, and so fragment the heap by the size of all comparisons.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, compare: Callable[..., Tensor], count: int, per_item: bool, *tensors: Tensor) -> Tensor:
+        ctx.compare, ctx.count, ctx.per_item = compare, count, per_item
+        ctx.save_for_backward(*tensors)
+        lists, joined = tensors[0].shape[:2] if per_item else tensors[0].shape[:1], None
+        for row in range(tensors[0].shape[0]):
+            for items, some in _parts(tensors, count, row):
+                value = compare(*some)
+                if joined is None:
+                    joined = value.new_zeros(*lists, *value.shape[len(lists) :])
+                (joined[row : row + 1, items] if per_item else joined[row : row + 1]).add_(value)
+        assert joined is not None
+        return joined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        found = [torch.zeros_like(value) if needed else None for value, needed in zip(tensors, wanted, strict=True)]
+        for row in range(tensors[0].shape[0]):
+            for items, some in _parts(tensors, ctx.count, row):
+                with torch.enable_grad():
+                    inputs = [value.detach().requires_grad_(needed) for value, needed in zip(some, wanted, strict=True)]
+                    value = ctx.compare(*inputs)
+                outer = gradient[row : row + 1, items] if ctx.per_item else gradient[row : row + 1]
+                moved = [part for part in inputs if part.requires_grad]
+                grads = iter(torch.autograd.grad(value, moved, outer, allow_unused=True))
+                for at, total in enumerate(found):
+                    if total is not None and (part := next(grads)) is not None:
+                        (total[row : row + 1, items] if at < ctx.count else total[row : row + 1]).add_(part)
+        return None, None, None, *found
+
+
+def _parts(tensors: Sequence[Tensor], count: int, row: int) -> Iterator[tuple[slice, list[Tensor]]]:
+    """The parts of one list: a slice of its items, and the tensors [1, …], of which the first ``count`` are items."""
+    own, other = tensors[:count], [value[row : row + 1] for value in tensors[count:]]
+    width = max(_OF_A_PART // tensors[count].shape[-1], 1)
+    for first in range(0, own[0].shape[1], width):
+        items = slice(first, first + width)
+        yield items, [*(value[row : row + 1, items] for value in own), *other]

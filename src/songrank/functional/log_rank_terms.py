@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from songrank.core.slate import Slate
-from songrank.functional.rank_terms import row_chunks
+from songrank.functional.rank_terms import Chunk, add_up, assemble, comparison_chunks
 from songrank.functional.strata import list_counts, rival_weights, slate_lists
 from songrank.functional.surrogates import Surrogate
 
@@ -90,7 +90,7 @@ class ExponentialTerms:
 
 @dataclass(eq=False)
 class PowerTerms:
-    """log ĝ [B, P] of any surrogate in log space; the comparisons [B, P, L] are computed in chunks of rows."""
+    """log ĝ [B, P] of any surrogate in log space; the comparisons [B, P, L] are computed in chunks."""
 
     estimate: Tensor
     scores: Tensor
@@ -100,7 +100,7 @@ class PowerTerms:
     column: Tensor
     active: Tensor
     surrogate: Surrogate
-    parts: list[slice]
+    parts: list[Chunk]
     moved: Tensor | None = None
 
     @classmethod
@@ -124,7 +124,7 @@ class PowerTerms:
             slate.column,
             slate.active,
             surrogate,
-            row_chunks(scores, slate.column.shape[1]),
+            comparison_chunks(scores, slate.column.shape[1]),
         )
         sums, moves = [], []
         for part in terms.parts:
@@ -132,10 +132,11 @@ class PowerTerms:
             total = mass.sum(-1).clamp_min(torch.finfo(scores.dtype).tiny)
             sums.append(torch.log(total) + top)
             if change is not None:
-                here = change[part]
+                here = change[part.rows]
                 apart = here.unsqueeze(1) - here.gather(1, slate.column[part]).unsqueeze(2)
                 moves.append((mass * slope * apart).sum(-1) / total)
-        terms.estimate, terms.moved = torch.cat(sums), torch.cat(moves) if moves else None
+        terms.estimate = assemble(terms.parts, sums)
+        terms.moved = assemble(terms.parts, moves) if moves else None
         return terms
 
     def gradient(self, coefficient: Tensor, log_u: Tensor) -> Tensor:
@@ -148,13 +149,14 @@ class PowerTerms:
             push = mass * slope
             pushes.append(torch.bmm(inverse.unsqueeze(1), push).squeeze(1))
             pulls.append(inverse * push.sum(-1))
-        return torch.cat(pushes).scatter_add_(1, self.column, -torch.cat(pulls))
+        pushed = add_up(self.parts, pushes)
+        return pushed.scatter_add_(1, self.column, -assemble(self.parts, pulls))
 
-    def _masses(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """w_j ℓ(h_j − h_i) / e^top [rows, P, L], (ln ℓ)′, and ``top`` [rows, P], the largest ln ℓ."""
-        difference = self.scores[part].unsqueeze(1) - self.relevant[part].unsqueeze(2)
+    def _masses(self, part: Chunk) -> tuple[Tensor, Tensor, Tensor]:
+        """w_j ℓ(h_j − h_i) / e^top [rows, items, L], (ln ℓ)′, and ``top`` [rows, items], the largest ln ℓ."""
+        difference = self.scores[part.rows].unsqueeze(1) - self.relevant[part].unsqueeze(2)
         log_value, slope = self.surrogate.log_value_and_slope(difference)
-        weight = self.weight[part].unsqueeze(1)
+        weight = self.weight[part.rows].unsqueeze(1)
         top = torch.where(weight > 0, log_value, -torch.inf).amax(-1).clamp_min(0.0)
         mass = weight * torch.exp((log_value - top.unsqueeze(2)).clamp_max(0.0))
         own = (self.own[part] * torch.exp(-top)).unsqueeze(2)

@@ -28,8 +28,8 @@ def ranknet_loss(
     scores, labels, mask = prepare(scores, labels, mask)
     scores = sigma * scores
     label, score = take_items(column, labels, scores)
-    means = compare_with_rivals(_ranknet_mean, (label, -score), (_rival_labels(labels, mask), scores))
-    return reduce_lists(means, mask, reduction)
+    sums, counts = compare_with_rivals(_ranknet_sums, (label, -score), (_rival_labels(labels, mask), scores)).unbind(-1)
+    return reduce_lists(safe_divide(sums, counts), mask, reduction)
 
 
 def bpr_loss(
@@ -145,10 +145,11 @@ def _pair_terms(better: Tensor, minus_score: Tensor, rival_score: Tensor) -> Ten
     return torch.where(better, torch.nn.functional.softplus(rival_score + minus_score, threshold=50.0), 0.0)
 
 
-def _ranknet_mean(label: Tensor, minus_score: Tensor, rival_label: Tensor, rival_score: Tensor) -> Tensor:
+def _ranknet_sums(label: Tensor, minus_score: Tensor, rival_label: Tensor, rival_score: Tensor) -> Tensor:
+    """[..., 2]: the sum over pairs, and their number."""
     better = label > rival_label
     terms = _pair_terms(better, minus_score, rival_score)
-    return safe_divide(terms.sum((-1, -2)), better.sum((-1, -2)).to(terms.dtype))
+    return torch.stack((terms.sum((-1, -2)), better.sum((-1, -2)).to(terms.dtype)), -1)
 
 
 def _bpr_mean(

@@ -17,6 +17,7 @@ from songrank.data import Dataset, open_dataset
 from songrank.io.locks import alone
 from songrank.metrics import Evaluation
 from songrank.models.base import RankingModel
+from songrank.models.registry import MODELS
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
@@ -122,8 +123,9 @@ class Run:
                 if short is None:
                     raise
                 self.directory.note(status="failed", error=short)
-                fix = "use a smaller model, or reduce batch.queries or batch.irrelevant"
-                raise NoMemoryError(f"{self.directory.path}: {short}; {fix}") from None
+                raise NoMemoryError(
+                    f"{self.directory.path}: {short}; {memory_advice(self.recipe, self.dataset)}"
+                ) from None
             finally:
                 if self._curves is not None:
                     self._curves.close()
@@ -177,6 +179,22 @@ class Run:
         if self._curves is not None:
             self._curves.add(line)
         self.observe(line)
+
+
+def memory_advice(recipe: Recipe, dataset: Dataset) -> str:
+    """What to change when memory is not sufficient: the recipe keys that matter for this data and model."""
+    if recipe.closed_form:
+        return "use a model without a closed form, such as model=matrix-factorisation"
+    if dataset.form == "list":
+        length = "set" if recipe.batch.length in (None, "all") else "reduce"
+        return f"{length} batch.length, for example batch.length=1000, reduce batch.queries, or use a smaller model"
+    reads = MODELS[recipe.model["name"]].capabilities.query
+    keys = (
+        "batch.queries, batch.irrelevant or model.length"
+        if reads == "sequence"
+        else "batch.queries or batch.irrelevant"
+    )
+    return f"reduce {keys}, or use a smaller model"
 
 
 def open_recipe_data(recipe: Recipe) -> Dataset:

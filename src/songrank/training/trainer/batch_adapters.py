@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _EVALUATION_BYTES = 3 * 2**29  # per chunk, in addition to the training state on a GPU
 _WORD_BYTES = 4 * 1024  # of a word vector and the outputs of its filters
+_DOCUMENTS = 2**18  # scored at a time in a training step; about 1 GB with the layers of a recipe
 _DENSE_BYTES = 2**30  # of features kept dense on a GPU, which is faster and allows a CUDA graph
 
 
@@ -259,6 +260,16 @@ class DocumentAdapter(DatasetAdapter):
         if batch.length is None:
             batch = batch.model_copy(update={"length": self.dataset.info.get("training", {}).get("list_size")})
         return super()._columns(batch)
+
+    def rows_at_once(self, batch: "Batch", losses: Mapping[str, Traits]) -> int | None:
+        """The number of long lists to score at a time; None for a whole batch, which some losses need."""
+        longest = int(self.dataset["train"].offsets.diff().amax())
+        shown = self._columns(batch)
+        if shown["irrelevant"] != "all":
+            longest = min(longest, shown.get("length") or int(shown["relevant"]) + int(shown["irrelevant"]))
+        rows = max(_DOCUMENTS // max(longest, 1), 1)
+        whole = any(traits.whole_batch for traits in losses.values())
+        return None if whole or min(batch.size, self.active_queries) <= rows else rows
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(features, mask)`` for a training slate."""
