@@ -17,10 +17,8 @@ USERS, ITEMS = 400, 50
 
 
 def train(folder: Path) -> None:
-    clicks = {
-        "user": [n // 8 for n in range(8 * USERS)],
-        "item": [(n * n + 3 * n // 8) % ITEMS for n in range(8 * USERS)],
-    }
+    rows = range(8 * USERS)
+    clicks = {"user": [n // 8 for n in rows], "item": [(n * n + 3 * n // 8) % ITEMS for n in rows]}
     Recommender(model="ease", verbose=0).fit(clicks).save(folder)
 
 
@@ -32,7 +30,7 @@ def main() -> None:
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     found = (
-        ray.data.read_parquet(str(place / "users.parquet"))
+        ray.data.read_parquet(str(place / "users.parquet"), override_num_blocks=4)
         .map_batches(  # each actor opens the model once
             BatchPredictor,
             fn_constructor_args=(place / "model",),

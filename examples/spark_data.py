@@ -18,13 +18,12 @@ USERS, ITEMS, QUERIES = 400, 50, 60
 
 def train(folder: Path) -> pl.DataFrame:
     """Save a model of users and one of documents; return new documents."""
-    clicks = {
-        "user": [n // 8 for n in range(8 * USERS)],
-        "item": [(n * n + 3 * n // 8) % ITEMS for n in range(8 * USERS)],
-    }
+    rows = range(8 * USERS)
+    clicks = {"user": [n // 8 for n in rows], "item": [(n * n + 3 * n // 8) % ITEMS for n in rows]}
     Recommender(model="ease", verbose=0).fit(clicks).save(folder / "recommender")
-    rows = [(query, (query * n * 7) % 11 / 11, (query + 5 * n) % 13 / 13) for query in range(QUERIES) for n in range(6)]
-    documents = pl.DataFrame(rows, schema=["query", "price", "age"], orient="row")
+    lists = [(query, n) for query in range(QUERIES) for n in range(6)]
+    table = [(query, (query * n * 7) % 11 / 11, (query + 5 * n) % 13 / 13) for query, n in lists]
+    documents = pl.DataFrame(table, schema=["query", "price", "age"], orient="row")
     labels = (documents["price"] > 0.5).cast(pl.Float64).to_numpy()
     features = documents.select("price", "age").to_pandas()
     DocumentRanker(epochs=2, verbose=0).fit(features, labels, group=[6] * QUERIES).save(folder / "ranker")
