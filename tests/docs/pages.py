@@ -34,7 +34,7 @@ class Block(NamedTuple):
     def commands(self):
         """The songrank commands of a shell block, each as its words."""
         lines = self.code.replace("\\\n", " ").splitlines()
-        found = [re.search(r"(?:^|do |; |=1 )songrank (.*)", line) for line in lines]
+        found = [re.search(r"(?:^|do |; |=1 |-m )songrank (.*)", line) for line in lines]
         return [shlex.split(re.split(r"; done|; songrank| > ", match[1])[0], comments=True) for match in found if match]
 
     @property
