@@ -40,6 +40,10 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "songrank.data": {"songrank.core.csr": ("CSR",), "songrank.core.errors": ("UserError",)},
     "songrank.models": {"songrank.baselines": ("measure",)},
+    "songrank.serving": {
+        "songrank.serving.explorer": ("Explorer", "ExplorerServer"),
+        "songrank.serving.item_names": ("read_names",),
+    },
     "songrank.integrations": {
         "songrank.integrations.trainer_loss": ("TrainerLoss",),
         "songrank.integrations.sentence_transformers": ("RerankingLoss", "RetrievalLoss"),

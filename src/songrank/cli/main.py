@@ -17,6 +17,7 @@ from songrank.cli.data import app as data
 from songrank.cli.demo import demo
 from songrank.cli.ensemble import ensemble
 from songrank.cli.evaluate import evaluate
+from songrank.cli.explore import explore
 from songrank.cli.export import export
 from songrank.cli.help_text import Command
 from songrank.cli.label import label
@@ -53,6 +54,7 @@ COMMANDS = (
     report,
     tune,
     recommend,
+    explore,
     rank,
     label,
     export,
