@@ -3,11 +3,15 @@
 import json
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from songrank import models
+from songrank.analysis.evaluate import evaluate_run
 from songrank.data import open_dataset
 from songrank.metrics import evaluate_catalogue
+from songrank.serving import open_model
+from songrank.serving.recommendations import score_users
 from tests.cli.small_sets import recipe
 
 
@@ -68,3 +72,62 @@ def test_what_is_wrong_is_one_line(songrank, run, damage, words, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_lists_are_those_of_recommend_without_held_out_items(songrank, run, tmp_path):
+    """Coverage, novelty and popularity by hand, from the scores of the model."""
+    dataset = open_dataset(tmp_path / "data")
+    folder = open_model(run)
+    train, targets = dataset.relevance("train"), dataset.relevance("test")
+    users = torch.bincount(train.item.long(), minlength=dataset.num_items)
+    scores, lists = score_users(folder, torch.arange(dataset.num_queries)), []
+    for user in range(dataset.num_queries):
+        own = targets.item[targets.indptr[user] : targets.indptr[user + 1]].tolist()
+        taken = set(targets.taken_item[targets.taken_indptr[user] : targets.taken_indptr[user + 1]].tolist()) - set(own)
+        order = scores[user].argsort(descending=True).tolist()
+        lists.append([item for item in order if item not in taken][:3])
+    found = json.loads(songrank("evaluate", run, "--lists", "3", "--json", "--device", "cpu").stdout)["lists"]
+    flat = [item for one in lists for item in one]
+    assert found["coverage@3"] == pytest.approx(len(set(flat)) / dataset.num_items)
+    active = int((train.num_relevant > 0).sum())
+    assert found["novelty@3"] == pytest.approx(float(-torch.log2(users[flat].clamp_min(1) / active).mean()), rel=1e-5)
+    text = songrank("evaluate", run, "--lists", "3", "--device", "cpu").stdout
+    assert f"gini@3             {found['gini@3']:.6f}\n" in text
+
+
+def test_groups_are_means_of_the_users_in_them(songrank, run, tmp_path):
+    dataset = open_dataset(tmp_path / "data")
+    words = ["evaluate", run, "--metric", "mrr", "--device", "cpu", "--json"]
+    values = evaluate_run(run, metrics=["mrr"], device="cpu").per_query["mrr"]
+    sizes = dataset.relevance("train").num_relevant
+    groups = json.loads(songrank(*words, "--by", "activity").stdout)["groups"]
+    assert sum(group["users"] for group in groups) == dataset.num_queries
+    ends = groups[0]["group"].removesuffix(" training items").split(" to ")
+    low, high = int(ends[0]), int(ends[-1])
+    inside = (sizes >= low) & (sizes <= high)
+    assert groups[0]["metrics"]["mrr"]["mean"] == pytest.approx(float(values[inside].mean()))
+    assert groups[0]["metrics"]["mrr"]["low"] < groups[0]["metrics"]["mrr"]["mean"]
+
+    targets = dataset.relevance("test")  # one per user
+    popularity = torch.bincount(dataset.relevance("train").item.long(), minlength=dataset.num_items)
+    groups = json.loads(songrank(*words, "--by", "popularity").stdout)["groups"]
+    assert sum(group["users"] for group in groups) == targets.num_pairs
+    total = sum(group["users"] * group["metrics"]["mrr"]["mean"] for group in groups)
+    assert total == pytest.approx(float(values.nansum()))
+    cold = int((popularity[targets.item.long()] == 0).sum())
+    assert [group["users"] for group in groups if group["group"].startswith("cold")] == ([cold] if cold else [])
+
+    names = ["\x1b[31mevil", "calm"]
+    rows = [f"{user},{names[place % 2]}" for place, user in enumerate(dataset.query_ids) if place > 1]
+    (tmp_path / "segments.csv").write_text("\n".join(["user,segment", *rows, "nobody,other", ""]))
+    groups = json.loads(songrank(*words, "--by", tmp_path / "segments.csv").stdout)["groups"]
+    assert [group["group"] for group in groups] == ["\x1b[31mevil", "calm", "other", "users without a segment"]
+    assert groups[1]["metrics"]["mrr"]["mean"] == pytest.approx(float(values[3::2].mean()))
+    shown = songrank(*words[:-1], "--by", tmp_path / "segments.csv").stdout
+    assert "\\x1b[31mevil" in shown
+    assert "\x1b" not in shown
+    (tmp_path / "segments.csv").write_text("user,a,b\n1,2,3\n")
+    wrong = songrank(*words, "--by", tmp_path / "segments.csv")
+    assert (wrong.returncode, "expected one column of segments" in wrong.stderr) == (2, True)
+    assert "no such" not in wrong.stderr
+    assert songrank(*words, "--by", tmp_path / "nowhere.csv").returncode == 2

@@ -1,15 +1,75 @@
 """Evaluation of the model of a finished run."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from songrank.core.errors import DataError
+from torch import Tensor
+
+from songrank.core.errors import DataError, UserError
 from songrank.core.processes import ALONE, Processes
-from songrank.data import open_dataset
-from songrank.metrics import Evaluation
+from songrank.core.relevance import Relevance
+from songrank.data import Dataset, open_dataset
+from songrank.metrics import Evaluation, ListFigures, list_figures, top_items
+from songrank.models.base import RankingModel
 from songrank.serving.open import open_model
+from songrank.training.build import policies
+from songrank.training.config.recipe import Recipe
 from songrank.training.run import evaluate_model, open_recipe_data
 from songrank.training.run_directory import RunDirectory
+from songrank.training.trainer.batch_adapters import CatalogueAdapter
+from songrank.training.trainer.history_adapters import make_adapter
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """The model of a finished run with its data set, and the split to evaluate."""
+
+    path: Path
+    split: str
+    recipe: Recipe
+    dataset: Dataset
+    model: RankingModel
+
+    @classmethod
+    def open(cls, path: Path, split: str = "test", *, data: Path | None = None, device: str = "auto") -> Self:
+        """Open a run; ``data`` is the new location of a moved data set."""
+        directory = RunDirectory(path)
+        recipe = directory.recipe()
+        dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
+        directory.check_data(dataset)
+        if split not in dataset:
+            raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
+        return cls(path, split, recipe, dataset, open_model(path, device).model)
+
+    def evaluate(self, targets: Relevance | None = None, **changes: Any) -> Evaluation:
+        """Metrics with the policies of the recipe, or with ``changes``; ``targets`` replaces those of a catalogue."""
+        if targets is None:
+            return evaluate_model(self.model, self.dataset, self.split, self.recipe, **changes)
+        adapter = self._adapter().with_targets(self.split, targets.to(next(self.model.parameters()).device))
+        options = {"metrics": self.recipe.evaluation.metrics, **policies(self.recipe), **changes}
+        try:
+            return adapter.evaluate(self.model, self.split, **options)
+        except (ValueError, OverflowError) as error:
+            raise UserError(str(error)) from None
+
+    def need_recommendation(self) -> None:
+        """Raise unless the run is for recommendation."""
+        if self.dataset.task != "recommendation":
+            what = f"contains a model for {self.dataset.task}"
+            raise DataError(what, "expected one for recommendation", file=str(self.path))
+
+    def list_figures(self, k: int = 10, item_vectors: Tensor | None = None) -> ListFigures:
+        """Coverage, Gini index, novelty, popularity lift and diversity of the first k items of the split's users."""
+        self.need_recommendation()
+        adapter = self._adapter()
+        top = top_items(adapter.scorer(self.model, self.split), adapter.targets(self.split), k)
+        return list_figures(top, self.dataset.relevance("train"), item_vectors)
+
+    def _adapter(self) -> CatalogueAdapter:
+        adapter = make_adapter(self.dataset, next(self.model.parameters()).device, self.model)
+        assert isinstance(adapter, CatalogueAdapter)
+        return adapter
 
 
 def evaluate_run(
@@ -25,11 +85,4 @@ def evaluate_run(
 
     Several ``processes`` share the queries; all of them have the result, which is that of one process.
     """
-    directory = RunDirectory(path)
-    recipe = directory.recipe()
-    dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
-    directory.check_data(dataset)
-    if split not in dataset:
-        raise DataError(f"has no {split} split", f"it has {', '.join(dataset)}", file=str(dataset.path))
-    model = open_model(path, device).model
-    return evaluate_model(model, dataset, split, recipe, processes=processes, **changes)
+    return Evaluated.open(path, split, data=data, device=device).evaluate(processes=processes, **changes)

@@ -13,7 +13,7 @@ from songrank.analysis.baseline_methods import baseline_methods
 from songrank.analysis.finished_runs import Method, find_runs, group_runs, how_to_finish, read_run
 from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
 from songrank.baselines.evaluate import BASELINES, check_baseline
-from songrank.cli.printing import unit_of, wide_console
+from songrank.cli.printing import printable, unit_of, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.core.text import counted
@@ -213,12 +213,7 @@ def _markdown_table(rows: list[list[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join("\\" + c if c in "\\|*_`<>" else c for c in _printable(text))
-
-
-def _printable(text: str) -> str:
-    """The text with control characters escaped, so that it cannot steer a terminal or break a row."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join("\\" + c if c in "\\|*_`<>" else c for c in printable(text))
 
 
 def _print(result: MethodComparison, split: str) -> None:
@@ -227,9 +222,9 @@ def _print(result: MethodComparison, split: str) -> None:
         table = Table(box=None, pad_edge=False)
         for title in rows[0]:
             side: Literal["left", "right"] = "left" if title in ("method", "metric") else "right"
-            table.add_column(Text(_printable(title)), justify=side, no_wrap=title.endswith("% interval"))
+            table.add_column(Text(printable(title)), justify=side, no_wrap=title.endswith("% interval"))
         for row in rows[1:]:
-            table.add_row(*(Text(_printable(cell)) for cell in row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         console.print(table, "")
     for note in _notes(result, split):
-        typer.echo(_printable(note))
+        typer.echo(printable(note))

@@ -2,9 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
+
+from songrank.core.errors import UserError
+
+if TYPE_CHECKING:
+    from songrank.analysis.breakdown import Group
 
 
 def evaluate(
@@ -16,6 +23,13 @@ def evaluate(
     empty: Annotated[str | None, typer.Option(help="Value without relevant items: skip, zero or one.")] = None,
     gain: Annotated[str | None, typer.Option(help="Gain of labels: exp2 or linear.")] = None,
     candidates: Annotated[int | None, typer.Option(help="Rank N sampled items instead of all.", metavar="N")] = None,
+    lists: Annotated[
+        int | None, typer.Option(help="Coverage, novelty, … of the first K recommended items.", metavar="K", min=1)
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Metrics by activity, by popularity, or by the segments in FILE.", metavar="GROUPS|FILE"),
+    ] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print metrics and policies as JSON.")] = False,
 ) -> None:
@@ -25,9 +39,14 @@ def evaluate(
     metrics and policies are those of the run's recipe. Nothing is written: the stored evaluation, which
     `songrank compare` reads, does not change. Under torchrun, the processes share the queries.
 
+    For recommendation, --lists 10 adds the coverage, Gini index, novelty and popularity lift of the first 10 items of
+    each user. --by activity groups users by their number of training items, --by popularity held-out items by their
+    number of training users, with cold items apart, and --by FILE users by a table of user and segment.
+
         songrank evaluate runs/movielens-1m-song-0 --metric ndcg@10 --metric recall@20
     """
-    from songrank.analysis.evaluate import evaluate_run
+    from songrank.analysis.breakdown import break_down
+    from songrank.analysis.evaluate import Evaluated
     from songrank.cli.printing import unit_of
     from songrank.cli.together import together
     from songrank.io.json_files import plain
@@ -35,13 +54,45 @@ def evaluate(
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}
     policies: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with together(device) as processes:
-        found = evaluate_run(run, split, data=data, device=device, processes=processes, **policies)
+        if processes.world > 1 and (lists is not None or by is not None):
+            raise UserError("--lists and --by need a single process; run them without torchrun")
+        opened = Evaluated.open(run, split, data=data, device=device)
+        if lists is not None or by is not None:
+            opened.need_recommendation()
+        found = opened.evaluate(processes=processes, **policies)
     if not processes.is_first:
         return
+    figures = {} if lists is None else opened.list_figures(lists).values()
+    groups = [] if by is None else break_down(opened, by, **policies)
     if not as_json:
         typer.echo(found.describe(unit_of(run)))
+        _print(figures, groups)
         return
     summary = {"split": split, "metrics": found.values, "queries": found.num_queries, "empty": found.num_empty}
     summary |= {"ties": found.ties, "empty_policy": found.empty, "gain": str(found.gain)}
     summary["candidates"] = "all" if found.candidates is None else found.candidates
+    if lists is not None:
+        summary["lists"] = figures
+    if by is not None:
+        summary["groups"] = [{"group": group.name, "users": group.users, "metrics": group.json()} for group in groups]
     typer.echo(json.dumps(plain(summary), indent=2))
+
+
+def _print(figures: dict[str, float], groups: "list[Group]") -> None:
+    """The figures of recommended items, and a table of groups."""
+    from songrank.cli.printing import printable, wide_console
+
+    if figures:
+        width = max(map(len, figures))
+        typer.echo("\n" + "\n".join(f"{name:<{width}}  {value:.6f}" for name, value in figures.items()))
+    if not groups:
+        return
+    table = Table(box=None, pad_edge=False)
+    for at, title in enumerate(["group", "users", *groups[0].means]):
+        table.add_column(Text(title), justify="right" if at else "left", no_wrap=at > 1)
+    for group in groups:
+        cells = [f"{mean:.4f} [{low:.4f}, {high:.4f}]" for mean, low, high in group.means.values()]
+        table.add_row(*(Text(cell) for cell in (printable(group.name), f"{group.users:,}", *cells)))
+    console = wide_console()
+    console.print("", table)
+    typer.echo("means with 95 % intervals by Student's t over users")

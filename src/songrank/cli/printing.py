@@ -23,3 +23,8 @@ def unit_of(run: Path) -> str:
         return UNITS.get(str(read_json(run / "model.json").get("task")), "queries")
     except DataError:  # a run of another tool has no such file
         return "queries"
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped, so that it cannot steer a terminal or break a row."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

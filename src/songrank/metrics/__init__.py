@@ -16,7 +16,8 @@ tensor(0.1738, dtype=torch.float64)
 from songrank.metrics.catalogue import evaluate_catalogue
 from songrank.metrics.evaluation import Evaluation
 from songrank.metrics.lists import dcg, evaluate_lists, hit_rate, mean_average_precision, mrr, ndcg, precision, recall
+from songrank.metrics.recommended import ListFigures, list_figures, top_items
 from songrank.metrics.sampled import evaluate_sampled
 
-__all__ = ["Evaluation", "dcg", "evaluate_catalogue", "evaluate_lists", "evaluate_sampled", "hit_rate"]
-__all__ += ["mean_average_precision", "mrr", "ndcg", "precision", "recall"]
+__all__ = ["Evaluation", "ListFigures", "dcg", "evaluate_catalogue", "evaluate_lists", "evaluate_sampled", "hit_rate"]
+__all__ += ["list_figures", "mean_average_precision", "mrr", "ndcg", "precision", "recall", "top_items"]

@@ -27,6 +27,7 @@ Rows = tuple[Any, Sequence[str | int] | None]
 def feature_rows(folder: ModelFolder, source: Source, ending: str, job: Job) -> Iterator[Rows]:
     """Rows of a file in the format of the training data."""
     told = folder.info["features"]
+    expected: tuple[str, ...]
     if told.get("names") is not None:
         expected, wanted, read = TABLES, f"a {', '.join(TABLES)} table with the columns of training", _table
     elif told.get("attributes") is not None:
