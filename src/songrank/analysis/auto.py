@@ -82,6 +82,7 @@ class AutoRun:
     stopped: bool = field(init=False, default=False)
     best: Path | None = field(init=False, default=None)
     """The run of the best model so far, in ``parts/``."""
+    _trained: list[Path] = field(init=False, default_factory=list)
     _current: Run | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -210,7 +211,7 @@ class AutoRun:
         self.observe(self.history[-1])
 
     def _weigh(self, part: Part, run: Path) -> None:
-        """Keep a model, alone or in a blend with the best so far, if validation says that it helps."""
+        """Keep a model, alone or in a blend with the models so far, if validation says that it helps."""
         seconds = float(RunDirectory(run).notes().get("seconds", 0.0))
         if "validation" not in self.dataset:
             self._install(run)
@@ -218,12 +219,13 @@ class AutoRun:
             return
         metric = self.recipe.validation.metric
         alone = self._validation(run)
+        self._trained.append(run)
         if self.best is None:
             self._install(run)
             self._note(Tried(part.name, seconds, alone, alone, True, part.reason))
             return
         place = self._place(f"with-{part.name}")
-        members = [*self._members(), run]
+        members = self._trained
         blended = blend_runs(
             members, place, metric=metric, data=self.dataset.path, device=self.recipe.device, overwrite=True
         )
@@ -237,12 +239,6 @@ class AutoRun:
             words = f"{words} with weights {', '.join(named)}"
             self._install(place)
         self._note(Tried(part.name, seconds, alone, self._validation(place), kept, words))
-
-    def _members(self) -> list[Path]:
-        """The runs of the models in the best one so far."""
-        assert self.best is not None
-        blend = RunDirectory(self.best).recipe().blend
-        return [self.best] if blend is None else [Path(member.run) for member in blend.members]
 
     def _validation(self, run: Path) -> float:
         return float(read_run(run, "validation").metrics[self.recipe.validation.metric])
