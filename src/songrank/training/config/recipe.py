@@ -375,4 +375,4 @@ def _keys(section: type[BaseModel], path: list[str]) -> list[str]:
         section = section.model_fields[name].annotation  # type: ignore[assignment]
     written = ("members", "blend") if section is Recipe else ()  # by `songrank ensemble` only
     names = [name for name in section.model_fields if name not in written]
-    return names if path else [*names, "losses"]
+    return names if path else [*names, "losses", "shapes"]

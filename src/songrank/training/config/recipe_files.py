@@ -8,6 +8,7 @@ from typing import Any
 
 from songrank.core.errors import UserError, shown, suggestion
 from songrank.losses.registry import LOSSES
+from songrank.training.config.data_shapes import SHAPES, data_shapes
 from songrank.training.config.former_keys import read_former_keys
 from songrank.training.config.recipe import Recipe
 
@@ -27,7 +28,7 @@ def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], 
     """Load a recipe and apply changes as on the command line.
 
     The ``losses`` entry of the selected loss (or of the base loss of a faster loss) is applied to the file, then the
-    changes. A changed number of epochs, or ``validation.every``, is exact: it replaces ``min_steps`` of its section.
+    ``shapes`` entries of the data set, if it exists, then the changes. A changed number of epochs, or ``validation.every``, is exact: it replaces ``min_steps`` of its section.
 
     Args:
         source: a YAML file, a run directory, or the name of a shipped recipe.
@@ -78,10 +79,10 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
 def resolve(
     values: dict[str, Any], changes: Sequence[str], place: str, warn: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
-    """Apply the ``losses`` entry of the selected loss and the changes to the values of a recipe."""
+    """Apply the ``losses`` entry of the selected loss, the ``shapes`` of the data and the changes to a recipe."""
     values = read_former_keys(values, warn)
     pairs = [_read_change(change) for change in changes]
-    by_loss = values.pop("losses", None) or {}
+    by_loss, by_shape = values.pop("losses", None) or {}, values.pop("shapes", None) or {}
     given = _named(values.get("loss", "song"), "song")
     chosen = given["name"]
     for path, value in pairs:
@@ -98,6 +99,11 @@ def resolve(
     plain = LOSSES[str(chosen)].traits.plain if str(chosen) in LOSSES else None
     told = next((name for name in (str(chosen), plain) if name in by_loss), None)
     values = _merged(values, read_former_keys(by_loss.get(told) or {}, warn), f"{place}: losses.{told}")
+    _check_shapes(by_shape, place)
+    if by_shape:
+        data = next((value for path, value in reversed(pairs) if path == ["data"]), values.get("data"))
+        for shape in data_shapes(data):
+            values = _merged(values, by_shape.get(shape) or {}, f"{place}: shapes.{shape}")
     for path, value in pairs:
         entry: Any = value
         if len(path) == 1 and path[0] in _NAMED:
@@ -112,6 +118,14 @@ def resolve(
         if path in _EXACT and [path[0], "min_steps"] not in [given for given, _ in pairs]:
             values = _merged(values, {path[0]: {"min_steps": 0}}, place)
     return values
+
+
+def _check_shapes(by_shape: Any, place: str) -> None:
+    if not isinstance(by_shape, dict):
+        raise UserError(f"{place}: shapes is {shown(by_shape)}; expected a mapping from shapes to changes")
+    for name in by_shape:
+        if name not in SHAPES:
+            raise UserError(f"{place}: unknown shape {name!r} in shapes; expected one of {', '.join(SHAPES)}")
 
 
 def _named(value: Any, default: Any = None) -> dict[str, Any]:
