@@ -28,7 +28,8 @@ def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], 
     """Load a recipe and apply changes as on the command line.
 
     The ``losses`` entry of the selected loss (or of the base loss of a faster loss) is applied to the file, then the
-    ``shapes`` entries of the data set, if it exists, then the changes. A changed number of epochs, or ``validation.every``, is exact: it replaces ``min_steps`` of its section.
+    ``shapes`` entries of the data set, if it exists, then the changes. A changed number of epochs, or
+    ``validation.every``, is exact: it replaces ``min_steps`` of its section.
 
     Args:
         source: a YAML file, a run directory, or the name of a shipped recipe.
