@@ -1,6 +1,7 @@
 """``songrank train``: train the model of a recipe; a run can be stopped and resumed at any time."""
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,45 +81,106 @@ def train(
     Ctrl-C or SIGTERM saves a checkpoint, and `songrank train --resume RUN` continues exactly from there. The
     checkpoint with the best validation metric is kept.
 
+    Several processes, as torchrun starts them, train together: each has a range of the queries. The first one writes
+    the run directory, which all must see. A run can be resumed with any number of processes:
+
+        torchrun --nproc-per-node=2 -m songrank train movielens-1m
+
     Exit codes: 0 success; 1 the loss is NaN or infinite; 2 invalid input; 130 or 143 stopped, can be resumed.
     """
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
-    from songrank.analysis.standing import standing
-    from songrank.io.json_files import plain
+    from songrank.core.processes import joined
+
+    view = View(quiet=quiet, as_json=as_json)
+    chosen: Recipe | UserError | None
+    try:
+        resume, chosen = _chosen(recipe, changes or [], output, resume, data, view, overwrite=overwrite)
+    except UserError as error:
+        chosen = error
+    if chosen is None:
+        return
+    with joined("auto" if isinstance(chosen, UserError) else chosen.device) as processes:
+        with processes.agreed():
+            if isinstance(chosen, UserError):
+                raise chosen
+            if chosen.auto is not None and processes.world > 1:
+                raise UserError(f"recipe auto runs in one process, not {processes.world}; choose one of its recipes")
+        quiet, as_json = quiet or not processes.is_first, as_json and processes.is_first
+        kind, view, more = _runner(chosen, speed, quiet=quiet, as_json=as_json)
+        if processes.world > 1:
+            more["processes"] = processes
+        if not processes.is_first:
+            more["warn"] = lambda message: None
+        if resume is not None:
+            run = kind.resume(resume, data=data, **more)
+        else:
+            place = output or default_place(str(recipe), chosen)
+            run = kind.begin(chosen, place, overwrite=overwrite, **more)
+        moved = "" if data is None else f" --data {data}"
+        view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
+        if processes.is_first:
+            _report(run, view)
+
+
+def _chosen(
+    recipe: str | None,
+    changes: Sequence[str],
+    output: Path | None,
+    resume: Path | None,
+    data: Path | None,
+    view: View,
+    *,
+    overwrite: bool,
+) -> "tuple[Path | None, Recipe | None]":
+    """The run to resume, if any, and its recipe or that of a new run; no recipe if the run is finished."""
     from songrank.training.config.recipe_files import load_recipe
-    from songrank.training.run import Run
     from songrank.training.run_directory import RunDirectory
 
+    chosen: Recipe | None = None
     if resume is not None:
         extra = recipe or ("-o" if output is not None else "--overwrite" if overwrite else None)
         if extra is not None:
             raise UserError(f"--resume uses the recipe and the directory of {resume}; leave out {extra}")
-        if RunDirectory(resume).notes().get("status") == "finished":
-            if not quiet:
-                typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
-            return
-        chosen = RunDirectory(resume).recipe()
     elif data is not None:
         raise UserError(f"--data needs --resume; for a new run, pass data={data}")
     elif recipe is None:
         raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
-        chosen = load_recipe(recipe, changes or [], View(quiet=quiet, as_json=as_json).warn)
-    kind, view, more = _runner(chosen, speed, quiet=quiet, as_json=as_json)
-    if resume is not None:
-        run = kind.resume(resume, data=data, **more)
-    else:
-        place = output or default_place(str(recipe), chosen)
-        run = kind.begin(chosen, place, overwrite=overwrite, **more)
-    moved = "" if data is None else f" --data {data}"
-    view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
+        chosen = load_recipe(recipe, changes, view.warn if _is_first() else lambda message: None)
+        if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
+            return None, chosen
+        resume = output or default_place(recipe, chosen)
+        if not RunDirectory(resume).config.is_file():  # nothing had begun before the restart
+            return None, chosen
+    directory = RunDirectory(resume)
+    if directory.notes().get("status") == "finished":
+        if not view.quiet and _is_first():
+            typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
+        return resume, None
+    begun = directory.recipe()
+    if chosen is not None and begun != chosen.model_copy(update={"data": str(Path(chosen.data).absolute())}):
+        raise UserError(f"{resume}: contains a run of another recipe; choose another directory with -o")
+    return resume, begun
+
+
+def _is_first() -> bool:
+    """Whether this process prints, before it has joined the others."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _report(run: Any, view: Any) -> None:
+    """Print the results of a finished run."""
+    from songrank.analysis.standing import standing
+    from songrank.io.json_files import plain
+    from songrank.training.run import Run
+
     if message := run.better_before():
         view.warn(message)
-    if as_json:
+    if view.as_json:
         figures = {split: found.values for split, found in run.results.items()}
         typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
-    elif not quiet:
+    elif not view.quiet:
         print_results(run.directory.path, run.results)
         if message := run.result():
             typer.echo(message, err=True)

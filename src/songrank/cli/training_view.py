@@ -87,8 +87,11 @@ class TrainingView(View):
         ):
             finished = run.finish()
         if not finished:
-            typer.echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
-            sys.exit(128 + received[0])
+            # Of several processes, a signal may reach only some.
+            number = int(run.processes.largest(received[0] if received else 0))
+            if run.processes.is_first:
+                typer.echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
+            sys.exit(128 + number)
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """Show the figures of an epoch."""

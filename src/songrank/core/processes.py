@@ -130,6 +130,23 @@ class Processes:
             dist.all_gather(parts, padded)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)]).to(rows.device)
 
+    def collect(self, rows: Tensor) -> Tensor | None:
+        """The rows of all processes on the first one, in the order of their ranks; None on the others."""
+        if self.world == 1:
+            return rows
+        here = rows.to(self.device).contiguous()
+        sizes = self.gather(torch.tensor([here.shape[0]], device=self.device)).tolist()
+        with _exchange():
+            if not self.is_first:
+                dist.send(here, 0)
+                return None
+            found = here.new_empty(sum(sizes), *here.shape[1:])
+            parts = torch.split(found, sizes)
+            parts[0].copy_(here)
+            for rank in range(1, self.world):
+                dist.recv(parts[rank], rank)
+        return found.to(rows.device)
+
     def texts(self, text: str) -> list[str]:
         """The texts of all processes, by rank."""
         if self.world == 1:
@@ -188,12 +205,22 @@ class Processes:
 
     def _raise_quietly(self, error: Exception) -> NoReturn:
         """Raise an error of which all processes know; the first one prints it if it is one of the user."""
-        if self.is_first or not isinstance(error, UserError):
-            raise error
-        quiet = ReportedError(str(error))
-        quiet.exit_code = error.exit_code
-        setattr(quiet, _AGREED, True)
-        raise quiet from None
+        if isinstance(error, UserError):
+            error = self.told(error)
+        if isinstance(error, ReportedError):
+            raise error from None
+        raise error
+
+    def told(self, error: UserError) -> UserError:
+        """The error to raise where all processes raise the same one: only the first prints it.
+
+        >>> Processes(rank=1, world=2).told(UserError("gamma is 2"))
+        ReportedError('gamma is 2')
+        """
+        told = error if self.is_first else ReportedError(str(error))
+        told.exit_code = error.exit_code
+        setattr(told, _AGREED, True)
+        return told
 
     def _reduced(self, value: float, how: "dist.ReduceOp.RedOpType") -> float:
         told = torch.tensor([value], dtype=torch.float64, device=self.device)

@@ -79,6 +79,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces | DiskColumn]) 
 
 
 def _data(name: str, array: Array | Pieces | DiskColumn) -> Iterator[bytes | memoryview]:
+    if isinstance(array, np.ndarray) and array.ndim == 0:
+        yield array.tobytes()
+        return
     rows, step = 0, max(1, _PIECE_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
     pieces = array.pieces if isinstance(array, Pieces) else (array[at : at + step] for at in range(0, len(array), step))
     for piece in pieces:

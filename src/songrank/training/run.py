@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, memory_shortage
 from songrank.core.forks import check_not_forked
+from songrank.core.processes import ALONE, LostProcessError, Processes
 from songrank.data import Dataset, open_dataset
 from songrank.io.locks import alone
 from songrank.metrics import Evaluation
@@ -45,6 +47,8 @@ class Run:
         save_every: minimum seconds between checkpoints.
         curves: write curves for TensorBoard into the run directory.
         limit: seconds of training, as for :class:`Trainer`.
+        processes: the processes that train together, all with the same arguments; the first writes the results, and
+            calls ``observe`` and ``tick``.
     """
 
     directory: RunDirectory
@@ -58,6 +62,7 @@ class Run:
     save_every: float = 60.0
     curves: bool = False
     limit: float | None = None
+    processes: Processes = ALONE
     trainer: Trainer = field(init=False)
     results: dict[str, Evaluation] = field(init=False, default_factory=dict)
     _curves: Curves | None = field(init=False, default=None)
@@ -66,9 +71,12 @@ class Run:
         self.trainer = make_trainer(
             self.recipe,
             self.dataset,
-            checkpoints=Checkpoints(self.directory.checkpoints, owner=self._owner(), warn=self.warn),
+            self.processes,
+            checkpoints=Checkpoints(
+                self.directory.checkpoints, owner=self._owner(), warn=self.warn, processes=self.processes
+            ),
             observe=self._observe,
-            tick=lambda: self.tick(),
+            tick=lambda: self.tick() if self.processes.is_first else None,
             warn=lambda message: self.warn(message),
             speed=self.speed,
             save_every=self.save_every,
@@ -83,23 +91,34 @@ class Run:
         return hashlib.sha256(told.encode()).hexdigest()
 
     @classmethod
-    def begin(cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, **more: Any) -> "Run":
+    def begin(
+        cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, processes: Processes = ALONE, **more: Any
+    ) -> "Run":
         """Start a new run; everything is validated and built before the directory is created."""
-        directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
-        choose_device(recipe.device)  # reports a missing device before anything is built
-        recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # valid in any working directory
-        run = cls(directory, recipe, dataset, **more)
-        directory.begin(recipe, dataset, overwrite=overwrite)
+        with processes.agreed():
+            directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
+            choose_device(recipe.device)  # reports a missing device before anything is built
+            recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # valid in any working directory
+            run = cls(directory, recipe, dataset, processes=processes, **more)
+        with processes.agreed():
+            if processes.is_first:
+                directory.begin(recipe, dataset, overwrite=overwrite)
         return run
 
     @classmethod
-    def resume(cls, path: str | Path, *, data: str | Path | None = None, **more: Any) -> "Run":
-        """Resume a run from its last checkpoint; ``data`` is the new location of a moved data set."""
-        directory = RunDirectory(Path(path))
-        recipe = directory.recipe()
-        dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
-        directory.check_data(dataset)
-        return cls(directory, recipe, dataset, **more)
+    def resume(
+        cls, path: str | Path, *, data: str | Path | None = None, processes: Processes = ALONE, **more: Any
+    ) -> "Run":
+        """Resume a run from its last checkpoint; ``data`` is the new location of a moved data set.
+
+        The number of processes need not be that of the interrupted run.
+        """
+        with processes.agreed():
+            directory = RunDirectory(Path(path))
+            recipe = directory.recipe()
+            dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
+            directory.check_data(dataset)
+            return cls(directory, recipe, dataset, processes=processes, **more)
 
     def stop(self) -> None:
         """Stop after the current step, with a checkpoint; for signal handlers."""
@@ -108,27 +127,39 @@ class Run:
     def finish(self) -> bool:
         """Train to the end, evaluate and write the results; return False if stopped before."""
         check_not_forked()
-        with alone(self.directory.path, "trained"):
-            if self.directory.recipe() != self.recipe:
-                what = "was started again by another process with another recipe"
-                raise DataError(what, "choose another directory with -o", file=str(self.directory.path))
-            self._curves = Curves(self.directory.tensorboard) if self.curves else None
+        with ExitStack() as stack:
+            with self.processes.agreed():
+                if self.processes.is_first:
+                    self._open(stack)
             try:
                 return self._finish()
             except (DivergedError, NotDeterministicError) as error:
-                self.directory.note(status="failed", error=str(error))
+                self._note(status="failed", error=str(error))
+                raise
+            except LostProcessError:
+                self._note(status="failed", error="another process has ended or cannot be reached")
                 raise
             except (RuntimeError, MemoryError) as error:
                 short = memory_shortage(error)
                 if short is None:
                     raise
-                self.directory.note(status="failed", error=short)
-                raise NoMemoryError(
-                    f"{self.directory.path}: {short}; {memory_advice(self.recipe, self.dataset)}"
-                ) from None
-            finally:
-                if self._curves is not None:
-                    self._curves.close()
+                self._note(status="failed", error=short)
+                advice = memory_advice(self.recipe, self.dataset)
+                raise NoMemoryError(f"{self.directory.path}: {short}; {advice}") from None
+
+    def _open(self, stack: ExitStack) -> None:
+        """Lock the directory and open the curves, until the end of the stack."""
+        stack.enter_context(alone(self.directory.path, "trained"))
+        if self.directory.recipe() != self.recipe:
+            what = "was started again by another process with another recipe"
+            raise DataError(what, "choose another directory with -o", file=str(self.directory.path))
+        self._curves = Curves(self.directory.tensorboard) if self.curves else None
+        if self._curves is not None:
+            stack.callback(self._curves.close)
+
+    def _note(self, **entries: Any) -> None:
+        if self.processes.is_first:
+            self.directory.note(**entries)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -153,32 +184,49 @@ class Run:
         return self.trainer.better_before()
 
     def _finish(self) -> bool:
-        begun = time.monotonic()
-        self.directory.sweep()
+        begun, processes = time.monotonic(), self.processes
+        with processes.agreed():
+            if processes.is_first:
+                self.directory.sweep()
         self.trainer.restore()
-        self.directory.rewrite_history(self.trainer.at.history)
-        data = fingerprint(self.dataset)
-        self.directory.note(status="running", device=str(self.trainer.device), data_sha256=data, error=None)
+        with processes.agreed():
+            if processes.is_first:
+                self.directory.rewrite_history(self.trainer.at.history)
+            data = fingerprint(self.dataset)
+            shared = {"processes": processes.world, "backend": processes.backend} if processes.world > 1 else {}
+            started = {"status": "running", "device": str(self.trainer.device), "data_sha256": data, "error": None}
+            self._note(**{"processes": None, "backend": None, **started, **shared})
         at = self.trainer.run()
         finished = not self.trainer.stopped
         if finished:
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
-            write_model(self.directory.path, model, self.recipe.model, self.dataset)
+            with self.trainer.own_rows.whole(model, processes), processes.agreed():
+                if processes.is_first:
+                    write_model(self.directory.path, model, self.recipe.model, self.dataset)
             for split in self.splits:
                 if split in self.dataset:
-                    self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
-                    self.directory.save_evaluation(split, self.results[split], lists_fingerprint(self.dataset, split))
-        seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
-        ended = {"limit_reached": True} if at.limit_reached else {}
-        self.directory.note(status="finished" if finished else "stopped", step=at.step, seconds=seconds, **ended)
+                    self._evaluate(split)
+        with processes.agreed():
+            seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
+            ended: dict[str, Any] = {"limit_reached": True} if at.limit_reached else {}
+            ended |= {"bytes_per_step": self.trainer.bytes_per_step} if processes.world > 1 else {}
+            self._note(status="finished" if finished else "stopped", step=at.step, seconds=seconds, **ended)
         return finished
 
+    def _evaluate(self, split: str) -> None:
+        found = self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
+        with self.processes.agreed():
+            if self.processes.is_first:
+                self.directory.save_evaluation(split, found, lists_fingerprint(self.dataset, split))
+
     def _observe(self, line: dict[str, Any]) -> None:
-        self.directory.append_history(line)
-        if self._curves is not None:
-            self._curves.add(line)
-        self.observe(line)
+        with self.processes.agreed():
+            if self.processes.is_first:
+                self.directory.append_history(line)
+                if self._curves is not None:
+                    self._curves.add(line)
+                self.observe(line)
 
 
 def memory_advice(recipe: Recipe, dataset: Dataset) -> str:

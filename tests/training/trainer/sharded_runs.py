@@ -10,6 +10,7 @@ from songrank.core.processes import ALONE, joined
 from songrank.data import open_dataset
 from songrank.losses.memory import MemoryTable
 from songrank.training.build import make_trainer
+from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.trainer import history_adapters
 
@@ -106,8 +107,9 @@ def result(trainer):
     trainer.observe = lambda line: weights.append(shared(trainer))
     trainer.run()
     processes = trainer.processes
-    with trainer.own_rows.whole(trainer.model, processes):
-        found = {f"model.{name}": value.detach().clone() for name, value in trainer.model.state_dict().items()}
+    found = {f"model.{name}": value.detach().clone() for name, value in trainer.model.state_dict().items()}
+    for name in trainer.own_rows.tables:
+        found[f"model.{name}"] = processes.gather(found[f"model.{name}"])
     for number, stage in enumerate(trainer.stages):
         for name, table in stage.loss.named_modules():
             if isinstance(table, MemoryTable):
@@ -121,10 +123,31 @@ def shared(trainer):
     return {name: weight.detach().clone() for name, weight in trainer.model.named_parameters() if name not in own}
 
 
-def main(folder, results):
+RESUMED = ("neumf, k-song, head reset", "neumf, lazy-adam", "faster k-song, sgd", "sequence, shared items", "lightgcn")
+
+
+def train_on(folder, kept, processes=ALONE, stop_at=None):
+    """Train some cases with checkpoints; one process asks to stop at a step."""
+    found = {}
+    for case in RESUMED:
+        checkpoints = Checkpoints(kept / case, processes=processes)
+        trainer = build(folder / DATA.get(CASES[case][0], CASES[case][0]), case, processes, checkpoints=checkpoints)
+
+        def tick(trainer=trainer):
+            if trainer.at.step == stop_at and processes.rank == processes.world - 1:
+                trainer.stop()
+
+        trainer.tick = tick
+        found[case] = result(trainer) | {"stopped": trainer.stopped, "step": trainer.at.step}
+    return found
+
+
+def main(folder, results, kept=None, stop_at=None):
     torch.set_num_threads(1)
     with joined("cpu") as own:
-        torch.save(train(Path(folder), own), Path(results) / f"{own.rank}.pt")
+        found = train(Path(folder), own) if kept is None else None
+        found = found or train_on(Path(folder), Path(kept), own, int(stop_at) if stop_at else None)
+        torch.save(found, Path(results) / f"{own.rank}.pt")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Runs of several real processes are those of one: the same weights, memory, metrics and history."""
+"""Runs of several real processes are those of one: the same weights, memory, metrics, history, and resumption."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from songrank.data import prepare
+from songrank.training.checkpoints import Checkpoints
 from tests.processes import run_processes
-from tests.training.trainer.sharded_runs import CASES, train
+from tests.training.trainer.sharded_runs import CASES, RESUMED, train, train_on
 
 PROGRAM = Path(__file__).with_name("sharded_runs.py")
 USERS, ITEMS = 47, 30
@@ -39,26 +41,34 @@ def alone(data):
     return train(data)
 
 
+def trained(world, place, *words):
+    """The results of each process of a job."""
+    place.mkdir()
+    ended = run_processes(world, PROGRAM, words[0], place, *words[1:], limit=120)
+    assert all(done.returncode == 0 for done in ended), "\n".join(done.stderr[-3000:] for done in ended)
+    return [torch.load(place / f"{rank}.pt", weights_only=False) for rank in range(world)]
+
+
 @pytest.fixture(scope="module", params=[2, 4])
 def parts(request, data, tmp_path_factory):
-    place = tmp_path_factory.mktemp("results")
-    ended = run_processes(request.param, PROGRAM, data, place, limit=120)
-    assert all(done.returncode == 0 for done in ended), "\n".join(done.stderr[-3000:] for done in ended)
-    return [torch.load(place / f"{rank}.pt", weights_only=False) for rank in range(request.param)]
+    return trained(request.param, tmp_path_factory.mktemp("results") / "all", data)
+
+
+def check_equal(one, other):
+    assert one["state"].keys() == other["state"].keys()
+    for name, value in one["state"].items():
+        torch.testing.assert_close(other["state"][name], value, rtol=0, atol=1e-10, equal_nan=True, msg=name)
+    assert other["best"] == one["best"]
+    for line, own in zip(one["history"], other["history"], strict=True):
+        assert line.keys() == own.keys()
+        for name, value in line.items():
+            assert own[name] == (pytest.approx(value, abs=1e-6) if isinstance(value, float) else value), name
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_several_processes_train_what_one_does(case, alone, parts):
-    one, others = alone[case], [part[case] for part in parts]
-    for other in others:
-        assert one["state"].keys() == other["state"].keys()
-        for name, value in one["state"].items():
-            torch.testing.assert_close(other["state"][name], value, rtol=0, atol=1e-10, equal_nan=True, msg=name)
-        assert other["best"] == one["best"]
-        for line, own in zip(one["history"], other["history"], strict=True):
-            assert line.keys() == own.keys()
-            for name, value in line.items():
-                assert own[name] == (pytest.approx(value, abs=1e-6) if isinstance(value, float) else value), name
+    for part in parts:
+        check_equal(alone[case], part[case])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -69,3 +79,44 @@ def test_shared_weights_have_the_same_bits_on_all_processes_after_every_epoch(ca
         for epoch, own in zip(first, other, strict=True):
             assert epoch.keys() == own.keys()
             assert all(torch.equal(epoch[name], own[name]) for name in epoch)
+
+
+@pytest.fixture(scope="module")
+def kept(data, tmp_path_factory):
+    """Checkpoints of two processes after step 4, at which the second was asked to stop, and of one process."""
+    place = tmp_path_factory.mktemp("kept")
+    for part in trained(2, place / "results", data, place / "2", 4):
+        assert all(part[case]["stopped"] and part[case]["step"] in (4, 5) for case in RESUMED)
+    train_on(data, place / "1", stop_at=4)
+    return place
+
+
+@pytest.mark.parametrize(("saved", "world"), [(2, 1), (2, 2), (2, 3), (1, 2)])
+def test_a_run_resumes_on_any_number_of_processes(saved, world, kept, data, alone, tmp_path):
+    shutil.copytree(kept / str(saved), tmp_path / "kept")
+    if world == 1:
+        parts = [train_on(data, tmp_path / "kept")]
+    else:
+        parts = trained(world, tmp_path / "results", data, tmp_path / "kept")
+    for part in parts:
+        for case in RESUMED:
+            check_equal(alone[case], part[case])
+
+
+def test_each_process_writes_its_rows_only(kept):
+    folder = next((kept / "2" / "neumf, lazy-adam").iterdir())
+    files = {file.name: file.stat().st_size for file in folder.glob("*.safetensors")}
+    assert files.keys() == {"tensors.safetensors", "tensors-1.safetensors"}
+    whole = next((kept / "1" / "neumf, lazy-adam").iterdir()) / "tensors.safetensors"
+    assert sum(files.values()) < 1.3 * whole.stat().st_size
+
+
+def test_a_damaged_part_is_noticed(kept, tmp_path):
+    shutil.copytree(kept / "2" / "lightgcn", tmp_path / "kept")
+    file = next(tmp_path.glob("kept/step-*/tensors-1.safetensors"))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    warnings = []
+    assert Checkpoints(tmp_path / "kept", warn=warnings.append).latest() is None
+    assert "is damaged" in warnings[0]

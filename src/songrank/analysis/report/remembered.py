@@ -17,6 +17,7 @@ from songrank.sampling import SlateSampler
 from songrank.training.checkpoints import read_checkpoint
 from songrank.training.run import Run
 from songrank.training.trainer.batch_adapters import BatchAdapter
+from songrank.training.trainer.shard_state import complete
 
 QUERIES, PAIRS = 200, 10  # at most 10 pairs per query, so 2,000 in total
 
@@ -140,7 +141,7 @@ def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
     problem: DataError | None = None
     for step in reversed(steps):
         try:
-            return step, read_checkpoint(kept.folder / f"step-{step:09d}", owner)
+            return step, complete(read_checkpoint(kept.folder / f"step-{step:09d}", owner))
         except DataError as error:
             problem = problem or error
     raise UserError(f"no checkpoint can be read: {problem}")

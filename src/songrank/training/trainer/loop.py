@@ -24,6 +24,7 @@ from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
 from songrank.training.trainer.precision import PRECISIONS
 from songrank.training.trainer.shard import NO_ROWS, OwnRows, Reduction
+from songrank.training.trainer.shard_state import LAYOUT, divided, narrowed, own_part
 from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values
 
@@ -265,7 +266,8 @@ class Trainer:
         if self.processes.any(bool(weights) and not bool(torch.stack(weights).all())):
             raise self._diverged(stage, self.at.step - 1, f"weights with {type(stage.loss).__name__} are")
         if self._reduction is not None and not self._reduction.check_equal():
-            raise UserError("shared weights differ between processes; train with one process, and report this error")
+            why = "shared weights differ between processes; train with one process, and report this error"
+            raise self.processes.told(UserError(why))
 
     def _ends(self) -> bool:
         """Whether to stop after this step, on request or because the time of the stage is over."""
@@ -276,6 +278,11 @@ class Trainer:
         self.at.limit_reached |= self._late
         self.stopped = self.stopped or asked
         return self.stopped or self._late
+
+    @property
+    def bytes_per_step(self) -> int:
+        """The bytes of gradients that the last step summed over the processes; 0 for one process."""
+        return 0 if self._reduction is None else self._reduction.bytes
 
     def _copy_first(self) -> None:
         """Copy the shared weights of the first process."""
@@ -293,11 +300,11 @@ class Trainer:
         steps = [stage.epochs * len(stage.sampler) for stage in self.stages]
         return self.limit * sum(steps[: self.at.stage + 1]) / sum(steps)
 
-    def _diverged(self, stage: Stage, step: int, what: str = "") -> DivergedError:
+    def _diverged(self, stage: Stage, step: int, what: str = "") -> UserError:
         kept = self.checkpoints.steps() if self.checkpoints is not None else []
         last = f"the last checkpoint is at step {kept[-1]:,}" if kept else "there is no earlier checkpoint"
         what, where = what or f"{type(stage.loss).__name__} is", f"step {step + 1:,} in {stage.name}"
-        return DivergedError(f"{where}: {what} NaN or infinite; {last}; lower the learning rate")
+        return self.processes.told(DivergedError(f"{where}: {what} NaN or infinite; {last}; lower the learning rate"))
 
     def _finish_epoch(self, stage: Stage, objective: float) -> bool:
         line: dict[str, Any] = {
@@ -351,8 +358,8 @@ class Trainer:
             self._saved = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
-        """The complete state of the run."""
-        return {
+        """The complete state of the run; of one of several processes, its part of it."""
+        state = {
             "at": vars(self.at),
             "model": self.model.state_dict(),
             "best": self._best,
@@ -363,13 +370,35 @@ class Trainer:
             "samplers": [stage.sampler.state_dict() for stage in self.stages],
             "random": random_state(),
         }
+        if self.processes.world == 1:
+            return state
+        rows = self.own_rows
+        optimised = self._optimised(self._optimiser) if self._optimiser is not None else []
+        state[LAYOUT] = {"tables": list(rows.tables), "optimised": optimised, "queries": list(rows.queries)}
+        return state if self.processes.is_first else own_part(state)
+
+    def _optimised(self, optimiser: TrainingOptimiser) -> list[int]:
+        """The numbers, in the optimiser's state, of parameters with rows of this process only."""
+        own = {id(self.model.get_parameter(name)) for name in self.own_rows.tables}
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        return [number for number, parameter in enumerate(parameters) if id(parameter) in own]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the state of a trainer that has the same arguments."""
+        """Load the state of a trainer that has the same arguments, on any number of processes."""
+        rows = self.own_rows
         saved, own = len(state["losses"]), len(self.stages)
         if saved != own:
             raise UserError(f"the checkpoint has {saved} stages; expected {own}")
+        whole = LAYOUT not in state
+        state = divided(state, rows.queries if rows.tables else None, self.processes.rank)
         self.at = Position(**state["at"])
+        self._close_optimiser()
+        self._optimiser = None
+        if state["optimiser"] is not None:
+            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, self.speed, self.processes)
+        if whole and rows.tables:
+            optimised = self._optimised(self._optimiser) if self._optimiser is not None else []
+            narrowed(state, rows.tables, optimised, rows.queries)
         self.model.load_state_dict(state["model"])
         self._best = state["best"]
         self._mean.begin(state["mean"])
@@ -377,12 +406,12 @@ class Trainer:
         for stage, loss, sampler in zip(self.stages, state["losses"], state["samplers"], strict=True):
             stage.loss.load_state_dict(loss)
             stage.sampler.load_state_dict(sampler)
-        self._close_optimiser()
-        self._optimiser = None
-        if state["optimiser"] is not None:
-            self._optimiser = self.stages[self.at.stage].make_optimiser(self.model, self.speed, self.processes)
+        if self._optimiser is not None:
             self._optimiser.resume(state["optimiser"])
-        set_random_state(state["random"])
+        if state["random"] is None:
+            torch.manual_seed(_seed_of(self.seed + self.at.step, self.processes.rank))
+        else:
+            set_random_state(state["random"])
 
 
 def _seed_of(seed: int, rank: int) -> int:

@@ -65,10 +65,12 @@ class OwnRows:
 
     @contextmanager
     def whole(self, model: nn.Module, processes: Processes) -> Iterator[None]:
-        """Inside the block, the embeddings have the rows of all processes."""
+        """Inside the block, the embeddings of the first process have the rows of all processes."""
         held = {table: table.weight for table in self._embeddings(model)}
         for table, weight in held.items():
-            _replace(table, processes.gather(weight.detach()))
+            found = processes.collect(weight.detach())
+            if found is not None:
+                _replace(table, found)
         try:
             yield
         finally:
