@@ -113,10 +113,11 @@ def test_each_process_writes_its_rows_only(kept):
 
 def test_a_damaged_part_is_noticed(kept, tmp_path):
     shutil.copytree(kept / "2" / "lightgcn", tmp_path / "kept")
-    file = next(tmp_path.glob("kept/step-*/tensors-1.safetensors"))
+    file = max(tmp_path.glob("kept/step-*/tensors-1.safetensors"))
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     warnings = []
-    assert Checkpoints(tmp_path / "kept", warn=warnings.append).latest() is None
-    assert "is damaged" in warnings[0]
+    found = Checkpoints(tmp_path / "kept", warn=warnings.append).latest()
+    assert found is None or found[0] < 4
+    assert "is damaged (checksum mismatch)" in warnings[0]
