@@ -11,6 +11,7 @@ import torch
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError, UserError
 from songrank.core.ids import Ids
+from songrank.core.processes import Processes
 from songrank.data import prepare
 from songrank.data.histories import table_histories
 from songrank.data.preparation.interaction_log import Interactions
@@ -113,6 +114,11 @@ def test_anybody_is_answered_by_a_history_alone(folder, log, monkeypatch, at_onc
     found = answers(folder, batches)
     assert [found[place] for place in range(len(films))] == [by_loops(folder, row, 6) for row in films]
     assert all(batch.known.all() for batch in batches)
+    shares = [recommend_after(folder, lists, 6, processes=Processes(rank, 2)) for rank in range(2)]
+    shared = [batch for share in shares for batch in share]
+    for one, other in zip(shared, batches, strict=True):
+        assert torch.equal(one.position, other.position)
+        assert torch.equal(one.score, other.score)
     everything = answers(folder, recommend_after(folder, lists, FILMS, exclude_seen=False))
     assert everything[0] == by_loops(folder, films[0], FILMS, exclude=False)
 

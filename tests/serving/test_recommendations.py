@@ -11,6 +11,7 @@ import torch
 
 from songrank import models
 from songrank.core.errors import UserError
+from songrank.core.processes import Processes
 from songrank.data import open_dataset, prepare
 from songrank.serving import open_model
 from songrank.serving.recommendations import recommend, top
@@ -113,6 +114,12 @@ def test_the_size_of_batches_changes_nothing(monkeypatch, tied, rows):
     counts = [batch.num_users for batch in recommend(tied, users)]
     assert sum(counts) == len(users)
     assert max(counts) <= rows
+    shares = [list(recommend(tied, users, processes=Processes(rank, 3))) for rank in range(3)]
+    shared = [batch for share in shares for batch in share]
+    for one, other in zip(shared, recommend(tied, users), strict=True):
+        assert (one.num_users, one.num_new) == (other.num_users, other.num_new)
+        for column in ("position", "item", "score", "rank", "known"):
+            assert torch.equal(getattr(one, column), getattr(other, column))
 
 
 def test_ids_of_any_kind_of_column_are_the_same_users(folder):
