@@ -28,6 +28,7 @@ from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
 from songrank.cli.report import report
 from songrank.cli.signals import known_signals
+from songrank.cli.similar import similar
 from songrank.cli.train import TrainCommand, train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
@@ -54,6 +55,7 @@ COMMANDS = (
     report,
     tune,
     recommend,
+    similar,
     explore,
     rank,
     label,

@@ -24,7 +24,7 @@ def recommend(
         Path | None,
         typer.Option(help="Interaction log of known or new users, ordered by time; for models of histories."),
     ] = None,
-    item_column: Annotated[str | None, typer.Option(help="Column of items in --histories.")] = None,
+    item_column: Annotated[str | None, typer.Option(help="Column of items in --histories, or else in --names.")] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column of times in --histories; none: the rows are ordered.")
     ] = None,
@@ -32,6 +32,10 @@ def recommend(
     allow: Annotated[Path | None, typer.Option(help="File of allowed items; no others are recommended.")] = None,
     deny: Annotated[Path | None, typer.Option(help="File of items that are never recommended.")] = None,
     fallback: Annotated[str, typer.Option(help="For new (cold-start) users: popular, none or error.")] = "popular",
+    names: Annotated[
+        Path | None, typer.Option(help="Table of item ids and titles; the output gets a column of titles.")
+    ] = None,
+    name_column: Annotated[str | None, typer.Option(help="Column of names in --names.")] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
@@ -44,6 +48,7 @@ def recommend(
 
         songrank recommend runs/movielens-1m-song-0 -o best.parquet
         songrank recommend runs/movielens-1m-song-0 users.csv -k 20 --deny sold-out.txt -o best.csv
+        songrank recommend runs/movielens-1m-song-0 --names movies.csv -o best.csv
         songrank recommend runs/sequences-song-0 --histories todays-clicks.csv -o best.csv
     """
     from songrank.cli.progress import progress_bar
@@ -60,8 +65,10 @@ def recommend(
         raise UserError(f"--histories already selects the users; leave out {users}")
     if histories is not None and fallback != "popular":
         raise UserError(f"--fallback {fallback} is for users without a history; leave it out with --histories")
-    if histories is None and (item_column or time_column):
+    if histories is None and (time_column or (item_column and names is None)):
         raise UserError("--item-column and --time-column need --histories")
+    if names is None and name_column:
+        raise UserError("--name-column needs --names")
     if histories is None and users == "all" and user_column is not None:
         raise UserError("--user-column needs INPUT, a file of users")
     with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
@@ -79,6 +86,8 @@ def recommend(
             allow=allow,
             deny=deny,
             fallback=fallback,
+            names=names,
+            name_column=name_column,
             overwrite=overwrite,
             progress=progress,
             warn=lambda message: typer.echo(f"warning: {message}", err=True) if processes.is_first else None,

@@ -3,7 +3,7 @@
 import io
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -40,6 +40,8 @@ from songrank.serving.recommendations import (
     score_pairs,
     score_users,
 )
+from songrank.serving.similar import similar_items, similar_users
+from songrank.serving.similar_file import similar_frame
 from songrank.training.build import policies
 from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
@@ -286,6 +288,36 @@ class Recommender(RankingEstimator):
         read, met = table_histories(log, item_ids, told["duplicates"], told.get("min_rating"))
         parts = recommend_after(folder, read, k, exclude_seen=exclude_seen, met=met, **self._limits(allow, deny))
         return self._answers(table.original("user", log.query_ids), list(parts), kind_of(histories))
+
+    def similar_items(self, items: Any = None, k: int = 10) -> Any:
+        """The k most similar items of each item, as a table of the fitted type: item, similar item, score, rank.
+
+        Models with item vectors compare them by cosine; EASE has the weight of an item for a history of the other; the
+        automatic choice adds the standardised similarities of its models.
+
+        Args:
+            items: ids, or a table with a column of ids; None for all items.
+            k: items per item; the item itself is left out.
+        """
+        return self._similar(similar_items, "item", items, k)
+
+    def similar_users(self, users: Any = None, k: int = 10) -> Any:
+        """The k most similar users of each known user, by the cosine of their vectors, for dot-product models.
+
+        Arguments and table are those of :meth:`similar_items`.
+        """
+        return self._similar(similar_users, "user", users, k)
+
+    def _similar(self, find: Callable[..., Iterator[Recommendations]], word: str, ids: Any, k: int) -> Any:
+        folder, table = self._fitted(), self._interactions
+        known = known_ids(folder)[0 if word == "user" else 1]
+        everything = table.original(word, known)
+        asked = everything if ids is None else table.given(ids, word)
+        keys = id_keys(asked).to_list()
+        parts, name = list(find(folder, keys, k)), table.names[word]
+        name = word if name in ("score", "rank") else name
+        frames = [similar_frame(part, name, known.find(keys).numpy(), everything) for part in parts]
+        return write_table(pl.concat(frames), kind_of(ids) if is_table(ids) else table.kind)
 
     def _limits(self, allow: Any, deny: Any) -> dict[str, Any]:
         """``allow`` and ``deny`` as model ids."""

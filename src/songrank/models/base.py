@@ -97,6 +97,10 @@ class RankingModel(nn.Module, WithOptions):
         """
         raise NotImplementedError(f"{type(self).__name__} has no solution in closed form; train it in stages")
 
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """[B, num_items]: the similarity of all items to the items [B]; larger is more similar."""
+        raise NotImplementedError(f"contains {type(self).__name__}, which has no similarity of items")
+
     def for_export(self) -> "RankingModel":
         """A model with the same scores that can be traced; by default the model itself."""
         return self
@@ -186,6 +190,11 @@ class DotProductModel(RankingModel):
     def item_vectors(self) -> Tensor:
         """[N, D]: item vectors, of length 1 for the cosine."""
         return unit(self.item_layer.weight) if self.cosine else self.item_layer.weight
+
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """[B, N]: the cosine of the item vectors."""
+        vectors = unit(self.item_vectors())
+        return vectors[item] @ vectors.T
 
     def score(self, vectors: Tensor, item: Tensor) -> Tensor:
         """Scores [B, L] of the items [B, L] or [1, L] for the query vectors [B, D]."""

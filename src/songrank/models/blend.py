@@ -121,6 +121,10 @@ class Blend(RankingModel):
             return None
         return Blend([member for member, _ in kept], [weight / total for _, weight in kept])
 
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """The weighted sum of the standardised similarities of the members."""
+        return self._sum(standardise(member.item_similarity(item)) for member in self._used())  # type: ignore[operator]
+
     def for_export(self) -> "Blend":
         """The blend of ``member.for_export()``; tiled members are called with all items."""
         parts = [member.for_export() if isinstance(member, RankingModel) else member for member in self.members]

@@ -163,6 +163,10 @@ class Ease(RankingModel):
         """Scores [B, L] of the items [B, L] or [1, L] for the histories [B, T]."""
         return column_scores(self.score_all(query), item)
 
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """[B, num_items]: the scores of the history of one item."""
+        return self.score_all(item.unsqueeze(1))
+
     def score_all(self, query: Tensor) -> Tensor:
         """Scores [B, num_items] for the histories [B, T]."""
         history = last_items(query, self.history_length)[0].sort(dim=1).values

@@ -46,6 +46,10 @@ class Ensemble(RankingModel):
         """Not supported: an ensemble cannot be trained."""
         raise NotImplementedError("an ensemble cannot be trained; train its members")
 
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """The mean of ``member.item_similarity(item)``."""
+        return self._mean([member.item_similarity(item) for member in self.members])  # type: ignore[operator]
+
     def for_export(self) -> "Ensemble":
         """The ensemble of ``member.for_export()``."""
         parts = [member.for_export() if isinstance(member, RankingModel) else member for member in self.members]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from songrank import kernels
 from songrank.core.options import Annotated, Count, Sizes, checked
-from songrank.models._inputs import check_ids, check_item, item_rows, item_scores, table_rows
+from songrank.models._inputs import check_ids, check_item, item_rows, item_scores, table_rows, unit
 from songrank.models._layers import Dropped, bend, hidden_layers
 from songrank.models.base import Capabilities, RankingModel
 
@@ -117,6 +117,11 @@ class NeuMF(RankingModel):
                 for rows in _slices(query.shape[0], height)
             ]
         )
+
+    def item_similarity(self, item: Tensor) -> Tensor:
+        """[B, N]: the cosine of the concatenated embeddings of items."""
+        vectors = unit(torch.cat([self.item_product.weight, self.item_hidden.weight], dim=1))
+        return vectors[item] @ vectors.T
 
     def _has_kernel(self, factors: Tensor) -> bool:
         """Whether a kernel can compute these scores; its summation order is not deterministic."""

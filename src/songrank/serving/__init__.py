@@ -7,6 +7,7 @@ from songrank.serving.export import export_model
 from songrank.serving.labels import label, score_labels
 from songrank.serving.open import open_model
 from songrank.serving.recommendations import recommend, recommend_after
+from songrank.serving.similar import similar_items, similar_users
 
 __all__ = [
     "BatchPredictor",
@@ -18,4 +19,6 @@ __all__ = [
     "recommend_after",
     "score_documents",
     "score_labels",
+    "similar_items",
+    "similar_users",
 ]

@@ -28,18 +28,27 @@ class Written(NamedTuple):
 
 
 def recommendation_frame(
-    batches: Sequence[Recommendations], names: tuple[str, str], users: pl.Series, items: pl.Series
+    batches: Sequence[Recommendations],
+    names: tuple[str, str],
+    users: pl.Series,
+    items: pl.Series,
+    titles: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """Table of user, item, score, rank and source (``model`` or ``popular``); ``names`` are the first two columns."""
+    """Table of user, item, score, rank and source (``model`` or ``popular``); ``names`` are the first two columns.
+
+    ``titles`` by item index follow the items, in a column of their name.
+    """
 
     def column(parts: list[Tensor], dtype: torch.dtype = torch.int64) -> Array:
         return np.asarray(torch.cat([torch.zeros(0, dtype=dtype), *parts]).numpy())
 
     known = column([batch.known for batch in batches], torch.bool)
+    item = column([batch.item for batch in batches])
     return pl.DataFrame(
         {
             names[0]: users.gather(column([batch.position for batch in batches])),
-            names[1]: items.gather(column([batch.item for batch in batches])),
+            names[1]: items.gather(item),
+            **({} if titles is None else {titles.name: titles.gather(item)}),
             "score": column([batch.score for batch in batches], torch.float32),
             "rank": column([batch.rank for batch in batches]),
             "source": np.where(known, "model", "popular"),

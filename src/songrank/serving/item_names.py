@@ -1,6 +1,6 @@
 """Readable names of items, such as titles of movies, from a table of items."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +15,7 @@ from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 
 _NAMES = ("title", "name", "item_name", "movie_title", "product_name", "product_title", "item_title", "description")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def read_names(
@@ -44,6 +45,29 @@ def read_names(
         what = f"has a name for none of the {len(known):,} items of the model"
         raise DataError(what, f"check the column of items, {item!r}", file=table.name)
     return found
+
+
+def title_column(
+    file: Path,
+    folder: ModelFolder,
+    output: Path,
+    warn: Callable[[str], None],
+    *,
+    item_column: str | None = None,
+    name_column: str | None = None,
+) -> pl.Series:
+    """The column ``title`` of answers, by item index: :func:`read_names` as plain text, empty where missing.
+
+    Control characters become spaces, so that a name cannot steer a terminal. In CSV, a name that a spreadsheet would
+    evaluate as a formula starts with an apostrophe.
+    """
+    found = read_names(file, folder, item_column=item_column, name_column=name_column)
+    if missing := sum(name is None for name in found):
+        warn(f"{file}: {missing:,} of {len(found):,} items of the model have no name")
+    texts = ["".join(c if c.isprintable() else " " for c in name or "") for name in found]
+    if output.suffix == ".csv":
+        texts = [f"'{text}" if text.lstrip().startswith(_FORMULA) else text for text in texts]
+    return pl.Series("title", texts, dtype=pl.String)
 
 
 def _add(names: list[str | None], known: Ids, ids: pl.Series, values: pl.Series) -> None:

@@ -18,6 +18,7 @@ from songrank.io.tables.input_table import InputTable, id_column, read_id_column
 from songrank.io.tables.table_writer import table_writer
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, recommendation_frame
+from songrank.serving.item_names import title_column
 from songrank.serving.recommendations import column_names, history_item_ids, known_ids, recommend, recommend_after
 
 Warn = Callable[[str], None]
@@ -37,6 +38,8 @@ def recommend_file(
     allow: Path | None = None,
     deny: Path | None = None,
     fallback: str = "popular",
+    names: Path | None = None,
+    name_column: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     warn: Warn = lambda message: None,
@@ -66,9 +69,14 @@ def recommend_file(
         name = user if name == item else column_names(name, item)[0]
         for word, file in (("allow", allow), ("deny", deny)):
             if file is not None:
-                names, fix = (_plain(called_item), *ITEM_NAMES), f"expected a single column, or a column {called_item}"
-                limits[word] = read_id_column(file, None, names, "item", fix, item_ids, job)[1]
+                usual, fix = (_plain(called_item), *ITEM_NAMES), f"expected a single column, or a column {called_item}"
+                limits[word] = read_id_column(file, None, usual, "item", fix, item_ids, job)[1]
                 _warn_of_unknown(file, limits[word], item_ids, warn, unless_all=word == "allow")
+        titles = None
+        if names is not None:
+            named = None if histories is not None else item_column
+            titles = title_column(names, folder, output, warn, item_column=named, name_column=name_column)
+            titles = titles.alias("name") if "title" in (name, item) else titles
         if histories is not None:
             found = recommend_after(folder, lists, k, met=met, **limits)
         else:
@@ -77,11 +85,11 @@ def recommend_file(
     done = new_users = 0
     with table_writer(output, overwrite=overwrite, processes=processes) as writer:
         for batch in found:
-            writer.write(recommendation_frame([batch], (name, item), asked, items))
+            writer.write(recommendation_frame([batch], (name, item), asked, items, titles))
             done, new_users = done + batch.num_users, new_users + batch.num_new
             job.report("recommending", done, max(done, len(asked) // processes.world))
         if not done:
-            writer.write(recommendation_frame([], (name, item), asked, items))
+            writer.write(recommendation_frame([], (name, item), asked, items, titles))
     return Written(done, writer.rows, new_users).total(processes)
 
 
