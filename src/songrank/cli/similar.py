@@ -33,7 +33,7 @@ def similar(
     different models are not comparable. The data set of RUN is not needed.
 
         songrank similar runs/movielens-1m-song-0 -k 5 -o similar.csv
-        songrank similar runs/movielens-1m-song-0 films.csv --names movies.csv -o similar.csv
+        songrank similar runs/movielens-1m-song-0 some-movies.csv --names movies.csv -o similar.csv
     """
     from songrank.cli.progress import progress_bar
     from songrank.core.text import counted
