@@ -11,6 +11,7 @@ are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install 
     train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
     lists       Context-Aware Ranker, shape of MSLR-WEB30K
     labels      heads over 31,000 labels, with all labels in every step
+    startup     commands that print help and lists, and the import of the library
     growth      times that must not grow with items or pairs, and the cost of optimisers
 """
 
@@ -32,6 +33,7 @@ from speed_evaluation import evaluation_rows
 from speed_labels import labels_rows
 from speed_lists import lists_rows
 from speed_machine import PAIRS, Machine
+from speed_startup import startup_rows
 from speed_step import loss_rows, step_rows
 from speed_table import Row, Table
 from speed_train import train_rows
@@ -52,6 +54,7 @@ SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
     "train": train_rows,
     "lists": lists_rows,
     "labels": labels_rows,
+    "startup": startup_rows,
     "growth": growth_rows,
 }
 

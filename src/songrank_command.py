@@ -1,4 +1,4 @@
-"""Entry point of the ``songrank`` command, outside the package, whose import takes seconds (torch).
+"""Entry point of the ``songrank`` command, outside the package, so that it sees Ctrl-C before anything is imported.
 
 Ctrl-C during that import ends with one line, as later, and without a traceback.
 """

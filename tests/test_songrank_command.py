@@ -1,4 +1,4 @@
-"""The first second of the command: torch is being imported, and somebody presses Ctrl-C."""
+"""The first moments of the command: it is being imported, and somebody presses Ctrl-C."""
 
 import os
 import signal

@@ -11,36 +11,34 @@
 """
 
 from typing import TYPE_CHECKING
-from typing import Any as _Any
 
-from songrank import data, functional, losses, metrics, models, sampling
-from songrank.core.relevance import Relevance
-from songrank.core.slate import Slate
-from songrank.losses import (
-    BPR,
-    GBCE,
-    KSONG,
-    SONG,
-    ApproxNDCG,
-    GumbelApproxNDCG,
-    LambdaLoss,
-    LambdaRank,
-    ListMLE,
-    ListNet,
-    ListwiseCE,
-    NeuralNDCG,
-    PiRank,
-    PointwiseBCE,
-    RankNet,
-    SampledSoftmax,
-    SoftmaxCE,
-)
-from songrank.sampling import SlateSampler
+from songrank.core.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from songrank.estimators import DocumentRanker as DocumentRanker
-    from songrank.estimators import LabelRanker as LabelRanker
-    from songrank.estimators import Recommender as Recommender
+    from songrank import data, functional, losses, metrics, models, sampling
+    from songrank.core.relevance import Relevance
+    from songrank.core.slate import Slate
+    from songrank.estimators import DocumentRanker, LabelRanker, Recommender
+    from songrank.losses import (
+        BPR,
+        GBCE,
+        KSONG,
+        SONG,
+        ApproxNDCG,
+        GumbelApproxNDCG,
+        LambdaLoss,
+        LambdaRank,
+        ListMLE,
+        ListNet,
+        ListwiseCE,
+        NeuralNDCG,
+        PiRank,
+        PointwiseBCE,
+        RankNet,
+        SampledSoftmax,
+        SoftmaxCE,
+    )
+    from songrank.sampling import SlateSampler
 
 __version__ = "0.1.0"
 
@@ -82,10 +80,7 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def __getattr__(name: str) -> _Any:
-    """Import an estimator when it is asked for: the losses need nothing but torch."""
-    if name in ("DocumentRanker", "LabelRanker", "Recommender"):
-        from songrank import estimators
-
-        return getattr(estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_ROOMS = ("data", "functional", "losses", "metrics", "models", "sampling")
+_HOMES = {"Relevance": ".core.relevance", "Slate": ".core.slate", "SlateSampler": ".sampling"}
+_HOMES |= dict.fromkeys(("DocumentRanker", "LabelRanker", "Recommender"), ".estimators")
+__getattr__ = _lazy_names(__name__, {**dict.fromkeys(__all__, ".losses"), **_HOMES, **dict.fromkeys(_ROOMS, "")})

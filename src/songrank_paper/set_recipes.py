@@ -12,7 +12,8 @@ from typing import Any
 
 from songrank.data import CatalogueSplit, Dataset
 from songrank.training.config.recipe import Recipe
-from songrank.training.config.recipe_files import read_yaml, resolve, shipped_recipes
+from songrank.training.config.recipe_files import resolve
+from songrank.training.config.yaml_text import read_yaml, shipped_recipes
 from songrank_paper.methods import Setting, find_method
 
 METRICS = {

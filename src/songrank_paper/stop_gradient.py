@@ -19,7 +19,8 @@ from songrank.io.files import write_whole
 from songrank.io.json_files import plain
 from songrank.losses.base import Rows
 from songrank.losses.outer import NDCG
-from songrank.training.config.recipe_files import load_recipe, shipped_recipes
+from songrank.training.config.recipe_files import load_recipe
+from songrank.training.config.yaml_text import shipped_recipes
 from songrank.training.run import Run
 from songrank.training.run_directory import fingerprint
 from songrank.training.trainer.batch_adapters import BatchAdapter

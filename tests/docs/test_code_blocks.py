@@ -10,7 +10,8 @@ import typer
 from songrank.cli.main import app
 from songrank.data.registry import all_kinds
 from songrank.losses.registry import LOSSES
-from songrank.training.config.recipe_files import load_recipe, shipped_recipes
+from songrank.training.config.recipe_files import load_recipe
+from songrank.training.config.yaml_text import shipped_recipes
 
 from .pages import DOCS, PAGES, README, ROOT, blocks, title
 

@@ -18,7 +18,7 @@ from songrank.data.registry import all_kinds
 from songrank.training.config.components import KINDS as COMPONENTS
 from songrank.training.config.components import option_class
 from songrank.training.config.recipe import Recipe
-from songrank.training.config.recipe_files import shipped_recipes
+from songrank.training.config.yaml_text import shipped_recipes
 
 from .pages import ROOT
 

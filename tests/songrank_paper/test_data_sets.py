@@ -1,7 +1,7 @@
 """Data sets of the paper: what is given is taken, raw files are prepared once, the rest is synthetic and says so."""
 
 from songrank.data import open_dataset, prepare
-from songrank.training.config.recipe_files import shipped_recipes
+from songrank.training.config.yaml_text import shipped_recipes
 from songrank_paper.data_sets import SETS, describe_set
 from songrank_paper.given_sets import find_set
 from songrank_paper.synthetic import SHAPES

@@ -16,7 +16,7 @@ from songrank.losses.registry import LOSSES
 from songrank.models.registry import MODELS
 from songrank.training.config.components import option_class
 from songrank.training.config.recipe import Recipe
-from songrank.training.config.recipe_files import shipped_recipes
+from songrank.training.config.yaml_text import shipped_recipes
 from songrank.training.optim.registry import OPTIMISERS
 
 Row = tuple[str, ...]

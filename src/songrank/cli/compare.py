@@ -3,22 +3,21 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from songrank.analysis.baseline_methods import baseline_methods
-from songrank.analysis.finished_runs import Method, find_runs, group_runs, how_to_finish, read_run
-from songrank.analysis.method_comparison import MethodComparison, common_metrics, compare_methods, find_method
-from songrank.baselines.evaluate import BASELINES, check_baseline
 from songrank.cli.printing import printable, unit_of, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.core.text import counted
 from songrank.io.json_files import plain
-from songrank.metrics.comparison import HIGHEST_LEVEL
+
+if TYPE_CHECKING:
+    from songrank.analysis.finished_runs import Method
+    from songrank.analysis.method_comparison import MethodComparison
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")]
 Baseline = Annotated[str | None, typer.Option(help="Label or run of the method that others are compared to.")]
@@ -54,6 +53,12 @@ def compare(
     A baseline model is a recommender without a neural network. It is fitted to the training split of the runs' data
     set, and its options are chosen on validation.
     """
+    from songrank.analysis.baseline_methods import baseline_methods
+    from songrank.analysis.finished_runs import group_runs, read_run
+    from songrank.analysis.method_comparison import common_metrics, compare_methods, find_method
+    from songrank.baselines.evaluate import check_baseline
+    from songrank.metrics.comparison import HIGHEST_LEVEL
+
     if as_json and markdown:
         raise DataError("--json and --markdown exclude each other", "choose one")
     if not 0 < level <= HIGHEST_LEVEL:
@@ -81,6 +86,8 @@ def compare(
 
 def runs_to_compare(places: list[Path]) -> list[Path]:
     """The runs in these directories without unfinished ones, which are reported; runs named directly are kept."""
+    from songrank.analysis.finished_runs import find_runs, how_to_finish
+
     found, named = find_runs(places), {place.resolve() for place in places}
     finished = [run for run in found if run.resolve() in named or any((run / "evaluation").glob("*.json"))]
     if not finished:
@@ -91,7 +98,7 @@ def runs_to_compare(places: list[Path]) -> list[Path]:
     return finished
 
 
-def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
+def _as_dict(result: "MethodComparison", split: str) -> dict[str, Any]:
     figures = result.figures()
     return {
         "split": split,
@@ -113,7 +120,7 @@ def _as_dict(result: MethodComparison, split: str) -> dict[str, Any]:
     }
 
 
-def _baseline_dict(method: Method) -> dict[str, Any]:
+def _baseline_dict(method: "Method") -> dict[str, Any]:
     """The options chosen on each data set, and the splits that interaction histories were read from."""
     chosen = [
         {"data": str(run.path), "options": own.options, "metric": own.select, "validation": own.validation}
@@ -122,13 +129,13 @@ def _baseline_dict(method: Method) -> dict[str, Any]:
     return {"inputs": list(method.measured[0].inputs), "chosen": chosen}
 
 
-def _sizes(result: MethodComparison) -> tuple[int, int, int]:
+def _sizes(result: "MethodComparison") -> tuple[int, int, int]:
     """Queries, queries without relevant items, and data sets."""
     by_data = {run.lists_sha256: run for run in result.baseline.runs}
     return sum(run.queries for run in by_data.values()), sum(run.empty for run in by_data.values()), len(by_data)
 
 
-def _tables(result: MethodComparison) -> list[list[list[str]]]:
+def _tables(result: "MethodComparison") -> list[list[list[str]]]:
     """The means, then the differences to the baseline method; column heads first."""
     folds = _sizes(result)[2]
     means = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
@@ -148,14 +155,14 @@ def _tables(result: MethodComparison) -> list[list[list[str]]]:
     return [means, rows] if result.differences else [means]
 
 
-def _seed_counts(method: Method) -> tuple[int, int]:
+def _seed_counts(method: "Method") -> tuple[int, int]:
     """Smallest and largest number of seeds on one data set."""
     data = [run.lists_sha256 for run in method.runs]
     counts = [data.count(one) for one in set(data)]
     return min(counts), max(counts)
 
 
-def _notes(result: MethodComparison, split: str) -> list[str]:
+def _notes(result: "MethodComparison", split: str) -> list[str]:
     queries, empty, folds = _sizes(result)
     first = result.baseline.runs[0] if not result.baseline.measured else result.methods[0].runs[0]
     policies = first.policies
@@ -172,7 +179,7 @@ def _notes(result: MethodComparison, split: str) -> list[str]:
     return [*notes, _interval_note(result, beside)] if result.differences else notes
 
 
-def _baseline_note(beside: list[Method]) -> str:
+def _baseline_note(beside: "list[Method]") -> str:
     items = " and ".join(beside[0].measured[0].inputs).replace("train", "training")
     note = f"baseline models: fitted to the training split; user histories: {items} items"
     for method in beside:
@@ -183,7 +190,9 @@ def _baseline_note(beside: list[Method]) -> str:
     return note
 
 
-def _interval_note(result: MethodComparison, beside: list[Method]) -> str:
+def _interval_note(result: "MethodComparison", beside: "list[Method]") -> str:
+    from songrank.baselines.evaluate import BASELINES
+
     fewest = {method.label: _seed_counts(method)[0] for method in result.methods}
     certain = [method.label for method in beside if BASELINES[method.measured[0].name].deterministic]
     single = [label for label, seeds in fewest.items() if seeds == 1 and label not in certain]
@@ -202,7 +211,7 @@ def _interval_note(result: MethodComparison, beside: list[Method]) -> str:
     return f"{note}; with two seeds the intervals may be too narrow" if 2 in fewest.values() else note
 
 
-def _markdown(result: MethodComparison, split: str) -> str:
+def _markdown(result: "MethodComparison", split: str) -> str:
     return "\n\n".join([*map(_markdown_table, _tables(result)), *map(_escaped, _notes(result, split))])
 
 
@@ -216,7 +225,7 @@ def _escaped(text: str) -> str:
     return "".join("\\" + c if c in "\\|*_`<>" else c for c in printable(text))
 
 
-def _print(result: MethodComparison, split: str) -> None:
+def _print(result: "MethodComparison", split: str) -> None:
     console = wide_console()
     for rows in _tables(result):
         table = Table(box=None, pad_edge=False)

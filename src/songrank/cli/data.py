@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,10 +13,10 @@ from songrank.cli.printing import wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.core.text import UNITS, counted, singular
-from songrank.data.dataset import Dataset, open_dataset
-from songrank.data.preparation.data_notes import data_notes
-from songrank.data.prepare import prepare as prepare_dataset
 from songrank.data.registry import all_kinds, find_kind
+
+if TYPE_CHECKING:
+    from songrank.data import Dataset
 
 app = typer.Typer(help="List, prepare, show and download data sets.", no_args_is_help=True)
 
@@ -63,6 +63,8 @@ def prepare(
 
         songrank data prepare interactions clicks.csv -o data/clicks
     """
+    from songrank.data import prepare as prepare_dataset
+
     options: dict[str, Any] = context.obj or {}
     if output is None:
         raise DataError("no output directory was given", "pass -o DIRECTORY")
@@ -103,6 +105,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show the contents of a prepared data set beside published statistics, where they exist."""
+    from songrank.data import open_dataset
+
     dataset = open_dataset(directory)
     if as_json:
         typer.echo(json.dumps({**dataset.info, "published": published(dataset)}, indent=2, ensure_ascii=False))
@@ -111,7 +115,7 @@ def show(
     _print_details(dataset)
 
 
-def published(dataset: Dataset) -> dict[str, Any] | None:
+def published(dataset: "Dataset") -> dict[str, Any] | None:
     """The statistics that the paper reports for this data set."""
     kind = all_kinds().get(dataset.name)
     known = kind.published if kind else ()
@@ -119,7 +123,9 @@ def published(dataset: Dataset) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _print_summary(dataset: Dataset) -> None:
+def _print_summary(dataset: "Dataset") -> None:
+    from songrank.data.preparation.data_notes import data_notes
+
     console, info, paper = wide_console(), dataset.info, published(dataset) or {}
     part = "".join(f", {what} {number}" for what, number in info.get("source", {}).items())  # fold 1 of several
     typer.echo(f"{dataset.path}: {dataset.name}, {dataset.task}{part}")
@@ -151,13 +157,13 @@ def _print_summary(dataset: Dataset) -> None:
         typer.echo("no validation split; --validation 0.1 splits one off the training rows")
 
 
-def _units(dataset: Dataset) -> tuple[str, str]:
+def _units(dataset: "Dataset") -> tuple[str, str]:
     """What queries and items are called in this task."""
     queries = UNITS.get(dataset.task, "queries")
     return queries, {"users": "items", "texts": "labels"}.get(queries, "documents")
 
 
-def _print_details(dataset: Dataset) -> None:
+def _print_details(dataset: "Dataset") -> None:
     info, paper = dataset.info, published(dataset) or {}
     queries, items = _units(dataset)
     each = singular(queries)

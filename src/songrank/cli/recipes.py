@@ -16,7 +16,7 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Recipe to print.")]
 
         songrank recipes movielens-1m > mine.yaml
     """
-    from songrank.training.config.recipe_files import read_yaml, shipped_recipes
+    from songrank.training.config.yaml_text import read_yaml, shipped_recipes
 
     shipped = shipped_recipes()
     if name is None:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from songrank.baselines.evaluate import check_baseline
 from songrank.cli.compare import Baseline, Runs, runs_to_compare
 
 
@@ -39,6 +38,7 @@ def report(
         songrank report runs/clicks --baseline-model ease --baseline-model popularity
     """
     from songrank.analysis.report import write_report
+    from songrank.baselines.evaluate import check_baseline
 
     for name in baseline_model or ():
         check_baseline(name)

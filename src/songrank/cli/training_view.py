@@ -16,9 +16,9 @@ from rich.text import Text
 from songrank.cli.printing import unit_of, wide_console
 from songrank.cli.signals import stoppable
 from songrank.io.json_files import plain
-from songrank.metrics import Evaluation
 
 if TYPE_CHECKING:
+    from songrank.metrics import Evaluation
     from songrank.training.run import Run
 
 
@@ -126,7 +126,7 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed:,.{0 if task.speed >= 10 else 1}f} steps/s" if task.speed else "")
 
 
-def print_results(place: Path, results: Mapping[str, Evaluation]) -> None:
+def print_results(place: Path, results: Mapping[str, "Evaluation"]) -> None:
     """Print the final metrics as a table, and the policies of the evaluation."""
     if results:
         names = list(next(iter(results.values())).values)

@@ -11,19 +11,14 @@
 (True, ['validation', 'test'])
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from songrank.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from songrank.training.config.recipe_files import load_recipe as load_recipe
-    from songrank.training.run import Run as Run
+    from songrank.training.config.recipe_files import load_recipe
+    from songrank.training.run import Run
 
 __all__ = ["Run", "load_recipe"]
 
-_HOMES = {"Run": "run", "load_recipe": "config.recipe_files"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, {"Run": ".run", "load_recipe": ".config.recipe_files"})

@@ -33,7 +33,7 @@ from songrank.io.locks import LOCK, alone
 from songrank.metrics import Evaluation
 from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
-from songrank.training.config.recipe_files import read_yaml
+from songrank.training.config.yaml_text import read_yaml
 from songrank.training.trainer.loop import VALIDATION
 
 

@@ -7,7 +7,7 @@ SYNTHETIC = Kind(
     "any",
     "Synthetic data with planted preferences in any size and shape",
     "nothing",
-    "songrank_paper.synthetic.synthetic_content:synthetic",
+    "songrank_paper.synthetic.planted_content:synthetic",
     "songrank_paper.synthetic.synthetic_options:SyntheticOptions",
     without_source=True,
 )

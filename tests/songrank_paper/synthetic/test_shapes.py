@@ -4,8 +4,8 @@ import pytest
 
 from songrank_paper.synthetic import make_plan
 from songrank_paper.synthetic.numbers import long_tailed_counts, stream
+from songrank_paper.synthetic.planted_content import split_bounds
 from songrank_paper.synthetic.shapes import SHAPES
-from songrank_paper.synthetic.synthetic_content import split_bounds
 
 
 @pytest.mark.parametrize(("task", "shape"), [(task, shape) for task in SHAPES for shape in SHAPES[task]])

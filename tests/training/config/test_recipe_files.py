@@ -5,7 +5,8 @@ import yaml
 
 from songrank.losses.registry import LOSSES
 from songrank.training.config.recipe import Recipe
-from songrank.training.config.recipe_files import load_recipe, shipped_recipes
+from songrank.training.config.recipe_files import load_recipe
+from songrank.training.config.yaml_text import shipped_recipes
 
 DATA_SETS = """movielens-100k movielens-1m movielens-20m netflix mslr-web30k yahoo-ltr mq2008 mq2007-agg eurlex-4k
 wiki10-31k eurlex-4k-text wiki10-31k-text demo quick recommendation neumf movielens-1m-sequences sequences histories

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,11 @@ from songrank.losses.registry import LOSSES
 from songrank.training.config.data_shapes import SHAPES, data_shapes
 from songrank.training.config.former_keys import read_former_keys
 from songrank.training.config.recipe import Recipe
+from songrank.training.config.yaml_text import load_yaml, read_yaml, shipped_recipes
 
 _NAMED = ("model", "loss")  # sections that may be given by name only: loss=k-song
 _OF_HISTORIES = ("following", "windows")  # batch keys that only history models have
 _EXACT = (["warm_up", "epochs"], ["fine_tuning", "epochs"], ["validation", "every"])  # a change replaces min_steps
-
-
-def shipped_recipes() -> dict[str, str]:
-    """The text of each shipped recipe, by name."""
-    folder = files("songrank.training.config.recipes")
-    found = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
-    return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in sorted(found, key=str)}
 
 
 def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], None] | None = None) -> Recipe:
@@ -62,19 +55,6 @@ def _text(source: str) -> tuple[str, str]:
         raise UserError(f"{source}: unknown recipe; {hint}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
-
-
-def read_yaml(text: str, place: str) -> dict[str, Any]:
-    """Parse a YAML mapping; an error names the file and the line."""
-    try:
-        values = _load(text)
-    except (ValueError, RecursionError) as error:
-        mark = getattr(error, "mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{place}{line}: is not valid YAML ({str(error).splitlines()[0]})") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{place}: is not a recipe; expected a mapping such as `songrank recipes movielens-1m`")
-    return {str(key): value for key, value in values.items()}
 
 
 def resolve(
@@ -134,35 +114,6 @@ def _named(value: Any, default: Any = None) -> dict[str, Any]:
     return {"name": default, **value} if isinstance(value, dict) else {"name": value}
 
 
-def _load(text: str) -> Any:
-    """Parse YAML without code or duplicate keys; an error is a ``ValueError`` with its ``mark``."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            for key in keys:
-                if isinstance(key, str) and keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-        def construct_scalar(self, node: Any) -> Any:
-            value = super().construct_scalar(node)
-            if ":" in value and node.tag.endswith((":int", ":float")):  # YAML 1.1 reads 60:0.25 in base 60
-                told = f"{value} needs a space after ':' or quotes"
-                raise yaml.constructor.ConstructorError(None, None, told, node.start_mark)
-            return value
-
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        fault = ValueError(getattr(error, "problem", None) or "unreadable")
-        fault.mark = getattr(error, "problem_mark", None)  # type: ignore[attr-defined]
-        raise fault from None
-    except (AttributeError, KeyError, TypeError) as error:  # from values such as !!int x
-        raise ValueError(str(error)) from None
-
-
 def _read_change(change: str) -> tuple[list[str], Any]:
     """Parse a change: ``loss.gamma=0.3`` → (["loss", "gamma"], 0.3)."""
     key, equals, text = change.partition("=")
@@ -170,7 +121,7 @@ def _read_change(change: str) -> tuple[list[str], Any]:
     if not equals or not all(path):
         raise UserError(f"{shown(change)} is not a change of a recipe; expected KEY=VALUE, for example loss.gamma=0.3")
     try:
-        return path, _load(text) if text.strip() else ""
+        return path, load_yaml(text) if text.strip() else ""
     except (ValueError, RecursionError):
         what = "a number, a string, a list [64, 32] or a mapping {60: 0.25}"
         raise UserError(f"{key} is {shown(text)}; expected {what}") from None
