@@ -11,7 +11,7 @@ are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install 
     train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
     lists       Context-Aware Ranker, shape of MSLR-WEB30K
     labels      heads over 31,000 labels, with all labels in every step
-    startup     commands that print help and lists, and the import of the library
+    startup     help and lists, the import of the library, a relevance from a prepared data set
     growth      times that must not grow with items or pairs, and the cost of optimisers
 """
 

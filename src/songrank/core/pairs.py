@@ -9,6 +9,7 @@ from torch import Tensor
 from songrank.core.checks import fail
 from songrank.core.csr import CSR
 
+_BLOCK_PAIRS, _BLOCK_ROWS = 1 << 18, 1 << 14  # sorted at once, within the cache
 Numbers = TypeVar("Numbers", Tensor, np.ndarray[Any, Any])
 
 
@@ -85,8 +86,55 @@ def key_table(keys: Tensor, num_queries: int, num_items: int) -> tuple[Tensor, T
     return indptr, unpack(keys, num_items)[1].to(torch.int32)
 
 
+def sorted_rows(pairs: CSR, num_items: int) -> CSR | None:
+    """Columns ``item`` and ``label`` with the items of each row in ascending order; None if they need another method.
+
+    A CPU sorts integers of 64 bits without payload several times faster than pairs of a key and a position. A block of
+    rows is sorted by the integer row · ``num_items`` + item in the high half, with the bits of the label in the low
+    half. The result is None on a GPU, if a pair is repeated, if a label is not positive, or if a row does not fit.
+
+    >>> sorted_rows(CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 2.0, 3.0]), 9)["item"].tolist()
+    [1, 4, 4]
+    """
+    item, label = pairs["item"], pairs["label"]
+    if item.device.type != "cpu" or label.dtype != torch.float32 or not 0 < num_items < 1 << 31:
+        return None
+    offsets, rows = pairs.offsets.numpy(), min(_BLOCK_ROWS, ((1 << 31) - 1) // num_items)
+    items, labels = item.numpy(), label.numpy()
+    found, sorted_labels = np.empty(items.shape, np.int32), np.empty(items.shape, np.float32)
+    first = 0
+    while first < offsets.shape[0] - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK_PAIRS, side="right")) - 1
+        last = max(first + 1, min(last, first + rows))
+        here = slice(int(offsets[first]), int(offsets[last]))
+        base = np.repeat(np.arange(last - first) * num_items, np.diff(offsets[first : last + 1]))
+        if items[here].size and not (labels[here] > 0).all():
+            return None
+        key = base + items[here]
+        key <<= 32
+        key |= labels[here].view(np.int32)
+        key.sort()
+        sorted_labels[here] = (key & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
+        key >>= 32
+        if (key[1:] == key[:-1]).any():
+            return None
+        found[here] = key - base
+        first = last
+    if found.size and not 0 <= int(items.min()) <= int(items.max()) < num_items:
+        fail("item", "out of range", f"numbers from 0 to {num_items - 1}")
+    return CSR(pairs.offsets, {"item": torch.from_numpy(found), "label": torch.from_numpy(sorted_labels)})
+
+
 def latest_pairs(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
     """The distinct sorted keys and their labels; the last duplicate wins."""
+    table = sorted_rows(pairs, num_items)
+    if table is not None:
+        return pack(table.row_of_entries(), table["item"], num_items), table["label"]
+    return latest_pairs_by_key(pairs, num_items)
+
+
+def latest_pairs_by_key(pairs: CSR, num_items: int) -> tuple[Tensor, Tensor]:
+    """:func:`latest_pairs` of any table, on any device."""
     key, order = table_keys(pairs, num_items).sort(stable=True)
     last = last_of_equal(key)
     return key[last], pairs["label"][order[last]]

@@ -119,6 +119,20 @@ class Relevance:
         return cls._build(num_items, pairs, labels, None, torch.full_like(pairs[0][1:], num_items), taken)
 
     @classmethod
+    def from_rows(cls, pairs: CSR, num_items: int) -> "Relevance":
+        """:meth:`from_keys` from rows of ascending items with positive labels, one row per query.
+
+        >>> Relevance.from_rows(CSR.from_lengths([2, 1], item=[1, 4, 0], label=[1.0, 2.0, 3.0]), num_items=5)
+        Relevance(catalogue, 2 queries, 5 items, 3 pairs)
+        """
+        check_size(len(pairs), num_items)
+        label = pairs["label"]
+        if not bool(torch.isfinite(label).all()):
+            read_labels("labels", label)  # raises
+        table = pairs.offsets, pairs["item"]
+        return cls._build(num_items, table, label, None, torch.full_like(pairs.offsets[1:], num_items), table)
+
+    @classmethod
     def from_lists(cls, labels: ArrayLike, lengths: ArrayLike) -> "Relevance":
         """List task: query q ranks its own ``lengths[q]`` documents, whose labels are consecutive in ``labels``.
 

@@ -17,7 +17,7 @@ from songrank.core.checks import check_choice, fail
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
 from songrank.core.ids import Ids
-from songrank.core.pairs import latest_pairs, table_keys, unpack, without
+from songrank.core.pairs import latest_pairs, sorted_rows, table_keys, unpack, without
 from songrank.core.relevance import Relevance
 from songrank.io.arrays import read_arrays
 from songrank.io.json_files import read_json
@@ -248,6 +248,10 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
             return self._catalogue_relevance(part, exclude, torch.device("cpu")).to(device)
 
     def _catalogue_relevance(self, part: CatalogueSplit, exclude: tuple[str, ...], device: torch.device) -> Relevance:
+        if not exclude and device.type == "cpu":
+            table = sorted_rows(part.pairs, part.num_items)
+            if table is not None:
+                return Relevance.from_rows(table, part.num_items)
         key, label = latest_pairs(part.pairs.to(device), part.num_items)
         barred = None
         if exclude:
