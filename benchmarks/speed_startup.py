@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from speed_machine import Machine
@@ -35,8 +36,11 @@ def run(*words: str) -> str:
 
 def startup_rows(machine: Machine) -> Iterator[Row]:
     """Commands that import no torch, and the import of all names but the estimators beyond torch and numpy."""
-    steps = {"python -c pass": lambda: run("-c", "pass"), "python -c 'import torch'": lambda: run("-c", "import torch")}
-    steps |= {words: lambda words=words: run("-m", "songrank", *words.split()) for words in _COMMANDS}
+    steps = {
+        "python -c pass": partial(run, "-c", "pass"),
+        "python -c 'import torch'": partial(run, "-c", "import torch"),
+    }
+    steps |= {words: partial(run, "-m", "songrank", *words.split()) for words in _COMMANDS}
     taken = {name: value / 1e3 for name, value in medians(steps, 5, 1).items()}
     floor, torch_alone = (taken.pop(name) for name in list(taken)[:2])
     for words, seconds in taken.items():
