@@ -12,6 +12,7 @@ from typing import Any
 from songrank.core.errors import DataError
 from songrank.losses.base import Traits
 from songrank.losses.registry import LOSSES
+from songrank.training.trainer.closed_form import SEARCH, STAGE
 from songrank.training.trainer.loop import validation_name
 
 WARM_UP = "warm-up"
@@ -133,5 +134,7 @@ def _kept(config: Mapping[str, Any]) -> str:
 
 
 def _loss(config: Mapping[str, Any], stage: str) -> str:
+    if stage in (STAGE, SEARCH):
+        return "the model"
     section = config.get("warm_up", {}) if stage == WARM_UP else config
     return str(section.get("loss", {}).get("name", "a loss"))
