@@ -210,7 +210,7 @@ def test_weights_are_chosen_on_validation_and_recorded(songrank, runs, tmp_path)
     done = songrank("train", tmp_path / "chosen" / "config.yaml", "-o", tmp_path / "no")
     assert done.returncode == 2
     assert "only `songrank ensemble` creates such runs" in done.stderr
-    config = (tmp_path / "chosen" / "config.yaml").read_text().replace("weight:", "wight:")
+    config = (tmp_path / "chosen" / "config.yaml").read_text().replace("weight:", "wight:").rpartition("# sha256")[0]
     (tmp_path / "chosen" / "config.yaml").write_text(config)
     done = songrank("evaluate", tmp_path / "chosen")
     assert done.returncode == 2

@@ -16,6 +16,7 @@ from songrank.analysis.search_space import default_search
 from songrank.analysis.tuning import Study
 from songrank.core.errors import DataError, UserError
 from songrank.data import open_dataset, prepare
+from songrank.io.json_files import read_json, write_json
 from songrank.losses.registry import LOSSES
 from songrank.training import build
 from songrank.training.config.recipe import Recipe
@@ -330,9 +331,9 @@ def test_a_study_from_before_a_key_is_gone_on_with(source, tmp_path):
     """Keys that are younger than the study say what was meant then: their defaults, and nothing else."""
     Study(source, [], [RATE], tmp_path / "study")
     file = tmp_path / "study" / "study.json"
-    said = json.loads(file.read_text())
+    said = read_json(file)
     del said["resolved"]["deterministic"], said["resolved"]["fine_tuning"]["item_decay_power"]
-    file.write_text(json.dumps(said))
+    write_json(file, said)
     Study(source, [], [RATE], tmp_path / "study")
     with pytest.raises(DataError, match=r"other values of deterministic \(False, now True\);"):
         Study(source, ["deterministic=true"], [RATE], tmp_path / "study")

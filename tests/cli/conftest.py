@@ -28,10 +28,12 @@ def write(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def write_run(name, loss="song", *, seed=0, model="mlp", data="a", shift=0.0, metrics=("ndcg@10",), **changes):
+        values = np.random.default_rng([seed, len(name), int(100 * shift)]).random(6) / 2 + shift
+        values[2] = np.nan
         config = {"model": {"name": model}, "loss": {"name": loss}, "data": f"data/{data}", "seed": seed}
         evaluation = {
             "split": "test",
-            "metrics": dict.fromkeys(metrics, 0.5),
+            "metrics": {metric: float(np.nanmean(values)) / (1 + i) for i, metric in enumerate(metrics)},
             "queries": 6,
             "empty": 1,
             "ties": "pessimistic",
@@ -47,8 +49,6 @@ def write(tmp_path, monkeypatch):
                 config[key] = config.get(key, {}) | value
             else:
                 config[key] = value
-        values = np.random.default_rng([seed, len(name), int(100 * shift)]).random(6) / 2 + shift
-        values[2] = np.nan
         folder = tmp_path / name
         (folder / "evaluation").mkdir(parents=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(config))

@@ -60,7 +60,7 @@ def test_data_that_was_moved_is_found_where_it_is_said_to_be(songrank, run, tmp_
         (lambda run: None, ["--candidates", "0"], "candidates is 0; expected a whole number of at least 1"),
         (lambda run: (run / "model.json").unlink(), [], "has no model yet; finish it with `songrank train --resume"),
         (lambda run: (run / "model.json").write_text("{"), [], "model.json: is not valid JSON"),
-        (lambda run: (run / "model.safetensors").unlink(), [], "model.safetensors: cannot be read"),
+        (lambda run: (run / "model.safetensors").unlink(), [], "model.safetensors: is missing"),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), [], "model.safetensors: checksum mismatch"),
         (lambda run: (run / "config.yaml").write_text("data: [x"), [], "config.yaml, line"),
         (lambda run: (run / "config.yaml").unlink(), [], "is not a run directory: it has no readable config.yaml"),

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from songrank.core.errors import DataError
+from songrank.io.json_files import read_json, write_json
 from songrank.io.locks import alone
 from songrank.training import Run, load_recipe
 from songrank.training.run_directory import RunDirectory
@@ -20,8 +21,7 @@ from tests.cli.outcomes import same_weights
 def test_two_processes_do_not_train_the_same_run(songrank, ratings, tmp_path):
     run = tmp_path / "run"
     assert songrank("train", ratings, "-o", run, "-q").returncode == 0
-    notes = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    write_json(run / "run.json", {**read_json(run / "run.json"), "status": "stopped"})
     with alone(run, "trained"):
         done = songrank("train", "--resume", run)
     assert done.returncode == 2
@@ -64,8 +64,7 @@ def test_a_run_that_another_process_began_anew_is_not_trained_on(ratings, tmp_pa
 def stopped_run(songrank, ratings, run):
     """A finished run that believes it was stopped: its checkpoints are there."""
     assert songrank("train", ratings, "-o", run, "-q").returncode == 0
-    notes = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    write_json(run / "run.json", {**read_json(run / "run.json"), "status": "stopped"})
     return sorted((run / "checkpoints").iterdir())
 
 
@@ -73,7 +72,12 @@ def test_a_checkpoint_of_another_recipe_is_refused(songrank, ratings, tmp_path):
     run = tmp_path / "run"
     stopped_run(songrank, ratings, run)
     config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace("learning_rate: 0.01", "learning_rate: 0.02", 1))
+    config = config.replace("learning_rate: 0.01", "learning_rate: 0.02", 1)
+    (run / "config.yaml").write_text(config)
+    done = songrank("train", "--resume", run)
+    assert done.returncode == 2
+    assert "config.yaml: is damaged or was edited (checksum mismatch)" in done.stderr
+    (run / "config.yaml").write_text(config.rpartition("# sha256")[0])
     done = songrank("train", "--resume", run)
     assert done.returncode == 2
     assert "belongs to another recipe or data set; restore the original config.yaml" in done.stderr
@@ -90,7 +94,7 @@ def test_damaged_checkpoints_are_set_aside_and_the_end_is_the_same(songrank, rat
     (run / "checkpoints" / f"refused-{last.name}" / "state.json").write_text("of an earlier time")
     done = songrank("train", "--resume", run)
     assert done.returncode == 0
-    first_line, second_line = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    first_line, second_line = [line for line in done.stderr.splitlines() if "checkpoints" in line]
     assert first_line.endswith("(checksum mismatch); resuming from the previous checkpoint")
     assert second_line.endswith("starting from the beginning")
     assert same_weights(run, whole)
@@ -141,8 +145,7 @@ def test_a_run_is_never_overwritten_unless_asked(songrank, ratings, tmp_path):
 def test_a_run_is_not_gone_on_with_on_other_data(songrank, ratings, tmp_path):
     run = tmp_path / "run"
     assert songrank("train", ratings, "-o", run, "-q").returncode == 0
-    notes = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**notes, "status": "stopped"}))
+    write_json(run / "run.json", {**read_json(run / "run.json"), "status": "stopped"})
     words = ["data", "prepare", "movielens-1m", tmp_path / "source" / "ratings.dat", "-o", tmp_path / "data"]
     assert songrank(*words, "--labels", "binary", "--overwrite", "-q").returncode == 0
     for command in (["train", "--resume", run], ["evaluate", run]):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from songrank.data import DataError, open_dataset, prepare
+from songrank.io.json_files import read_json, write_json
 from tests.data.small_log import log
 
 
@@ -75,10 +76,13 @@ def test_ids_are_numbered_by_themselves_and_not_by_how_often_they_occur(tmp_path
         (lambda f: edit(f, task="cooking"), "malformed or was edited"),
         (lambda f: edit(f, queries="many"), "malformed or was edited"),
         (lambda f: (f / "train.safetensors").unlink(), "train.safetensors: is missing"),
-        (lambda f: (f / "train.safetensors").write_bytes(b""), "is damaged"),
-        (lambda f: cut(f / "train.safetensors"), "is damaged"),
-        (lambda f: shutil.copy(f / "test.safetensors", f / "train.safetensors"), "does not match dataset.json"),
-        (lambda f: (f / "ids.safetensors").write_bytes(b"\xff" * 100), "is damaged"),
+        (lambda f: (f / "train.safetensors").write_bytes(b""), "train.safetensors: checksum mismatch"),
+        (lambda f: cut(f / "train.safetensors"), "train.safetensors: checksum mismatch"),
+        (
+            lambda f: shutil.copy(f / "test.safetensors", f / "train.safetensors"),
+            "checksum mismatch with dataset.json",
+        ),
+        (lambda f: (f / "ids.safetensors").write_bytes(b"\xff" * 100), "ids.safetensors: checksum mismatch"),
     ],
 )
 def test_a_damaged_data_set_is_refused_in_one_line(damage, message, folder):
@@ -94,8 +98,7 @@ def open_all(folder):
 
 
 def edit(folder, **changes):
-    info = json.loads((folder / "dataset.json").read_text())
-    (folder / "dataset.json").write_text(json.dumps(info | changes))
+    write_json(folder / "dataset.json", read_json(folder / "dataset.json") | changes)
 
 
 def cut(file):
@@ -173,8 +176,8 @@ def test_a_data_set_in_the_working_directory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("key", ["labels", "relevant_per_query", "columns", "made", "shared_queries"])
 def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
-    info = json.loads((folder / "dataset.json").read_text())
+    info = read_json(folder / "dataset.json")
     del info[key]
-    (folder / "dataset.json").write_text(json.dumps(info))
+    write_json(folder / "dataset.json", info)
     with pytest.raises(DataError, match="malformed or was edited"):
         open_dataset(folder)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from songrank import models
 from songrank.core.errors import DataError
+from songrank.io.json_files import read_json, write_json
 from songrank.models.registry import MODELS
 from songrank.serving.open import open_model
 from songrank.training.trained_model import model_sizes
@@ -57,12 +58,12 @@ def change(folder, arrays=None, **info):
         tensors = {key: value.clone() for key, value in load_file(folder / file).items()}
         tensors[name] = tensor(tensors[name]) if callable(tensor) else tensor
         save_file(tensors, folder / file)
-    told = json.loads((folder / "model.json").read_text())
+    told = read_json(folder / "model.json")
     for key, value in info.items():
         told[key] = {**told[key], **value} if isinstance(value, dict) and key != "files" else value
     if "files" not in info:
         told["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in told["files"]}
-    (folder / "model.json").write_text(json.dumps(told))
+    write_json(folder / "model.json", told)
 
 
 def refused(folder, *messages):

@@ -10,6 +10,7 @@ import torch
 from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
+from songrank.io.json_files import read_json, write_json
 from songrank.models.blend_folder import blend_models
 from songrank.models.model_folder import save_model
 from songrank.serving import open_model
@@ -101,9 +102,9 @@ def test_a_blend_within_a_blend_is_rejected(folder, models_written):
 
 
 def _opened(folder):
-    info = json.loads((folder / "model.json").read_text())
+    info = read_json(folder / "model.json")
     info["model"]["members"][0]["model"] = FACTORS
-    (folder / "model.json").write_text(json.dumps(info))
+    write_json(folder / "model.json", info)
     return [open_model(folder)]
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from songrank.core.errors import DataError
 from songrank.data import open_dataset
+from songrank.io.json_files import read_json, write_json
 from songrank.models.model_folder import MODEL_FILES
 from songrank.serving.open import open_model
 from tests.models.small_folders import SECTIONS, change, made, refused
@@ -76,7 +77,7 @@ def test_every_file_is_needed_whole_and_its_own(folder):
     for file in sorted(folder.iterdir()):
         data = file.read_bytes()
         file.unlink()
-        refused(folder, file.name, "missing" if file.name == "model.json" else "cannot be read")
+        refused(folder, file.name, "missing")
         file.mkdir()
         refused(folder, file.name, "directory")
         file.rmdir()
@@ -178,8 +179,7 @@ def test_versions_that_are_older_or_newer(folder, version):
     ],
 )
 def test_descriptions_that_are_none(folder, info):
-    told = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**told, **info}))
+    write_json(folder / "model.json", {**read_json(folder / "model.json"), **info})
     refused(folder, "model.json")
 
 

@@ -15,6 +15,7 @@ import torch
 from songrank import models
 from songrank.core.errors import DataError
 from songrank.data import prepare
+from songrank.io.json_files import read_json, write_json
 from songrank.serving import label, open_model, score_labels
 from songrank.training.trained_model import model_sizes, write_model
 
@@ -100,9 +101,9 @@ def test_a_damaged_vocabulary_of_tf_idf_is_one_line(tmp_path):
     words = tmp_path / "model" / "vocabulary.txt"
     for changed in (words.read_text().splitlines(keepends=True)[:-1], ["cat\n"], ["cat\t-1\n"] * len(folder.documents)):
         words.write_text("".join(changed))
-        info = json.loads((tmp_path / "model" / "model.json").read_text())
+        info = read_json(tmp_path / "model" / "model.json")
         info["files"]["vocabulary.txt"] = hashlib.sha256(words.read_bytes()).hexdigest()
-        (tmp_path / "model" / "model.json").write_text(json.dumps(info))
+        write_json(tmp_path / "model" / "model.json", info)
         with pytest.raises(DataError, match="tables are inconsistent with model.json"):
             open_model(tmp_path / "model")
 

@@ -19,13 +19,16 @@ from songrank.core.errors import DataError, UserError, first_line, shown
 from songrank.core.text import counted
 from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
+from songrank.io.files import check_sha256
 from songrank.io.json_files import read_json
+from songrank.io.verification import check_seal
 from songrank.metrics.comparison import Fold
 from songrank.models.registry import MODELS
 
 POLICIES = ("ties", "gain", "empty_policy", "candidates")
 _NOT_THE_METHOD = {"seed", "data", "prepare", "device", "title", "description", "notes", "output", "evaluation"}
 _NOT_THE_METHOD |= {"threads", "workers", "deterministic"}
+_ROUNDING = 1e-4  # relative to the larger of 1 and the mean, since other tools round
 _DAMAGED = "leave this run out, or train it again"
 
 
@@ -105,13 +108,17 @@ def read_run(path: Path, split: str = "test") -> FinishedRun:
         fix = f"it has {', '.join(others)}" if others else how_to_finish(path)
         raise DataError(f"has no evaluation of the {split} split", fix, file=str(path))
     try:
-        info, values = read_json(file), read_arrays(file.with_suffix(".safetensors"))
+        info, stored = read_json(file), file.with_suffix(".safetensors")
+        if "values_sha256" in info:
+            check_sha256(stored, info["values_sha256"], f"checksum mismatch with {file.name}", _DAMAGED)
+        values = read_arrays(stored)
     except DataError as error:
         raise DataError(error.what, _DAMAGED, file=error.file) from None
     metrics = _expect(file, info, "metrics", dict)
     queries = _expect(file, info, "queries", int)
     for metric in metrics:
-        _check_values(file.with_suffix(".safetensors"), metric, values.get(metric), queries)
+        _check_values(stored, metric, values.get(metric), queries)
+        _check_mean(stored, metric, metrics[metric], values[metric])
     per_query = {metric: values[metric].double() for metric in metrics}
     empty = _expect(file, info, "empty", int)
     policies = {key: _expect(file, info, key, (str, int)) for key in POLICIES}
@@ -149,7 +156,11 @@ def _read_config(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        check_seal(text, str(file))
+        config = yaml.safe_load(text)
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(file)) from None
     except yaml.MarkedYAMLError as error:
@@ -183,6 +194,14 @@ def _check_values(file: Path, metric: str, values: Tensor | None, queries: int) 
         raise DataError(found, _DAMAGED, file=str(file))
     if values.isinf().any():
         raise DataError(f"{metric} has infinite values", _DAMAGED, file=str(file))
+
+
+def _check_mean(file: Path, metric: str, told: Any, values: Tensor) -> None:
+    """Raise unless the mean of the values is the one of the JSON file."""
+    mean = values.double().nanmean().item()
+    if isinstance(told, int | float) and not abs(mean - told) <= _ROUNDING * max(1.0, abs(told)):
+        what = f"{metric} has mean {mean:.6g}, but the evaluation has {told:.6g}"
+        raise DataError(what, _DAMAGED, file=str(file))
 
 
 def _method(run: FinishedRun) -> dict[str, str]:

@@ -23,7 +23,7 @@ from songrank.analysis.trials import best_first, run_trial
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
 from songrank.io.files import NEW, write_whole
-from songrank.io.json_files import read_json
+from songrank.io.json_files import read_json, write_json
 from songrank.io.locks import alone
 from songrank.training.build import check_fit, make_model, make_trainer
 from songrank.training.config.recipe import Recipe
@@ -111,7 +111,7 @@ class Study:
                 raise DataError("already exists and is not a study", "choose another with -o", file=str(self.place))
             versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
             whole = {**versions, "recipe": self._source, "changes": changes, **description}
-            write_whole(file, json.dumps(whole, indent=2) + "\n")
+            write_json(file, whole)
         self.store.trials()
 
     def trials(self) -> list[Trial]:

@@ -33,6 +33,7 @@ from songrank.cli.train import TrainCommand, train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
 from songrank.core.errors import ReportedError, UserError
+from songrank.io.verification import ALWAYS as VERIFY
 
 _INTERRUPTED = 130
 
@@ -68,7 +69,14 @@ for command in COMMANDS:
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+    verify: bool = typer.Option(
+        False, "--verify", help="Verify the checksums of data sets that were verified before and have not changed."
+    ),
+) -> None:
+    if verify:
+        os.environ[VERIFY] = "always"  # also for processes that the command starts
     if version:
         typer.echo(__version__)
         raise typer.Exit

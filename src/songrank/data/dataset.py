@@ -20,7 +20,9 @@ from songrank.core.ids import Ids
 from songrank.core.pairs import latest_pairs, sorted_rows, table_keys, unpack, without
 from songrank.core.relevance import Relevance
 from songrank.io.arrays import read_arrays
+from songrank.io.files import file_digests
 from songrank.io.json_files import read_json
+from songrank.io.verification import verify_file
 
 FORMAT = "songrank-dataset"
 VERSION = 1
@@ -149,13 +151,24 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
     item_ids: Ids
     """Original ids of the catalogue's items."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    sha256: str
+    """SHA-256 of ``dataset.json``, which has the checksums of the other files."""
+
+    def __init__(self, path: str | os.PathLike[str], *, verify: bool | None = None) -> None:
         self.path = Path(path)
         found, self.info = None, self._read_info()
         while found != self.info:  # repeat if it was replaced while its files were opened
             found, names = self.info, ("ids", *self.info["splits"])
-            arrays = {name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in names}
+            try:
+                if verify is not False:
+                    self._verify(always=verify)
+                arrays = {name: read_arrays(self.path / f"{name}.safetensors", _AGAIN) for name in names}
+                unreadable = None
+            except DataError as error:
+                unreadable = error
             self.info = self._read_info()
+            if unreadable is not None and found == self.info:
+                raise unreadable
         self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
         self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
         self._ids = arrays.pop("ids")
@@ -181,6 +194,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         """Content of ``dataset.json``, validated."""
         file = str(self.path / "dataset.json")
         info = read_json(Path(file), _AGAIN, missing=_MADE_BY)
+        self.sha256 = file_digests(Path(file), "sha256")[0]
         if info.get("format") != FORMAT:
             raise DataError("is not a songrank data set", _MADE_BY, file=file)
         if (found := info.get("version")) != VERSION:
@@ -194,12 +208,24 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 and all(isinstance(info[key], dict) for key in ("labels", "relevant_per_query", "columns", "made"))
                 and all(isinstance(info["made"][key], kind) for key, kind in _MADE.items())
                 and isinstance(info["shared_queries"], bool)
+                and isinstance(info["ids"], dict)
+                and isinstance(info.get("vocabulary", {}), dict)
             )
         except (KeyError, TypeError):
             well_formed = False
         if not well_formed:
             raise DataError("is malformed or was edited", _AGAIN, file=file)
         return info
+
+    def _verify(self, *, always: bool | None) -> None:
+        """Raise unless all files are those of ``dataset.json``."""
+        told = {f"{name}.safetensors": split.get("sha256") for name, split in self.info["splits"].items()}
+        told["ids.safetensors"] = self.info["ids"].get("sha256")
+        words = self.info.get("vocabulary", {})
+        if "sha256" in words:  # earlier versions did not write it
+            told[str(words["file"])] = words["sha256"]
+        for name, digest in told.items():
+            verify_file(self.path / name, digest, "checksum mismatch with dataset.json", _AGAIN, always=always)
 
     def split_query_ids(self, split: str) -> Ids:
         """Original ids of the queries of a split, in its order."""
@@ -267,11 +293,17 @@ def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR | No
     return CSR(arrays[f"{prefix}.offsets"], {name: arrays[f"{prefix}.{name}"] for name in columns})
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Open a prepared data set: read ``dataset.json`` and memory-map the arrays.
+def open_dataset(path: str | os.PathLike[str], *, verify: bool | None = None) -> Dataset:
+    """Open a prepared data set: read ``dataset.json``, verify the other files and memory-map the arrays.
+
+    Args:
+        path: directory of the data set.
+        verify: True hashes all files, False none. By default a file of 1 MiB or more that was verified before and is
+            unchanged by size, times and inode is not hashed again, unless the environment variable ``SONGRANK_VERIFY``
+            is ``always``.
 
     >>> open_dataset("x")
     Traceback (most recent call last):
     songrank.core.errors.DataError: x/dataset.json: is missing; expected a directory written by `songrank data prepare`
     """
-    return Dataset(path)
+    return Dataset(path, verify=verify)

@@ -94,7 +94,7 @@ def prepare(
         del content  # unmaps files in scratch, which Windows could not remove
         shutil.rmtree(scratch)
         write_description(folder, info)
-    return open_dataset(directory)
+    return open_dataset(directory, verify=False)  # hashed while it was written
 
 
 def _checked_limit(memory_limit: int | str | None, kind: Kind) -> int | None:

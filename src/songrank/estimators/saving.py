@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from songrank import __version__
 from songrank.core.errors import DataError, UserError, shown
 from songrank.io.files import check_sha256, write_whole
-from songrank.io.json_files import plain, read_json
+from songrank.io.json_files import plain, read_json, write_json
 from songrank.io.staging import staged_directory
 from songrank.metrics import Evaluation
 from songrank.metrics.evaluation import reduce_queries
@@ -34,14 +34,14 @@ def write_estimator(target: Path, folder: ModelFolder, told: Mapping[str, Any], 
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in more.items()}
     content = {"format": FORMAT, "version": VERSION, "songrank": __version__, **told, "files": sums}
     try:
-        text = json.dumps(plain(content), indent=2, ensure_ascii=False, default=plain_number) + "\n"
+        content = json.loads(json.dumps(plain(content), default=plain_number))
     except TypeError as error:
         raise UserError(f"a parameter cannot be saved as JSON ({error}); expected numbers, strings and lists") from None
     with staged_directory(target, overwrite=True, marker=_TOLD, own=_OWN) as place:
         save_model(folder, place)
         for name, data in more.items():
             write_whole(place / name, data)
-        write_whole(place / _TOLD, text)
+        write_json(place / _TOLD, content)
 
 
 def read_estimator(path: Path, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:

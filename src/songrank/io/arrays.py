@@ -16,7 +16,7 @@ from torch import Tensor
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
 from songrank.io.disk_table import DiskColumn
-from songrank.io.files import create, file_digests, not_written
+from songrank.io.files import create, file_digests, not_written, open_regular
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
 _NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
@@ -96,6 +96,7 @@ def read_arrays(path: Path, fix: str = "regenerate the file") -> dict[str, Tenso
     from safetensors import SafetensorError, safe_open
 
     try:
+        open_regular(path).close()
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except FileNotFoundError:

@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -78,9 +79,35 @@ def _new_file(target: Path) -> tuple[Path, IO[bytes]]:
             return new, create(new)
 
 
-def create(file: Path) -> IO[bytes]:
+def create(file: Path, mode: int = 0o666) -> IO[bytes]:
     """Create a file that must not exist, not even as a symbolic link, and open it for writing."""
-    return os.fdopen(os.open(file, _EXCLUSIVE, 0o666), "w+b")
+    return os.fdopen(os.open(file, _EXCLUSIVE, mode), "w+b")
+
+
+def open_regular(file: Path) -> IO[bytes]:
+    """Open a file for reading; an ``OSError`` if it is a FIFO, a device or a directory, which could block or never end.
+
+    >>> open_regular(Path("/dev/zero"))
+    Traceback (most recent call last):
+    OSError: [Errno 22] not a regular file: '/dev/zero'
+    """
+    handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    raise OSError(errno.EINVAL, "not a regular file", str(file))
+
+
+def read_whole(file: Path, most: int) -> bytes:
+    """The content of a regular file; an ``OSError`` if it has more than ``most`` bytes."""
+    with open_regular(file) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(file))
+    return content
 
 
 def process_mark() -> str:
@@ -183,7 +210,7 @@ def file_digests(file: Path, *algorithms: str, progress: Callable[[int], None] |
     """Digests of a file in one pass; ``progress`` receives the number of bytes read so far."""
     digests = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
     done = 0
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         while digests and (block := stream.read(_BLOCK_BYTES)):
             for digest in digests:
                 digest.update(block)
@@ -197,6 +224,8 @@ def check_sha256(file: Path, expected: Any, damaged: str, fix: str) -> None:
     """Raise a ``DataError`` with message ``damaged`` unless the file has this SHA-256."""
     try:
         (found,) = file_digests(file, "sha256")
+    except FileNotFoundError:
+        raise DataError("is missing", fix, file=str(file)) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", fix, file=str(file)) from None
     if found != expected:

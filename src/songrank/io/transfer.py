@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from songrank.core.errors import DataError, first_line
-from songrank.io.files import NO_LINK, write_remedy, write_whole
+from songrank.io.files import NO_LINK, create, write_remedy
 from songrank.io.locks import lock
 from songrank.io.source import Progress
 
@@ -52,7 +52,9 @@ class PartFile:
 
     def begin(self, version: str | None) -> None:
         """Record the version of the download."""
-        write_whole(self._notes, json.dumps({"version": version}))
+        self._notes.unlink(missing_ok=True)
+        with create(self._notes) as file:
+            file.write(json.dumps({"version": version}).encode())
 
     def free_bytes(self) -> int:
         """Free disk space in bytes."""

@@ -12,7 +12,6 @@
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from songrank.core.ids import Ids
 from songrank.core.text import notebook_table
 from songrank.io.arrays import read_arrays
 from songrank.io.files import check_sha256, write_whole
-from songrank.io.json_files import read_json
+from songrank.io.json_files import read_json, write_json
 from songrank.models.base import RankingModel
 from songrank.models.blend import UserInput
 from songrank.models.described import BLEND, build_described
@@ -193,7 +192,7 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         "songrank": __version__,
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     }
-    write_whole(folder / "model.json", json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / "model.json", info)
 
 
 def read_words(file: Path) -> dict[str, int]:

@@ -27,9 +27,10 @@ import torch
 from songrank import __version__
 from songrank.core.errors import DataError
 from songrank.data import Dataset, ListSplit
-from songrank.io.files import NEW, make_folder, not_written, remove_leftovers, write_whole
-from songrank.io.json_files import plain, read_json
+from songrank.io.files import NEW, file_digests, make_folder, not_written, remove_leftovers, sha256, write_whole
+from songrank.io.json_files import plain, read_json, write_json
 from songrank.io.locks import LOCK, alone
+from songrank.io.verification import check_seal, seal
 from songrank.metrics import Evaluation
 from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
@@ -55,7 +56,7 @@ class RunDirectory:
         with alone(self.path, "trained"):
             if self.check_free(overwrite=overwrite):  # again: another process may have begun a run meanwhile
                 self._clear()
-            write_whole(self.state, json.dumps(plain(notes), indent=2) + "\n")
+            write_json(self.state, plain(notes))
             write_whole(self.config, text)
 
     def rewrite(self, recipe: Recipe) -> None:
@@ -111,6 +112,7 @@ class RunDirectory:
         except (OSError, UnicodeDecodeError):
             what = "is not a run directory: it has no readable config.yaml"
             raise DataError(what, "expected one written by `songrank train`", file=str(self.path)) from None
+        check_seal(text, str(self.config))
         return Recipe.read(read_yaml(text, str(self.config)), str(self.config))
 
     def check_data(self, dataset: Dataset) -> None:
@@ -124,9 +126,12 @@ class RunDirectory:
         return read_json(self.state, "delete it; it is regenerated") if self.state.exists() else {}
 
     def note(self, **entries: Any) -> None:
-        """Update ``run.json``; None removes an entry."""
+        """Update ``run.json``; None removes an entry. A run that has ended has the SHA-256 of its history."""
+        if "status" in entries:
+            ended = entries["status"] != "running" and self.history.exists()
+            entries["history_sha256"] = file_digests(self.history, "sha256")[0] if ended else None
         kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
-        write_whole(self.state, json.dumps(plain(kept), indent=2) + "\n")
+        write_json(self.state, plain(kept))
 
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these lines, since epochs after the checkpoint run again."""
@@ -145,6 +150,7 @@ class RunDirectory:
         from safetensors.torch import save
 
         values = {name: value.cpu().contiguous() for name, value in found.per_query.items()}
+        data = save(values)
         summary = {
             "split": split,
             "metrics": found.values,
@@ -155,17 +161,17 @@ class RunDirectory:
             "gain": str(found.gain),
             "candidates": "all" if found.candidates is None else found.candidates,
             "lists_sha256": lists_sha256,
+            "values_sha256": sha256(data),
         }
-        write_whole(self.path / "evaluation" / f"{split}.safetensors", save(values))
-        write_whole(self.path / "evaluation" / f"{split}.json", json.dumps(plain(summary), indent=2) + "\n")
+        write_whole(self.path / "evaluation" / f"{split}.safetensors", data)
+        write_json(self.path / "evaluation" / f"{split}.json", plain(summary))
 
 
 def _yaml(recipe: Recipe) -> str:
     import yaml
 
     style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 120}
-    text: str = yaml.safe_dump(recipe.model_dump(mode="json"), **style)
-    return text
+    return seal(yaml.safe_dump(recipe.model_dump(mode="json"), **style))
 
 
 class Curves:
@@ -193,8 +199,8 @@ class Curves:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """SHA-256 of ``dataset.json``, which has the checksums of the sources."""
-    return hashlib.sha256((dataset.path / "dataset.json").read_bytes()).hexdigest()
+    """SHA-256 of ``dataset.json``, which has the checksums of all files of the data set and of its sources."""
+    return dataset.sha256
 
 
 def lists_fingerprint(dataset: Dataset, split: str) -> str:

@@ -8,11 +8,13 @@ from html.parser import HTMLParser
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file, save_file
 
 from songrank.analysis.report import write_report
 from songrank.analysis.report.contents import gather
 from songrank.analysis.report.page import render
 from songrank.core.errors import UserError
+from songrank.io.json_files import read_json, write_json
 
 EVIL = '</script><img src=x onerror="document.title=1"><!-- \u202e\x07'
 
@@ -162,7 +164,7 @@ def test_titles_and_ids_that_are_markup_stay_text(tmp_path):
             ["Best by ndcg@5"],
         ),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), "safetensors: checksum mismatch", ["exact g"]),
-        (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl: cannot be read", ["exact g", "Best by"]),
+        (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl: is missing", ["exact g", "Best by"]),
         (lambda run: shutil.rmtree(run / "evaluation"), "has no evaluation of the test split", ["exact g"]),
         (lambda run: (run / "run.json").unlink(), "was not written by `songrank train`", ["Convergence"]),
     ],
@@ -176,7 +178,7 @@ def test_what_is_gone_is_one_line_and_the_rest_is_there(run, damage, why, shown)
 
 def test_another_data_set_at_the_path_is_not_taken_for_the_run_s(run):
     info = run.parent / "data" / "dataset.json"
-    info.write_text(info.read_text().replace('"movielens-1m"', '"another"'))
+    write_json(info, {**read_json(info), "name": "another"})
     assert "is not the data set of" in page_of(run).text
     with pytest.raises(UserError, match="is not the data set of"):
         gather([run], data=run.parent / "data")
@@ -190,8 +192,10 @@ def test_data_that_was_moved_is_read_where_it_is_said_to_be(run):
 
 def test_a_figure_of_zero_is_shown_as_zero(run):
     file = run / "evaluation" / "test.json"
-    evaluation = json.loads(file.read_text())
-    file.write_text(json.dumps({**evaluation, "metrics": {**evaluation["metrics"], "mrr": 0.0}}))
+    evaluation, values = read_json(file), load_file(file.with_suffix(".safetensors"))
+    save_file({**values, "mrr": torch.zeros_like(values["mrr"])}, file.with_suffix(".safetensors"))
+    del evaluation["values_sha256"]
+    write_json(file, {**evaluation, "metrics": {**evaluation["metrics"], "mrr": 0.0}})
     words = page_of(run).words
     row = words.index("mrr", words.index("Final metrics"))
     assert words[row + 1] == "0.0000"

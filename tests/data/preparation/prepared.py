@@ -1,7 +1,6 @@
 """Lists on their way into a data set and out of it again, for tests of list tasks."""
 
 import functools
-import json
 from pathlib import Path
 from tempfile import mkdtemp
 from unittest.mock import patch
@@ -10,6 +9,7 @@ import numpy as np
 from hypothesis import settings
 
 from songrank.data import prepare
+from songrank.io.json_files import read_json
 from songrank.io.source import BLOCK_BYTES, Source
 
 
@@ -22,7 +22,7 @@ def prepare_in(folder, kind, source, *, block_bytes=BLOCK_BYTES, **options):
 def written(dataset, *, without=("made",)):
     """All that was written, for comparing two data sets byte by byte; what it was made from left out."""
     files = {file.name: file.read_bytes() for file in sorted(dataset.path.glob("*.safetensors"))}
-    info = json.loads((dataset.path / "dataset.json").read_text())
+    info = read_json(dataset.path / "dataset.json")
     return files, {key: value for key, value in info.items() if key not in without}
 
 

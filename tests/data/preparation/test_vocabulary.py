@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from songrank.data import DataError
 from songrank.data.preparation.vocabulary import tokenise
+from songrank.io.files import sha256
 from tests.data.readers.small_texts import few, read, texts_of, vocabulary
 
 
@@ -24,6 +25,7 @@ def test_words_are_numbered_by_how_often_training_texts_have_them(tmp_path):
         "padding": 0,
         "unknown": 1,
         "file": "vocabulary.txt",
+        "sha256": sha256("cat\nthe\na\ndog\n"),
         "lowercase": True,
     }
 

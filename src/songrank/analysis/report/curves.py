@@ -10,6 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from songrank.core.errors import DataError
+from songrank.io.files import check_sha256
+from songrank.io.json_files import read_json
 from songrank.losses.base import Traits
 from songrank.losses.registry import LOSSES
 from songrank.training.trainer.closed_form import SEARCH, STAGE
@@ -52,8 +54,11 @@ class Panel:
 
 
 def read_history(path: Path) -> History:
-    """The lines of ``metrics.jsonl``; an incomplete line of a killed process is skipped."""
+    """The lines of ``metrics.jsonl``, verified if the run has ended; an incomplete line of a killed one is skipped."""
     file = path / "metrics.jsonl"
+    notes = read_json(path / "run.json") if (path / "run.json").exists() else {}
+    if "history_sha256" in notes:
+        check_sha256(file, notes["history_sha256"], "checksum mismatch with run.json", "the run has no curves")
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -16,7 +16,7 @@ from songrank.core.columns import Array
 from songrank.core.csr import CSR
 from songrank.data.content import Arrays
 from songrank.io.arrays import Pieces
-from songrank.io.files import write_whole
+from songrank.io.files import sha256, write_whole
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 _PIECE_TOKENS = 1 << 22
@@ -72,9 +72,11 @@ def choose_words(words: Iterable[str], counts: Array, *, size: int, min_count: i
     return [word for _, word in sorted(counted)[:size]]
 
 
-def write_words(path: Path, words: Iterable[str]) -> None:
-    """Write a vocabulary: line n, from 1, is the word with id n + 1."""
-    write_whole(path, "".join(f"{word}\n" for word in words))
+def write_words(path: Path, words: Iterable[str]) -> str:
+    """Write a vocabulary, and return its SHA-256: line n, from 1, is the word with id n + 1."""
+    text = "".join(f"{word}\n" for word in words)
+    write_whole(path, text)
+    return sha256(text)
 
 
 def count_words(texts: CSR, rows: Array, distinct: int) -> Array:

@@ -97,8 +97,8 @@ def xmc_text(source: Path | LabelledRows, options: TextOptions, job: Job, scratc
     splits = labelled_queries.split_rows(counts, options)
     read = _tokens if options.features == "tokens" else _tf_idf
     describe, lines, extra = read(rows, texts, splits["train"], options)
-    vocabulary.write_words(scratch.parent / VOCABULARY_FILE, lines)
-    extra["vocabulary"] |= {"file": VOCABULARY_FILE, "lowercase": options.lowercase}
+    digest = vocabulary.write_words(scratch.parent / VOCABULARY_FILE, lines)
+    extra["vocabulary"] |= {"file": VOCABULARY_FILE, "sha256": digest, "lowercase": options.lowercase}
     return labelled_queries.labelling_content(
         splits,
         labelled_queries.label_table(labels, job),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import UserError, shown, suggestion
+from songrank.io.verification import check_seal
 from songrank.losses.registry import LOSSES
 from songrank.training.config.data_shapes import SHAPES, data_shapes
 from songrank.training.config.former_keys import read_former_keys
@@ -49,10 +50,17 @@ def _text(source: str) -> tuple[str, str]:
     try:
         if path.is_dir():
             path = path / "config.yaml"
-        return path.read_text(encoding="utf-8"), source
+        text = path.read_text(encoding="utf-8")
+        if path.name == "config.yaml" and path.with_name("run.json").exists():
+            check_seal(text, source)
+        return text, source
     except FileNotFoundError:
         hint = suggestion(source, shipped, f"expected a YAML file or one of {', '.join(shipped)}")
         raise UserError(f"{source}: unknown recipe; {hint}") from None
+    except UserError:
+        raise
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
