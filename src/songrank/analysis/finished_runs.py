@@ -16,10 +16,11 @@ from torch import Tensor
 
 from songrank.baselines.evaluate import Measured
 from songrank.core.errors import DataError, UserError, first_line, shown
+from songrank.core.limits import RECIPE_BYTES
 from songrank.core.text import counted
 from songrank.data import Dataset
 from songrank.io.arrays import read_arrays
-from songrank.io.files import check_sha256
+from songrank.io.files import check_sha256, read_whole
 from songrank.io.json_files import read_json
 from songrank.io.verification import check_seal
 from songrank.metrics.comparison import Fold
@@ -155,10 +156,12 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Method]:
 def _read_config(file: Path) -> dict[str, Any]:
     import yaml
 
+    from songrank.io.yaml_text import BoundedLoader
+
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_whole(file, RECIPE_BYTES).decode("utf-8")
         check_seal(text, str(file))
-        config = yaml.safe_load(text)
+        config = yaml.load(text, BoundedLoader)
     except DataError:
         raise
     except OSError as error:

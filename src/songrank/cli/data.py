@@ -12,6 +12,7 @@ from songrank.cli.kind_options import KindCommand, option_names, option_value
 from songrank.cli.printing import wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
+from songrank.core.limits import RATIO
 from songrank.core.text import UNITS, counted, singular
 from songrank.data.registry import all_kinds, find_kind
 
@@ -55,6 +56,9 @@ def prepare(
         str | None,
         typer.Option(metavar="SIZE", help="Sort interactions on disk, within this memory, e.g. 4GB."),
     ] = None,
+    max_ratio: Annotated[
+        float, typer.Option(min=1, help="Maximum size of a compressed source relative to its compressed size.")
+    ] = RATIO,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar and the summary.")] = False,
 ) -> None:
     """Prepare a data set.
@@ -79,6 +83,7 @@ def prepare(
             progress=report,
             note=lambda text: typer.echo(f"note: {text}", err=True),
             memory_limit=memory_limit,
+            max_ratio=max_ratio,
             **options,
         )
     if not quiet:

@@ -7,10 +7,12 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from songrank.core.errors import shown
+
 
 def fail(argument: str, value: object, expected: str, error: type[Exception] = ValueError) -> NoReturn:
     """Raise ``error`` with a message in the common format."""
-    raise error(f"{argument} is {value!r}; expected {expected}")
+    raise error(f"{argument} is {shown(value, 200)}; expected {expected}")
 
 
 def check_int(argument: str, value: object, minimum: int = 1) -> int:

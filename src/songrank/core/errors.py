@@ -1,6 +1,7 @@
 """Errors that users can fix, each with a one-line message: what is wrong, where, and what to do."""
 
 import difflib
+import itertools
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -69,7 +70,7 @@ def suggestion(name: object, known: Iterable[str], otherwise: str | None = None)
     'expected one of gamma, margin'
     """
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    near = difflib.get_close_matches(name if isinstance(name, str) and len(name) <= 100 else shown(name), names, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
     return otherwise or f"expected one of {', '.join(names)}"
@@ -78,13 +79,41 @@ def suggestion(name: object, known: Iterable[str], otherwise: str | None = None)
 def shown(value: object, limit: int = 60) -> str:
     """Quote a value on one line, truncated to ``limit`` characters."""
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
+        value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
         text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
     else:
-        text = repr(value)
+        text = _bounded(value, limit + 8)
     if len(text) <= limit + 2:
         return text
     return text[: limit + 1] + "…" + (text[0] if text[0] in "'\"" else "")
+
+
+def _bounded(value: object, limit: int) -> str:
+    """The beginning of ``repr(value)``, more than ``limit`` characters if it is longer, in bounded time."""
+    if limit < 0:
+        return "…"
+    if isinstance(value, str):
+        return repr(value[: limit + 4])
+    if isinstance(value, int) and value.bit_length() > 4 * limit:
+        return hex(value >> (value.bit_length() - 4 * limit))  # repr takes quadratic time, or raises
+    if type(value) not in (list, tuple, dict, set, frozenset):
+        return repr(value)
+    assert isinstance(value, list | tuple | dict | set | frozenset)
+    limit -= 2
+    few = list(itertools.islice(value.items() if isinstance(value, dict) else value, limit + 4))
+    left, parts = limit, []
+    for part in few:
+        if left <= 0:
+            break
+        one = ": ".join(_bounded(each, left) for each in part) if isinstance(value, dict) else _bounded(part, left)
+        parts.append(one)
+        left -= len(one) + 2
+    begin, end = {list: ("[", "]"), tuple: ("(", ")")}.get(type(value), ("{", "}"))
+    if isinstance(value, tuple) and len(value) == 1:
+        end = ",)"
+    if isinstance(value, set | frozenset) and (not value or isinstance(value, frozenset)):
+        begin, end = f"{type(value).__name__}({begin if value else ''}", f"{end if value else ''})"
+    return begin + ", ".join(parts) + end
 
 
 def expected(complaint: Mapping[str, Any]) -> str:

@@ -12,8 +12,20 @@ from functools import partial
 from typing import Annotated, Any, ParamSpec, Self, TypeVar
 
 from songrank.core.checks import check_choice, check_int, check_number, fail
+from songrank.core.limits import LAYERS
 
-__all__ = ["Annotated", "Choice", "Count", "Number", "Sizes", "Whole", "WithOptions", "check_options", "checked"]
+__all__ = [
+    "Annotated",
+    "Choice",
+    "Count",
+    "Layers",
+    "Number",
+    "Sizes",
+    "Whole",
+    "WithOptions",
+    "check_options",
+    "checked",
+]
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,26 @@ def Choice(choices: tuple[str, ...]) -> Constraint:
     return Constraint(partial(check_choice, choices=choices))
 
 
+def Layers() -> Constraint:
+    """A number of layers or blocks, at least 1; more than :data:`songrank.core.limits.LAYERS` are an error."""
+
+    def check(argument: str, value: Any) -> int:
+        number = check_int(argument, value, minimum=1)
+        if number > LAYERS:
+            fail(argument, value, f"at most {LAYERS}")
+        return number
+
+    return Constraint(check)
+
+
 def Sizes(least: int = 0) -> Constraint:
-    """A sequence of at least ``least`` whole numbers, each at least 1."""
+    """A sequence of at least ``least`` whole numbers, each at least 1; its length is limited as in :func:`Layers`."""
 
     def check(argument: str, value: Any) -> tuple[int, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence) or len(value) < least:
             fail(argument, value, f"a sequence of at least {least} whole numbers", TypeError)
+        if len(value) > LAYERS:
+            fail(argument, value, f"at most {LAYERS} whole numbers")
         return tuple(check_int(f"{argument}[{place}]", size) for place, size in enumerate(value))
 
     return Constraint(check)

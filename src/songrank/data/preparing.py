@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from songrank.core.checks import check_number
 from songrank.core.errors import DataError
 from songrank.core.forks import check_not_forked
+from songrank.core.limits import RATIO
 from songrank.core.memory import LEAST_MEMORY, read_bytes
 from songrank.data.content import write_content, write_description
 from songrank.data.dataset import Dataset, open_dataset
@@ -26,6 +28,7 @@ def prepare(
     progress: Progress | None = None,
     note: Callable[[str], object] | None = None,
     memory_limit: int | str | None = None,
+    max_ratio: float = RATIO,
     **options: Any,
 ) -> Dataset:
     """Prepare a data set from files or tables, and open it.
@@ -43,6 +46,7 @@ def prepare(
         memory_limit: peak memory in bytes or as ``"4GB"``, at least 1 GiB: ``interactions`` are sorted on disk, which
             needs DuckDB, ``pip install 'songrank[large]'``. The result has the same bytes. By default, on disk if
             memory is short.
+        max_ratio: maximum size of a compressed source relative to its compressed size, against decompression bombs.
         options: options of the kind, which override the preset; see ``songrank data list NAME``.
 
     >>> import tempfile
@@ -57,7 +61,7 @@ def prepare(
     check_not_forked()
     kind = find_kind(name)
     chosen = kind.options(preset, options)
-    job = Job(progress, note, _checked_limit(memory_limit, kind))
+    job = Job(progress, note, _checked_limit(memory_limit, kind), check_number("max_ratio", max_ratio, low=1.0))
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise DataError("source is an empty string", f"{name} needs {kind.wants}")

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from songrank.core.errors import DataError, shown
+from songrank.core.limits import BLANK_BYTES, MEMBER_BYTES, RATIO, RATIO_FREE_BYTES
+from songrank.io.files import open_regular
 
 BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 1 << 28
@@ -30,11 +32,14 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass
 class Job:
-    """State of a preparation: callbacks, memory limit in bytes, sources read, and counts of dropped rows."""
+    """State of a preparation: callbacks, limits, sources read, and counts of dropped rows."""
 
     progress: Progress | None = None
     notes: Callable[[str], object] | None = None
     memory_limit: int | None = None
+    """Peak memory in bytes."""
+    max_ratio: float = RATIO
+    """Maximum size of a source relative to its compressed size."""
     sources: list[dict[str, str | int]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -119,7 +124,7 @@ class Source:
         """The uncompressed bytes as a stream; read errors are raised as ``DataError``."""
         with reading(self.name):
             unpack = _COMPRESSED.get(self._compression, nullcontext)
-            packed = self.path.open("rb") if self.member is None else _archive(self.path).open(self.member)
+            packed = open_regular(self.path) if self.member is None else _archive(self.path).open(self.member)
             with packed, unpack(packed) as stream:
                 yield stream
 
@@ -132,8 +137,14 @@ class Source:
                 digest = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
                 size = self.path.stat().st_size
             else:
-                content = stream.read()
-                data, digest, size = io.BytesIO(content), hashlib.sha256(content), len(content)
+                content = io.BytesIO()
+                for piece in self._pieces(stream, job, BLOCK_BYTES):
+                    content.write(piece)
+                    if content.tell() > MEMBER_BYTES:
+                        what = f"is larger than {MEMBER_BYTES >> 30} GiB when it is decompressed"
+                        raise DataError(what, "extract it and pass the extracted file", file=self.name)
+                data, digest, size = content, hashlib.sha256(content.getbuffer()), content.tell()
+                content.seek(0)
         job.sources.append({"name": self.short_name, "bytes": size, "sha256": digest.hexdigest()})
         return data
 
@@ -155,9 +166,14 @@ class Source:
 
     def _raw_blocks(self, job: Job, block_bytes: int, quotes: bool) -> Iterator[Block]:
         digest, done, total, rest, line = hashlib.sha256(), 0, self.size(), b"", 1
+        blank = 0
         with self.open() as stream:
-            while piece := stream.read(block_bytes):
+            for piece in self._pieces(stream, job, block_bytes):
                 digest.update(piece)
+                blank = blank + len(piece) if piece.isspace() else 0
+                if blank > BLANK_BYTES:
+                    what = f"has more than {BLANK_BYTES >> 20} MiB of blank lines in succession"
+                    raise DataError(what, "expected a text file with one record per line", file=self.name, line=line)
                 if not done and piece.startswith((b"\xff\xfe", b"\xfe\xff")):
                     raise DataError("is encoded in UTF-16", "convert it to UTF-8", file=self.name, line=1)
                 text = piece if done else piece.removeprefix(b"\xef\xbb\xbf")
@@ -177,6 +193,21 @@ class Source:
         elif line == 1:
             raise DataError("is empty", "expected at least one line", file=self.name)
         job.sources.append({"name": self.short_name, "bytes": done, "sha256": digest.hexdigest()})
+
+    def _pieces(self, stream: IO[bytes], job: Job, size: int) -> Iterator[bytes]:
+        """The stream in pieces; raises where it has become too large for its compressed size."""
+        done, packed = 0, None
+        if self.member is not None:
+            packed = _archive(self.path).getinfo(self.member).compress_size
+        elif self._compression:
+            packed = self.path.stat().st_size
+        most = None if packed is None else max(RATIO_FREE_BYTES, int(packed * job.max_ratio))
+        while piece := stream.read(size):
+            done += len(piece)
+            if most is not None and done > most:
+                what = f"is more than {job.max_ratio:g} times larger when it is decompressed"
+                raise DataError(what, "raise --max-ratio if that is right, or extract it", file=self.name)
+            yield piece
 
     def _clean(self, data: bytes, line: int) -> Block:
         if self.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
@@ -244,6 +275,7 @@ def _reason(error: BaseException) -> str:
 
 def _archive(path: Path) -> zipfile.ZipFile:
     """An open archive, cached because opening it reads its directory."""
+    open_regular(path).close()
     status = path.stat()
     return _open_archive(path, status.st_mtime_ns, status.st_size)
 
@@ -274,7 +306,7 @@ def find_sources(path: Path, patterns: Sequence[str], expected: str) -> list[Sou
             names = _members(path)
             found = [Source(path, name) for name in names if _matches(name, patterns)]
         else:
-            with path.open("rb"):
+            with open_regular(path):
                 return [Source(path)]
     if not found:
         raise DataError(f"contains no {expected}", _contents(names), file=str(path))

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from songrank.core.options import Count, checked
+from songrank.core.options import Annotated, Count, Layers, checked
 from songrank.models._attention import AttentionBlock
 from songrank.models._inputs import read_lists
 from songrank.models._layers import Dropped
@@ -44,7 +44,7 @@ class ContextAwareRanker(RankingModel):
         self,
         num_features: Count,
         dim: Count = 96,
-        blocks: Count = 2,
+        blocks: Annotated[int, Layers()] = 2,
         heads: Count = 1,
         feed_forward: Count = 384,
         dropout: Dropped = 0.1,

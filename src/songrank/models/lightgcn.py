@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from songrank.core.checks import check_int
-from songrank.core.options import Count, checked
+from songrank.core.options import Annotated, Count, Layers, checked
 from songrank.models._graph import bipartite_graph, check_graph, propagate
 from songrank.models._inputs import check_ids, table_scores, unit
 from songrank.models.base import Capabilities, DotProductModel, Scoring, Temperature
@@ -89,7 +89,7 @@ class LightGCN(DotProductModel):
         num_items: Count,
         edges: Tensor | int,
         dim: Count = 64,
-        layers: Count = 2,
+        layers: Annotated[int, Layers()] = 2,
         scoring: Scoring = "dot",
         temperature: Temperature = 1.0,
         learn_temperature: bool = False,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
-from songrank.core.options import Annotated, Choice, Count, checked
+from songrank.core.options import Annotated, Choice, Count, Layers, checked
 from songrank.models._attention import AttentionBlock, DistanceBias, GatedBlock, TimeBias, time_buckets
 from songrank.models._inputs import check_history, check_times, last_columns, last_items, table_rows
 from songrank.models._layers import Dropout, Dropped
@@ -71,7 +71,7 @@ class SequenceModel(DotProductModel):
         self,
         num_items: Count,
         dim: Count = 128,
-        blocks: Count = 2,
+        blocks: Annotated[int, Layers()] = 2,
         heads: Count = 2,
         length: Count = 200,
         feed_forward: Count | None = None,

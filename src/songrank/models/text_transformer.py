@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from songrank.core.options import Annotated, Count, Whole, checked
+from songrank.core.options import Annotated, Count, Layers, Whole, checked
 from songrank.models._attention import AttentionBlock
 from songrank.models._inputs import check_words
 from songrank.models._layers import Dropout, Dropped, word_table
@@ -54,7 +54,7 @@ class TextTransformer(LabelModel):
         vocabulary: Annotated[int, Whole(2)],
         num_labels: Count,
         dim: Count = 128,
-        blocks: Count = 2,
+        blocks: Annotated[int, Layers()] = 2,
         heads: Count = 4,
         length: Count = 512,
         feed_forward: Count | None = None,

@@ -26,8 +26,18 @@ import torch
 
 from songrank import __version__
 from songrank.core.errors import DataError
+from songrank.core.limits import RECIPE_BYTES
 from songrank.data import Dataset, ListSplit
-from songrank.io.files import NEW, file_digests, make_folder, not_written, remove_leftovers, sha256, write_whole
+from songrank.io.files import (
+    NEW,
+    file_digests,
+    make_folder,
+    not_written,
+    read_whole,
+    remove_leftovers,
+    sha256,
+    write_whole,
+)
 from songrank.io.json_files import plain, read_json, write_json
 from songrank.io.locks import LOCK, alone
 from songrank.io.verification import check_seal, seal
@@ -108,7 +118,7 @@ class RunDirectory:
     def recipe(self) -> Recipe:
         """The recipe of the run."""
         try:
-            text = self.config.read_text(encoding="utf-8")
+            text = read_whole(self.config, RECIPE_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError):
             what = "is not a run directory: it has no readable config.yaml"
             raise DataError(what, "expected one written by `songrank train`", file=str(self.path)) from None

@@ -10,7 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from songrank.core.errors import DataError
-from songrank.io.files import check_sha256
+from songrank.core.limits import HISTORY_BYTES
+from songrank.io.files import check_sha256, read_whole
 from songrank.io.json_files import read_json
 from songrank.losses.base import Traits
 from songrank.losses.registry import LOSSES
@@ -60,7 +61,7 @@ def read_history(path: Path) -> History:
     if "history_sha256" in notes:
         check_sha256(file, notes["history_sha256"], "checksum mismatch with run.json", "the run has no curves")
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = read_whole(file, HISTORY_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "the run has no curves", file=str(file)) from None
     lines: History = []

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, create_model
 from torch import Tensor, nn
 
-from songrank.core.errors import suggestion
+from songrank.core.errors import shown, suggestion
 from songrank.core.options import WithOptions
 from songrank.losses.paper_form import read_former_options
 from songrank.losses.registry import LOSSES
@@ -51,18 +51,18 @@ def check_component(section: str, values: Any) -> dict[str, Any]:
     """
     values = {"name": values} if isinstance(values, str) else values
     if not isinstance(values, dict):
-        raise ValueError(f"name is {values!r}; expected one of {', '.join(KINDS[section])}")
+        raise ValueError(f"name is {shown(values)}; expected one of {', '.join(KINDS[section])}")
     kinds, options = KINDS[section], {str(key): value for key, value in values.items()}
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in kinds:
-        raise ValueError(f"name is {name!r}; {suggestion(name, kinds)}")
+        raise ValueError(f"name is {shown(name)}; {suggestion(name, kinds)}")
     known = option_class(kinds[name])  # type: ignore[arg-type]
     if options.keys() - known.model_fields.keys() or isinstance(options.get("form"), str):
         options = read_former_options(options, known.model_fields)
     for key in options:
         if key not in known.model_fields:
             hint = suggestion(key, known.model_fields, None if known.model_fields else "it has no options")
-            raise UnknownOptionError(f"unknown option {key!r} for {section} {name!r}; {hint}")
+            raise UnknownOptionError(f"unknown option {shown(key)} for {section} {name!r}; {hint}")
     return {"name": name, **known.model_validate(options).model_dump(mode="json")}
 
 

@@ -346,11 +346,11 @@ def _complaint(recipe: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] == "unexpected_keyword_argument":
         kind = next((_VALUES[part] for part in error["loc"] if part in _VALUES), ThresholdOptions)
         what = "a schedule" if kind is Schedule else f"a {kind.__name__}"
-        return f"unknown key {key!r} of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
+        return f"unknown key {shown(key)} of {what}; expected one of {', '.join(field.name for field in fields(kind))}"
     if words[:1] == ["blend"] and len(words) > 1:
         return f"{key} is {shown(error['input'])}; expected a blend as written by `songrank ensemble`"
     if error["type"] in ("extra_forbidden", "invalid_key"):
-        return f"unknown recipe key {key!r}; {suggestion(words[-1], _keys(recipe, words[:-1]))}"
+        return f"unknown recipe key {shown(key)}; {suggestion(words[-1], _keys(recipe, words[:-1]))}"
     if error["type"] == "missing":
         of = "the loss requires it" if "loss" in words[:-1] else "see `songrank recipes` for complete recipes"
         return f"{key} is missing; {of}"

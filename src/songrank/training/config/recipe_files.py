@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from songrank.core.errors import UserError, shown, suggestion
+from songrank.core.limits import RECIPE_BYTES
+from songrank.io.files import read_whole
 from songrank.io.verification import check_seal
 from songrank.losses.registry import LOSSES
 from songrank.training.config.data_shapes import SHAPES, data_shapes
@@ -50,7 +52,7 @@ def _text(source: str) -> tuple[str, str]:
     try:
         if path.is_dir():
             path = path / "config.yaml"
-        text = path.read_text(encoding="utf-8")
+        text = read_whole(path, RECIPE_BYTES).decode("utf-8")
         if path.name == "config.yaml" and path.with_name("run.json").exists():
             check_seal(text, source)
         return text, source

@@ -1,9 +1,10 @@
 """YAML of recipes, without reading them as recipes: shipped ones, and parsing with errors that name the line."""
 
+from collections import Counter
 from importlib.resources import files
 from typing import Any
 
-from songrank.core.errors import UserError
+from songrank.core.errors import UserError, shown
 
 
 def shipped_recipes() -> dict[str, str]:
@@ -30,12 +31,14 @@ def load_yaml(text: str) -> Any:
     """Parse YAML without code or duplicate keys; an error is a ``ValueError`` with its ``mark``."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    from songrank.io.yaml_text import BoundedLoader
+
+    class Loader(BoundedLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            for key in keys:
-                if isinstance(key, str) and keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", node.start_mark)
+            for key, count in Counter(key for key in keys if isinstance(key, str)).items():
+                if count > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {shown(key)}", node.start_mark)
             return super().construct_mapping(node, deep)
 
         def construct_scalar(self, node: Any) -> Any:
