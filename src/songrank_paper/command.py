@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -89,9 +89,10 @@ def paper(
     plan = Plan(quick, on, sets, tuple(range(seeds or (2 if quick else 3))))
     options = _words(output, data or [], quick, device, seeds)
     store = Store(output / "cells", view.warn)
-    with alone(output, "written"), stoppable(_stop) as received:
+    workers = Workers(jobs)
+    with alone(output, "written"), stoppable(workers.stop) as received:
         try:
-            with Workers(jobs) as workers, view.shown():
+            with workers, view.shown():
                 view.name = name
 
                 def show(experiment: "Experiment", done: "dict[str, Done]") -> None:
@@ -112,11 +113,6 @@ def paper(
         typer.echo(json.dumps({"report": str(place), "results": [experiment.name for experiment in chosen]}))
     elif not quiet:
         typer.echo(str(place))
-
-
-def _stop() -> NoReturn:
-    """Stop the running cells; results are on disk."""
-    raise KeyboardInterrupt
 
 
 def _default_jobs(device: str) -> int:

@@ -2,13 +2,16 @@
 
 import multiprocessing
 import os
+import select
 import signal
+import socket
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait as wait_for_any
 from typing import TypeVar
@@ -44,6 +47,7 @@ class Workers:
     def __init__(self, jobs: int = 1, threads: int | None = None) -> None:
         self.jobs, self.threads = jobs, threads or max(1, cores() // jobs)
         self._pool: ProcessPoolExecutor | None = None
+        self._stopped = self._deferred = False
         self._others = {child.pid for child in multiprocessing.active_children()}
 
     def __enter__(self) -> "Workers":
@@ -61,6 +65,23 @@ class Workers:
                 child.kill()  # no effect on processes that have ended
                 child.join()
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def stop(self) -> None:
+        """Raise KeyboardInterrupt, from a signal handler: at once, or where :meth:`do` holds no lock of the pool."""
+        self._stopped = True
+        if not self._deferred:
+            raise KeyboardInterrupt
+        self._ring()
+
+    def _ring(self, future: object = None) -> None:
+        """Wake the wait for results."""
+        with suppress(OSError):  # full of earlier rings, or closed
+            self._bell.send(b"x")
+
+    def _wait(self) -> None:
+        """Wait for a result or a signal. Unlike a wait of ``concurrent.futures``, a signal handler may run in it."""
+        select.select([self._wake], [], [])
+        self._wake.recv(4096)
 
     def do(
         self,
@@ -95,7 +116,24 @@ class Workers:
     def _in_processes(
         self, waiting: deque[T], work: Callable[[T], R], begun: Callable[[T], None], more: Callable[[], Sequence[T]]
     ) -> Iterator[tuple[T, R]]:
-        running: dict[Future[R], T] = {}
+        self._wake, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self._deferred = True
+        try:
+            yield from self._results({}, waiting, work, begun, more)
+        finally:
+            self._deferred = False
+            self._wake.close()
+            self._bell.close()
+
+    def _results(
+        self,
+        running: "dict[Future[R], T]",
+        waiting: deque[T],
+        work: Callable[[T], R],
+        begun: Callable[[T], None],
+        more: Callable[[], Sequence[T]],
+    ) -> Iterator[tuple[T, R]]:
         failure: BaseException | None = None
         while True:
             while failure is None and len(running) < self.jobs:
@@ -105,13 +143,23 @@ class Workers:
                     break
                 piece = waiting.popleft()
                 begun(piece)
-                running[self._submit(work, piece)] = piece
+                future = self._submit(work, piece)
+                future.add_done_callback(self._ring)
+                running[future] = piece
+            if self._stopped:
+                raise KeyboardInterrupt
             if not running:
                 break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            ended = [future for future in running if future.done()]
+            if not ended:
+                self._wait()
+            for future in ended:
                 piece, error = running.pop(future), future.exception()
                 if error is None:
-                    yield piece, future.result()
+                    result = future.result()
+                    self._deferred = False
+                    yield piece, result
+                    self._deferred = True
                 failure = failure or error
         if isinstance(failure, BrokenProcessPool):
             raise UserError("a process ended abruptly, perhaps out of memory; run the same command with fewer --jobs")

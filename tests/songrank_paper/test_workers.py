@@ -1,10 +1,14 @@
 """Cells in worker processes."""
 
 import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
+from songrank.cli.signals import stoppable
 from songrank.core.errors import UserError
 from songrank_paper.cells import Observer, Store, results, run_cells
 from songrank_paper.experiment import Cell, Plan
@@ -79,3 +83,21 @@ def test_no_process_is_left_when_the_work_is_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
         run_cells([of(*cells)], PLAN, Store(tmp_path), workers, Interrupting([file]))
     assert gone(file.read_text())
+
+
+def test_a_signal_while_results_are_awaited_is_a_clean_stop():
+    """A handler that raises within a wait of ``concurrent.futures`` leaves a lock of the pool released twice."""
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(100):
+            workers = Workers(2)
+            workers._pool = pool  # threads, since processes take seconds to start
+            with stoppable(workers.stop) as received, pytest.raises(KeyboardInterrupt):
+                for _ in workers.do(range(1000), partial(_press, number % 7)):
+                    pass
+            assert received == [signal.SIGINT]
+
+
+def _press(which, piece):
+    """Send Ctrl-C to this process while it waits for a result."""
+    if piece == which:
+        os.kill(os.getpid(), signal.SIGINT)
