@@ -64,7 +64,7 @@ def _text(source: str) -> tuple[str, str]:
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"{shown(source)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise UserError(f"{shown(source, 300)} cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def resolve(
