@@ -95,6 +95,17 @@ def test_lists_are_those_of_recommend_without_held_out_items(songrank, run, tmp_
     assert f"gini@3             {found['gini@3']:.6f}\n" in text
 
 
+def test_a_comparison_has_the_figures_of_recommended_items(songrank, run):
+    found = json.loads(songrank("evaluate", run, "--lists", "3", "--json").stdout)["lists"]
+    (method,) = json.loads(songrank("compare", run, "--lists", "3", "--json").stdout)["methods"]
+    assert method["lists"] == pytest.approx(found)
+    for words in ([], ["--markdown"]):
+        shown = songrank("compare", run, "--lists", "3", *words).stdout
+        assert "popularity\\_lift@3" in shown if words else "popularity_lift@3" in shown
+        assert f"{found['gini@3']:.4f}" in shown
+    assert "gini" not in songrank("compare", run).stdout
+
+
 def test_groups_are_means_of_the_users_in_them(songrank, run, tmp_path):
     dataset = open_dataset(tmp_path / "data")
     words = ["evaluate", run, "--metric", "mrr", "--device", "cpu", "--json"]

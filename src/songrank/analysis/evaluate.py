@@ -1,11 +1,13 @@
 """Evaluation of the model of a finished run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from torch import Tensor
 
+from songrank.analysis.finished_runs import Method
 from songrank.core.errors import DataError, UserError
 from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
@@ -86,3 +88,16 @@ def evaluate_run(
     Several ``processes`` share the queries; all of them have the result, which is that of one process.
     """
     return Evaluated.open(path, split, data=data, device=device).evaluate(processes=processes, **changes)
+
+
+def method_list_figures(
+    methods: Sequence[Method], split: str, k: int, *, data: Path | None = None, device: str = "auto"
+) -> dict[str, dict[str, float]]:
+    """Figures of the first k items by method, as means over its runs; baseline models have none."""
+    found = {}
+    for method in methods:
+        runs = (Evaluated.open(path, split, data=data, device=device) for path in method.places)
+        each = [run.list_figures(k).values() for run in runs]
+        if each:
+            found[method.label] = {name: sum(values[name] for values in each) / len(each) for name in each[0]}
+    return found

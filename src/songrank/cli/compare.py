@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories that contain them.")]
 Baseline = Annotated[str | None, typer.Option(help="Label or run of the method that others are compared to.")]
+_Figures = dict[str, dict[str, float]]  # of recommended items, by method
 _EMPTY_WORDS = {"skip": "left out", "zero": "counted as 0", "one": "counted as 1"}
 
 
@@ -34,7 +35,10 @@ def compare(
         list[str] | None, typer.Option(help="Baseline for recommendation: ease, ials or popularity; repeatable.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="With --baseline-model: current path of the data set, if it was moved.")
+        Path | None, typer.Option(help="With --baseline-model or --lists: current path of the data set, if moved.")
+    ] = None,
+    lists: Annotated[
+        int | None, typer.Option(help="Add coverage, novelty, … of the first K recommended items.", metavar="K", min=1)
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Hide the progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -49,6 +53,9 @@ def compare(
 
     Train at least three seeds, so that the intervals include the variation between seeds. On several data sets, for
     example five folds, means and differences are averaged over the data sets.
+
+    --lists 10 adds the coverage, Gini index, novelty and popularity lift of the first 10 items of each user, as means
+    over the runs of a method.
 
     A baseline model is a recommender without a neural network. It is fitted to the training split of the runs' data
     set, and its options are chosen on validation.
@@ -76,12 +83,18 @@ def compare(
         with progress_bar(quiet or as_json) as report:
             methods += baseline_methods(names, methods, split, metric, data=data, progress=report)
     result = compare_methods(methods, metrics=metric, baseline=baseline, level=level)
+    figures: _Figures = {}
+    if lists is not None:
+        from songrank.analysis.evaluate import method_list_figures
+
+        figures = method_list_figures(result.methods, split, lists, data=data)
     if as_json:
-        typer.echo(json.dumps(plain(_as_dict(result, split)), indent=2, ensure_ascii=False, allow_nan=False))
+        content = plain(_as_dict(result, split, figures))
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
     elif markdown:
-        typer.echo(_markdown(result, split))
+        typer.echo(_markdown(result, split, figures))
     else:
-        _print(result, split)
+        _print(result, split, figures)
 
 
 def runs_to_compare(places: list[Path]) -> list[Path]:
@@ -98,7 +111,7 @@ def runs_to_compare(places: list[Path]) -> list[Path]:
     return finished
 
 
-def _as_dict(result: "MethodComparison", split: str) -> dict[str, Any]:
+def _as_dict(result: "MethodComparison", split: str, lists: _Figures) -> dict[str, Any]:
     figures = result.figures()
     return {
         "split": split,
@@ -113,6 +126,7 @@ def _as_dict(result: "MethodComparison", split: str) -> dict[str, Any]:
                 "runs": [str(path) for path in method.places],
                 "metrics": figures["summaries"][method.label],
                 "differences": figures["differences"].get(method.label, {}),
+                **({"lists": lists[method.label]} if method.label in lists else {}),
                 **({"baseline_model": _baseline_dict(method)} if method.measured else {}),
             }
             for method in result.methods
@@ -135,8 +149,8 @@ def _sizes(result: "MethodComparison") -> tuple[int, int, int]:
     return sum(run.queries for run in by_data.values()), sum(run.empty for run in by_data.values()), len(by_data)
 
 
-def _tables(result: "MethodComparison") -> list[list[list[str]]]:
-    """The means, then the differences to the baseline method; column heads first."""
+def _tables(result: "MethodComparison", lists: _Figures) -> list[list[list[str]]]:
+    """The means, figures of recommended items, and differences to the baseline method; column heads first."""
     folds = _sizes(result)[2]
     means = [["method", "seeds", *(["folds"] if folds > 1 else []), *result.metrics]]
     for method in result.methods:
@@ -152,7 +166,9 @@ def _tables(result: "MethodComparison") -> list[list[list[str]]]:
             interval = "none" if math.isnan(found.low) else f"[{found.low:+z.4f}, {found.high:+z.4f}]"
             counts = (f"{count:,}" for count in (found.wins, found.ties, found.losses))
             rows.append([label, metric, f"{found.mean:+z.4f}", interval, *counts])
-    return [means, rows] if result.differences else [means]
+    own = [["method", *next(iter(lists.values()))]] if lists else []
+    own += [[label, *(f"{value:.4f}" for value in values.values())] for label, values in lists.items()]
+    return [means, *([own] if lists else []), *([rows] if result.differences else [])]
 
 
 def _seed_counts(method: "Method") -> tuple[int, int]:
@@ -211,8 +227,8 @@ def _interval_note(result: "MethodComparison", beside: "list[Method]") -> str:
     return f"{note}; with two seeds the intervals may be too narrow" if 2 in fewest.values() else note
 
 
-def _markdown(result: "MethodComparison", split: str) -> str:
-    return "\n\n".join([*map(_markdown_table, _tables(result)), *map(_escaped, _notes(result, split))])
+def _markdown(result: "MethodComparison", split: str, lists: _Figures) -> str:
+    return "\n\n".join([*map(_markdown_table, _tables(result, lists)), *map(_escaped, _notes(result, split))])
 
 
 def _markdown_table(rows: list[list[str]]) -> str:
@@ -225,9 +241,9 @@ def _escaped(text: str) -> str:
     return "".join("\\" + c if c in "\\|*_`<>" else c for c in printable(text))
 
 
-def _print(result: "MethodComparison", split: str) -> None:
+def _print(result: "MethodComparison", split: str, lists: _Figures) -> None:
     console = wide_console()
-    for rows in _tables(result):
+    for rows in _tables(result, lists):
         table = Table(box=None, pad_edge=False)
         for title in rows[0]:
             side: Literal["left", "right"] = "left" if title in ("method", "metric") else "right"
