@@ -1,5 +1,8 @@
 """Exporting as a user does: one file, one line about it, and nothing where it cannot be."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -33,7 +36,7 @@ def test_a_file_for_torch(songrank, model, tmp_path, words):
     assert done.returncode == 0, done.stderr
     told = "input query int64 [B], output scores float32 [B, 30]; checked against the model (tolerance 1e-05 of its"
     assert done.stdout.startswith(told)
-    assert done.stdout.endswith(f" MB to {place}\n")
+    assert done.stdout.endswith(f" MB to {place}, ids to {place.with_suffix('.ids.json')}\n")
     assert done.stdout.count("\n") == 1
     answer = torch.export.load(place).module()(torch.tensor([3, 19, 3]))
     np.testing.assert_allclose(answer.detach().numpy(), scores(model, [3, 19, 3]), rtol=1e-5, atol=1e-6)
@@ -75,6 +78,20 @@ def test_a_file_that_is_given_up_is_replaced(songrank, model, tmp_path):
     (tmp_path / "model.pt2").write_text("what was there")
     assert songrank("export", model, "-o", tmp_path / "model.pt2", "--overwrite").returncode == 0
     torch.export.load(tmp_path / "model.pt2")
+
+
+def test_ids_that_are_there_are_replaced_only_when_told(songrank, model, tmp_path):
+    ids = tmp_path / "model.ids.json"
+    ids.write_text("what was there")
+    done = songrank("export", model, "-o", tmp_path / "model.pt2")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{ids}: already exists; pass --overwrite" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["model.ids.json"]
+    assert songrank("export", model, "-o", tmp_path / "model.pt2", "--overwrite", "-q").returncode == 0
+    told, folder = json.loads(ids.read_text()), open_model(model)
+    assert (told["users"], told["items"]) == (list(folder.query_ids), list(folder.item_ids))
+    assert told["seen"][7] == folder.seen["item"][folder.seen.offsets[7] : folder.seen.offsets[8]].tolist()
+    assert told["sha256"] == hashlib.sha256((tmp_path / "model.pt2").read_bytes()).hexdigest()
 
 
 def test_a_folder_without_a_model(songrank, tmp_path):

@@ -377,22 +377,78 @@ def test_a_model_on_a_gpu_is_exported_from_there(tmp_path):
     assert_close(scores.numpy(), scored(model.cpu(), given))
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "start"),
-    [
-        ("neumf", {"query": np.array([4, 0])}, "user 4: item "),
-        ("sequence", {"history": np.array([[4, 0]])}, "after this history: item "),
-    ],
-)
-def test_the_example_serves_the_best_items_without_torch_or_songrank(name, given, start, exported, tmp_path):
-    model, path = make(name), exported(name)
+STRANGE = {
+    "ids": [{"query": [-1]}, {"query": [QUERIES]}, {"query": [-(2**62)]}],
+    "histories": [{"history": [[3, ITEMS]]}, {"history": [[3, -1, 4]]}],
+    "words": [{"tokens": [[3, -1]]}, {"tokens": [[WORDS, 2]]}],
+}
+
+
+@pytest.mark.parametrize("format", SUFFIXES)
+@pytest.mark.parametrize("name", ["neumf", "matrix-factorisation", "lightgcn", "sequence", "ease", "xml-cnn"])
+def test_an_unknown_number_has_no_scores_and_does_not_change_others(name, format, tmp_path):
+    model, inputs = make(name), READS[name]
+    needed = NEEDED[inputs]
+    path = export_model(model, inputs, {needed: SIZES[needed]}, tmp_path / f"model{SUFFIXES[format]}", format)
+    run = session(path).run if format == "onnx" else None
+    for strange in STRANGE[inputs]:
+        ((word, bad),) = strange.items()
+        width = np.array(bad).shape[1] if np.array(bad).ndim == 2 else None
+        good = [2] if width is None else [[2] * width]
+        given = {word: np.array([*good, *bad, *good], np.int64)}
+        if run is None:
+            scores = torch.export.load(path).module()(torch.from_numpy(given[word])).detach().numpy()
+        else:
+            (scores,) = run(["scores"], given)
+        assert np.isnan(scores[1]).all()
+        np.testing.assert_allclose(scores[0], scores[2], rtol=1e-5, atol=1e-6)
+        assert_close(scores[:1], scored(model, {word: given[word][:1]}))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Fitted and exported models of users and of histories, with text ids that are not in order of appearance."""
+    place = tmp_path_factory.mktemp("shop")
+    clicks = {"user": [f"u{n // 5}" for n in range(60)], "item": [f"sku-{(7 * n * n + n) % 17}" for n in range(60)]}
+    fitted = {}
+    for name, kept in (("matrix-factorisation", "users"), ("history", "histories")):
+        small = {"warm_up.epochs": 1, "model.dim": 4}
+        model = songrank.Recommender(model={"name": name}, epochs=1, options=small, verbose=0).fit(clicks)
+        export.export_folder(model.folder_, place / f"{kept}.onnx")
+        fitted[kept] = model
+    return place, fitted
+
+
+def serve(path, *words):
     example = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
     code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     code += "; assert not {'torch', 'songrank'} & set(sys.modules)"
-    command = [sys.executable, "-c", code, example, path, "4", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    return subprocess.run([sys.executable, "-c", code, example, path, *words], capture_output=True, text=True)
+
+
+def listed(table, user):
+    rows = [at for at, asked in enumerate(table["user"]) if asked == user]
+    return ", ".join(f"{table['item'][at]} ({table['score'][at]:.3f})" for at in rows)
+
+
+def test_the_example_recommends_unseen_items_by_their_ids_without_torch_or_songrank(shop):
+    place, fitted = shop
+    done = serve(place / "users.onnx", "u11", "nobody", "-1", "u3")
     assert done.returncode == 0, done.stderr
-    best = scored(model, given).argsort(1)[:, ::-1][:, :5]
-    lines = [line.replace("(", "").split("item ")[1:] for line in done.stdout.splitlines()]
-    assert [[int(part.split()[0]) for part in line] for line in lines] == best.tolist()
-    assert done.stdout.startswith(start)
+    own = fitted["users"].recommend(["u11", "u3"], k=5)
+    expected = [f"user u11: {listed(own, 'u11')}", "user nobody: unknown", "user -1: unknown"]
+    assert done.stdout.splitlines() == [*expected, f"user u3: {listed(own, 'u3')}"]
+
+    done = serve(place / "histories.onnx", "sku-3", "new", "sku-1")
+    assert done.returncode == 0, done.stderr
+    table = {"user": ["me", "me"], "item": ["sku-3", "sku-1"]}
+    assert done.stdout == f"after this history: {listed(fitted['histories'].recommend_for(table, k=5), 'me')}\n"
+
+
+def test_the_example_refuses_the_ids_of_another_model(shop, tmp_path):
+    place, _ = shop
+    (tmp_path / "model.onnx").write_bytes((place / "users.onnx").read_bytes() + b" ")
+    (tmp_path / "model.ids.json").write_bytes((place / "users.ids.json").read_bytes())
+    done = serve(tmp_path / "model.onnx", "u1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "model.ids.json: belongs to another model; export both again" in done.stderr

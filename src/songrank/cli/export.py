@@ -18,12 +18,13 @@ def export(
     """Write the model with its weights to one file: ONNX, or the format of torch.export.
 
     The file is loaded again and its scores are checked against the model. Its inputs are those of the model: indices
-    of users, transformed features or indices of words; docs/how-to/export.md shows how to make them.
+    of users, transformed features or indices of words; docs/how-to/export.md shows how to make them. The original ids
+    and the users' seen items are written beside it, to OUTPUT with the suffix .ids.json.
 
         songrank export runs/movielens-1m-song-0 -o model.onnx
     """
     from songrank.io.tables.table_writer import check_output
-    from songrank.serving.export import SUFFIXES, TOLERANCE, export_model, export_shapes
+    from songrank.serving.export import SUFFIXES, TOLERANCE, export_folder, export_shapes, ids_file
     from songrank.serving.open import open_model
 
     if format is not None and format not in SUFFIXES:
@@ -32,9 +33,12 @@ def export(
     check_output(output, overwrite=overwrite, suffixes=suffixes)
     chosen = next(word for word, suffix in SUFFIXES.items() if suffix == output.suffix)
     folder = open_model(run)
-    path = export_model(folder.model, folder.inputs, folder.info["sizes"], output, chosen)
+    if not overwrite and ids_file(output).exists():
+        raise UserError(f"{ids_file(output)}: already exists; pass --overwrite to replace it, or choose another -o")
+    path = export_folder(folder, output, chosen)
     if not quiet:
         takes, gives = export_shapes(folder.inputs, folder.info["sizes"], times=folder.model.reads_times)
         exact = f"checked against the model (tolerance {TOLERANCE:g} of its largest score, or of 1)"
+        ids = "" if folder.item_ids is None else f", ids to {ids_file(path)}"
         size = path.stat().st_size / 1e6
-        typer.echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}")
+        typer.echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}{ids}")

@@ -9,6 +9,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,13 @@ from torch import Tensor, nn
 
 from songrank import __version__
 from songrank.core.errors import UserError, first_line
-from songrank.io.files import replacing
+from songrank.io.files import file_digests, replacing, write_whole
 from songrank.models.base import RankingModel, capabilities_of
 from songrank.models.blend import UserInput
-from songrank.models.model_folder import KINDS
+from songrank.models.model_folder import KINDS, ModelFolder
 from songrank.models.registry import MODELS
 
+IDS_FORMAT = "songrank-ids"
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 TOLERANCE = 1e-5  # tolerance of scores, relative to the largest score or 1
 ONNX_BYTES = 2**31 - 2**24  # maximum weight bytes: protobuf is limited to 2 GB, including the graph
@@ -60,6 +62,8 @@ def export_model(
     words     tokens int64 [B, T]                               scores [B, num_labels]
     ========= ================================================= ======================
 
+    Rows with an unknown query, item or word, a number below 0 or beyond the sizes, have NaN scores.
+
     Args:
         model: a model of ``songrank.models``, or one with the same methods, on any device; it is not modified.
         inputs: input of the model, see the table above.
@@ -85,11 +89,12 @@ def export_model(
     if isinstance(model, RankingModel) and model.reads_times:
         call, kind = _TimedHistories, _TIMED
     traced = copied.for_export().eval().requires_grad_(False) if isinstance(copied, RankingModel) else copied
-    recorded = call(traced)
+    title = f"{name} with inputs {inputs}"
+    recorded = call(traced, [_size(sizes, word, title) for word in kind.sizes])
     size = sum(tensor.nbytes for tensor in recorded.state_dict().values())
     if format == "onnx" and size > ONNX_BYTES:
         raise UserError(f"weights of {name} take {size / 2**30:.1f} GB, but ONNX is limited to 2 GB; use format torch")
-    examples = _examples(call(copied), kind, sizes, f"{name} with inputs {inputs}")
+    examples = _examples(call(copied), kind, sizes, title)
     with _quiet():
         try:
             about = {"songrank": __version__, "task": KINDS[inputs][0], "model": name}
@@ -100,6 +105,32 @@ def export_model(
             stream.write(content)
             stream.flush()
             _check_scores(new, format, examples, name)
+    return path
+
+
+def ids_file(path: Path) -> Path:
+    """The file of original ids beside an exported file, for example ``model.ids.json``."""
+    return path.with_suffix(".ids.json")
+
+
+def export_folder(folder: ModelFolder, path: str | Path, format: str = "onnx") -> Path:
+    """Export the model of a folder, and write its original ids and the users' seen items beside it, as JSON.
+
+    The position of an id in its list is its number in the exported model: ``items`` (of labels: ``labels``), ``users``
+    if the model reads them, with ``seen``, the numbers of their seen items. ``sha256`` is the checksum of the file.
+    """
+    path = export_model(folder.model, folder.inputs, folder.info["sizes"], path, format)
+    if folder.item_ids is None:
+        return path
+    told: dict[str, Any] = {"format": IDS_FORMAT, "version": 1, "sha256": file_digests(path, "sha256")[0]}
+    told["labels" if folder.task == "labelling" else "items"] = list(folder.item_ids)
+    if folder.inputs in ("ids", "users"):
+        assert folder.query_ids is not None
+        assert folder.seen is not None
+        told["users"] = list(folder.query_ids)
+        starts, items = folder.seen.offsets.tolist(), folder.seen["item"].tolist()
+        told["seen"] = [items[first:last] for first, last in pairwise(starts)]
+    write_whole(ids_file(path), json.dumps(told, ensure_ascii=False) + "\n")
     return path
 
 
@@ -145,35 +176,66 @@ def export_shapes(inputs: str, sizes: Mapping[str, int], *, times: bool = False)
 
 
 class _Catalogue(nn.Module):
-    """``forward`` is traced; ``scores`` gives the reference scores of the model."""
+    """``forward`` is traced; ``scores`` gives the reference scores of the model. Unknown ids have NaN scores."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, limits: Sequence[int] = ()) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.limits = model, tuple(limits)
 
     def forward(self, query: Tensor) -> Tensor:
+        query, known = _in_range(query, self.limits[0])
         if not capabilities_of(self.model).tiled:
-            return self.scores(query)
+            return _where_known(known, self.scores(query))
         scores: Tensor = self.model(query, torch.arange(self.model.num_items).unsqueeze(0))
-        return scores
+        return _where_known(known, scores)
 
     def scores(self, query: Tensor) -> Tensor:
         scores: Tensor = self.model.score_all(query)
         return scores
 
 
+class _Features(_Catalogue):
+    def forward(self, query: Tensor) -> Tensor:
+        return self.scores(query)
+
+
+class _Words(_Catalogue):
+    def forward(self, query: Tensor) -> Tensor:
+        query, known = _in_range(query, self.limits[0])
+        return _where_known(known.all(1), self.scores(query))
+
+
 class _Histories(_Catalogue):
     def forward(self, history: Tensor) -> Tensor:
-        return self.scores(_filled(history, self.model.history_length))
+        history, known = _known_items(history, self.limits[0])
+        return _where_known(known, self.scores(_filled(history, self.model.history_length)))
 
 
 class _Users(_Catalogue):
     def forward(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
-        return self.scores(query, _filled(history, self.model.history_length))
+        query, known = _in_range(query, self.limits[0])
+        history, sound = _known_items(history, self.limits[1])
+        return _where_known(known & sound, self.scores(query, _filled(history, self.model.history_length)))
 
     def scores(self, query: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
         scores: Tensor = self.model.score_all(UserInput(query, history))
         return scores
+
+
+def _in_range(numbers: Tensor, limit: int) -> tuple[Tensor, Tensor]:
+    """The numbers, limited to 0 … limit − 1, and which of them were; a gather would count −1 from the end."""
+    return numbers.clamp(0, limit - 1), (numbers >= 0) & (numbers < limit)
+
+
+def _known_items(history: Tensor, limit: int) -> tuple[Tensor, Tensor]:
+    """Histories with numbers below ``limit``, and [B]: whether all were and padding is at the end only."""
+    present = history >= 0
+    ends = torch.arange(history.shape[1]) < present.sum(1, keepdim=True)
+    return history.clamp(max=limit - 1), ((history < limit) & (present == ends)).all(1)
+
+
+def _where_known(known: Tensor, scores: Tensor) -> Tensor:
+    return torch.where(known.unsqueeze(1), scores, torch.nan)
 
 
 def _filled(history: Tensor, length: int) -> Tensor:
@@ -185,11 +247,12 @@ def _filled(history: Tensor, length: int) -> Tensor:
 
 class _TimedHistories(_Catalogue):
     def forward(self, history: Tensor, time: Tensor) -> Tensor:  # type: ignore[override]
+        history, known = _known_items(history, self.limits[0])
         length: int = self.model.history_length
         count = (history >= 0).sum(1, keepdim=True)
         at = (count - length).clamp_min(0) + torch.arange(length)
         filled = [nn.functional.pad(part, (0, length), value=-1).gather(1, at) for part in (history, time)]
-        return self.scores(*filled)
+        return _where_known(known, self.scores(*filled))
 
     def scores(self, history: Tensor, time: Tensor) -> Tensor:  # type: ignore[override]
         scores: Tensor = self.model.score_all((history, time))
@@ -205,7 +268,7 @@ class _Lists(_Catalogue):
         return scores
 
 
-_CALLS = {"documents": _Lists, "histories": _Histories, "users": _Users}
+_CALLS = {"documents": _Lists, "histories": _Histories, "users": _Users, "features": _Features, "words": _Words}
 
 
 def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
@@ -224,11 +287,14 @@ def _checked(inputs: str, format: str, path: Path, *, mask: bool) -> _Kind:
     return _KINDS[inputs] if mask else _KINDS[inputs]._replace(axes={"features": "BL"})
 
 
+def _size(sizes: Mapping[str, int], name: str, title: str) -> int:
+    if name not in sizes:
+        raise UserError(f"sizes has no {name}; required for {title}")
+    return sizes[name]
+
+
 def _examples(recorded: _Catalogue, kind: _Kind, sizes: Mapping[str, int], title: str) -> list[Example]:
     """Inputs of all shapes with reference scores; raises a ``UserError`` if the model fails."""
-    for name in kind.sizes:
-        if name not in sizes:
-            raise UserError(f"sizes has no {name}; required for {title}")
     inputs = [(name, len(axes), sizes[size]) for (name, axes), size in zip(kind.axes.items(), kind.sizes, strict=False)]
     random = torch.Generator().manual_seed(0)
     try:
