@@ -12,7 +12,7 @@ import pytest
 from songrank.cli.signals import known_signals, stoppable
 
 command = importlib.import_module("songrank.cli.main")  # the package has a function of this name
-SIGNALS = [number for name in ("SIGINT", "SIGTERM") if (number := getattr(signal, name, None)) is not None]
+SIGNALS = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -22,6 +22,17 @@ def test_a_signal_calls_stop_and_handlers_are_restored(number):
         signal.raise_signal(number)
     assert (calls, received) == ([1], [number])
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert known_signals("SIGTERM", "SIGHUP") == [signal.SIGTERM]
+        with stoppable(lambda: None):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_interrupt_ends_at_once():

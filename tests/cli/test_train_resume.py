@@ -154,7 +154,7 @@ def test_a_run_is_not_gone_on_with_on_other_data(songrank, ratings, tmp_path):
         assert "is not the data set of" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_stopped_by_a_real_signal_and_gone_on_with_it_ends_the_same(songrank, ratings, tmp_path, number):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "songrank.cli", "train"]

@@ -1,5 +1,6 @@
 """The Recommender over time: saved, loaded, damaged, cut short, and fitted on more interactions."""
 
+import hashlib
 import json
 import tempfile
 
@@ -51,6 +52,13 @@ def _change(folder, **entries):
     (folder / "estimator.json").write_text(json.dumps({**told, **entries}))
 
 
+def _replace(folder, name, content):
+    """Replace a file and its checksum."""
+    (folder / name).write_bytes(content)
+    told = json.loads((folder / "estimator.json").read_text())
+    _change(folder, files={**told["files"], name: hashlib.sha256(content).hexdigest()})
+
+
 BREAKS = {
     "another class": (lambda f: _change(f, **{"class": "LabelRanker"}), "contains 'LabelRanker', not a Recommender"),
     "a newer version": (lambda f: _change(f, version=9), "format version 9"),
@@ -60,6 +68,8 @@ BREAKS = {
     "a way out": (lambda f: _change(f, files={"../../secret": "0"}), "is damaged or was edited"),
     "other parameters": (lambda f: _change(f, parameters={"los": "song"}), "is damaged or was edited"),
     "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum mismatch"),
+    "another table": (lambda f: _replace(f, "interactions.parquet", b"PAR1 PAR1"), "is damaged or was edited"),
+    "another past": (lambda f: _replace(f, "past.safetensors", b"\xff" * 20), "is damaged or was edited"),
     "a missing table": (lambda f: (f / "past.safetensors").unlink(), "cannot be read"),
     "no JSON": (lambda f: (f / "estimator.json").write_text("{"), "is not valid JSON"),
     "nothing": (lambda f: (f / "estimator.json").unlink(), "is missing"),

@@ -110,3 +110,13 @@ def test_parts_for_other_surrogates_and_sampled_lists(make, monkeypatch):
     for limit in ("_OF_ONE_LIST", "_OF_A_PART"):
         monkeypatch.setattr(rank_terms, limit, 150)
     torch.testing.assert_close(step(make(), scores, slate), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["song", "k-song", "faster-song", "faster-k-song"])
+@pytest.mark.parametrize("scale", [1e20, 1e30, 3e38])
+def test_huge_scores_have_a_finite_loss_and_gradient(name, scale):
+    slate = slate_of(2000, 5, rows=2, k=cutoff(name))
+    scores = scale * torch.sign(torch.randn(2, 2000, generator=torch.Generator().manual_seed(0)))
+    value, gradient = step(build(name, slate), scores, slate)
+    assert value.isfinite()
+    assert gradient.isfinite().all()

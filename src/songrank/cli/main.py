@@ -84,7 +84,7 @@ def _root(
 
 def main() -> NoReturn:
     """Run the command; invalid input is reported in one line with exit code 2, an interruption is 130 or 143."""
-    for number in known_signals("SIGTERM"):
+    for number in known_signals("SIGTERM", "SIGHUP"):
         signal.signal(number, _terminate)
     keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):

@@ -1,6 +1,8 @@
 """``songrank recommend``: the top items of users, from a trained model."""
 
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -36,6 +38,12 @@ def recommend(
         Path | None, typer.Option(help="Table of item ids and titles; the output gets a column of titles.")
     ] = None,
     name_column: Annotated[str | None, typer.Option(help="Column of names in --names.")] = None,
+    last_checkpoint: Annotated[
+        bool,
+        typer.Option(
+            "--last-checkpoint", help="Use the best weights so far of a stopped or diverged run, and its data."
+        ),
+    ] = False,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
@@ -71,8 +79,10 @@ def recommend(
         raise UserError("--name-column needs --names")
     if histories is None and users == "all" and user_column is not None:
         raise UserError("--user-column needs INPUT, a file of users")
-    with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
+    with ExitStack() as stack, together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
         check_table_output(output, overwrite=overwrite)
+        if last_checkpoint:
+            run = last_model(run, Path(stack.enter_context(TemporaryDirectory(prefix="songrank-"))))
         done = recommend_file(
             open_model(run, device, task="recommendation"),
             output,
@@ -96,3 +106,12 @@ def recommend(
     if not quiet and processes.is_first:
         new = f"; {counted(done.new_users, 'new users')} {_GOT[fallback]}" if done.new_users else ""
         typer.echo(f"{counted(done.queries, 'users')}{new}; wrote {counted(done.rows, 'rows')} to {output}")
+
+
+def last_model(run: Path, folder: Path) -> Path:
+    """Write the weights of a run's last checkpoint to a model folder, and report their step."""
+    from songrank.training.run import Run
+
+    step = Run.write_last_checkpoint(run, folder)
+    typer.echo(f"{run}: the best weights up to the checkpoint at step {step:,} are used", err=True)
+    return folder

@@ -86,13 +86,22 @@ def train(
 
         torchrun --nproc-per-node=2 -m songrank train movielens-1m
 
+    After a divergence, resume from the last checkpoint with a lower learning rate; the change is recorded in run.json:
+
+        songrank train --resume runs/faster fine_tuning.learning_rate=3e-4
+
     Exit codes: 0 success; 1 the loss is NaN or infinite; 2 invalid input; 130 or 143 stopped, can be resumed.
     """
     if speed not in ("auto", "plain"):
         raise UserError(f"speed is {speed!r}; expected auto or plain")
     from songrank.core.processes import joined
+    from songrank.training.run import Run, change_recipe
+    from songrank.training.trainer.loop import DivergedError
 
     view = View(quiet=quiet, as_json=as_json)
+    later: list[str] = []
+    if resume is not None and recipe is not None and "=" in recipe:
+        recipe, later = None, [recipe, *(changes or [])]
     chosen: Recipe | UserError | None
     try:
         resume, chosen = _chosen(recipe, changes or [], output, resume, data, view, overwrite=overwrite)
@@ -112,13 +121,23 @@ def train(
             more["processes"] = processes
         if not processes.is_first:
             more["warn"] = lambda message: None
+        if later and resume is not None:
+            with processes.agreed():
+                if processes.is_first:
+                    change_recipe(resume, later, data=data)
         if resume is not None:
             run = kind.resume(resume, data=data, **more)
         else:
             place = output or default_place(str(recipe), chosen)
             run = kind.begin(chosen, place, overwrite=overwrite, **more)
         moved = "" if data is None else f" --data {data}"
-        view.finish(run, f"songrank train --resume {run.directory.path}{moved}")
+        again = f"songrank train --resume {run.directory.path}{moved}"
+        try:
+            view.finish(run, again)
+        except DivergedError as error:
+            if not isinstance(run, Run) or run.recipe.closed_form:
+                raise
+            raise DivergedError(f"{error}, for example with `{again} {run.lower_rate()}`") from None
         if processes.is_first:
             _report(run, view)
 

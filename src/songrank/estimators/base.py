@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from polars.exceptions import PolarsError
+from safetensors import SafetensorError
 
 from songrank.analysis.auto import AutoRun
 from songrank.analysis.ensemble import make_ensemble
@@ -303,7 +305,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             made._take_files(files)
         except UserError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, OSError):
+        except (KeyError, TypeError, ValueError, AttributeError, OSError, PolarsError, SafetensorError):
             raise DataError("is damaged or was edited", "save it again", file=str(path)) from None
         return made
 

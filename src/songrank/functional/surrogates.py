@@ -36,6 +36,8 @@ POWERS = ("tanh", "atan", "relu")
 LOG_SURROGATES = ("exponential", *POWERS)
 """Surrogates with a temperature, computed in log space."""
 _TEMPERED = ", ".join(LOG_SURROGATES)
+_FARTHEST = 1e15
+"""Largest x + c of the squared hinge: sums of its squares over 10⁸ items are finite in float32."""
 SURROGATES = (*LINEAR_SURROGATES, *LOG_SURROGATES)
 
 
@@ -45,7 +47,7 @@ def squared_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
     >>> squared_hinge(torch.tensor([-2.0, -0.5, 1.0]))
     tensor([0.0000, 0.2500, 4.0000])
     """
-    return torch.square(torch.relu(x + margin))
+    return torch.square((x + margin).clamp(0.0, _FARTHEST))
 
 
 def smooth_hinge(x: Tensor, margin: float = 1.0) -> Tensor:
@@ -140,7 +142,7 @@ class Surrogate:
     def value_and_slope_(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(ℓ(x), ℓ′(x)) for large x, without autograd; may overwrite x, and ``out`` if given."""
         if self.name == "squared_hinge":
-            shifted = x.add_(self.margin).relu_()
+            shifted = x.add_(self.margin).clamp_(0.0, _FARTHEST)
             return torch.mul(shifted, shifted, out=out), shifted.mul_(2.0)
         if self.name == "smooth_hinge":
             return smooth_hinge(x, self.margin), (x + self.margin).clamp_(0.0, 1.0)
@@ -156,7 +158,7 @@ class Surrogate:
     def total_and_slope_(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(Σ ℓ(x) over the last dimension, ℓ′(x)); may overwrite x, and ``out`` if given."""
         if self.name == "squared_hinge" and out is None:
-            shifted = x.add_(self.margin).relu_()
+            shifted = x.add_(self.margin).clamp_(0.0, _FARTHEST)
             return torch.linalg.vector_norm(shifted, dim=-1).square_(), shifted.mul_(2.0)
         value, slope = self.value_and_slope_(x, out)
         return value.sum(-1), slope
@@ -164,5 +166,5 @@ class Surrogate:
     def slope_(self, x: Tensor) -> Tensor:
         """ℓ′(x) alone; may overwrite x."""
         if self.name == "squared_hinge":
-            return x.add_(self.margin).relu_().mul_(2.0)
+            return x.add_(self.margin).clamp_(0.0, _FARTHEST).mul_(2.0)
         return self.value_and_slope_(x)[1]

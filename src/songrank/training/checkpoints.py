@@ -32,14 +32,15 @@ _TENSOR, _PAIRS, _TUPLE = "__tensor__", "__pairs__", "__tuple__"
 class Checkpoints:
     """The last ``keep`` checkpoints of a run, by step; each includes the best weights so far.
 
-    Checkpoints of another ``owner``, for example a checksum of recipe and data, are rejected. ``warn`` is called with
-    one line for each damaged checkpoint. Several ``processes`` write one file each, and the first commits the
-    checkpoint; any number of processes can read it.
+    Checkpoints of another ``owner``, for example a checksum of recipe and data, are rejected, except those of
+    ``earlier`` owners. ``warn`` is called with one line for each damaged checkpoint. Several ``processes`` write one
+    file each, and the first commits the checkpoint; any number of processes can read it.
     """
 
     folder: Path
     keep: int = 2
     owner: str = ""
+    earlier: tuple[str, ...] = ()
     warn: Callable[[str], None] = lambda message: None
     processes: Processes = ALONE
 
@@ -105,14 +106,14 @@ class Checkpoints:
         step = int(self.processes.first(-1.0 if found is None else found[0]))
         with self.processes.agreed():
             if step >= 0 and found is None:
-                found = step, read_checkpoint(self._place(step), self.owner)
+                found = step, read_checkpoint(self._place(step), self.owner, self.earlier)
         return found
 
     def _latest(self) -> tuple[int, dict[str, Any]] | None:
         steps = self.steps()
         for step in reversed(steps):
             try:
-                return step, read_checkpoint(self._place(step), self.owner)
+                return step, read_checkpoint(self._place(step), self.owner, self.earlier)
             except DataError as error:
                 then = "resuming from the previous checkpoint" if step != steps[0] else "starting from the beginning"
                 self.warn(f"{error.file}: {error.what}; {then}")
@@ -128,7 +129,7 @@ def _tensors_of(rank: int) -> str:
     return _TENSORS if rank == 0 else f"tensors-{rank}.safetensors"
 
 
-def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
+def read_checkpoint(place: Path, owner: str | None = "", earlier: tuple[str, ...] = ()) -> dict[str, Any]:
     """Read the state of a checkpoint; ``DataError`` if it cannot be used; None accepts any owner.
 
     If several processes wrote it, the states of the others are in the list ``"parts"``.
@@ -144,7 +145,7 @@ def read_checkpoint(place: Path, owner: str | None = "") -> dict[str, Any]:
     sound = digest == sha256(json.dumps(info, sort_keys=True) + digests[0])
     if not sound or digests[1:] != [part["sha256"] for part in parts]:
         raise DataError("is damaged (checksum mismatch)", _FIX, file=str(place))
-    if owner is not None and info["owner"] != owner:
+    if owner is not None and info["owner"] not in (owner, *earlier):
         fix = "restore the original config.yaml, or start a new run"
         raise UserError(f"{place}: belongs to another recipe or data set; {fix}")
     if parts:  # memory-mapped: a process copies the rows that it needs

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from songrank.core.devices import choose_device
-from songrank.core.errors import DataError, UserError, memory_shortage
+from songrank.core.errors import DataError, UserError, first_line, memory_shortage, shown
 from songrank.core.forks import check_not_forked
 from songrank.core.processes import ALONE, LostProcessError, Processes
 from songrank.data import Dataset, open_dataset
@@ -23,6 +23,7 @@ from songrank.models.registry import MODELS
 from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
+from songrank.training.config.recipe_files import resolve
 from songrank.training.run_directory import Curves, RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
@@ -73,7 +74,11 @@ class Run:
             self.dataset,
             self.processes,
             checkpoints=Checkpoints(
-                self.directory.checkpoints, owner=self._owner(), warn=self.warn, processes=self.processes
+                self.directory.checkpoints,
+                owner=checkpoint_owner(self.recipe, self.dataset),
+                earlier=tuple(change["owner"] for change in self.directory.recipe_changes()),
+                warn=self.warn,
+                processes=self.processes,
             ),
             observe=self._observe,
             tick=lambda: self.tick() if self.processes.is_first else None,
@@ -82,13 +87,6 @@ class Run:
             save_every=self.save_every,
             limit=self.limit,
         )
-
-    def _owner(self) -> str:
-        """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
-        elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend", "auto"}
-        values = self.recipe.model_dump(mode="json", exclude=elsewhere)
-        told = json.dumps(values, sort_keys=True) + fingerprint(self.dataset)
-        return hashlib.sha256(told.encode()).hexdigest()
 
     @classmethod
     def begin(
@@ -136,6 +134,10 @@ class Run:
             except (DivergedError, NotDeterministicError) as error:
                 self._note(status="failed", error=str(error))
                 raise
+            except (OSError, DataError) as error:  # such as a disk that is full
+                with suppress(UserError, OSError):
+                    self._note(status="failed", error=first_line(error))
+                raise
             except LostProcessError:
                 self._note(status="failed", error="another process has ended or cannot be reached")
                 raise
@@ -160,6 +162,31 @@ class Run:
     def _note(self, **entries: Any) -> None:
         if self.processes.is_first:
             self.directory.note(**entries)
+
+    def lower_rate(self) -> str:
+        """The change of the recipe to a third of the current stage's learning rate, for :func:`change_recipe`."""
+        sections = [section for section, _ in self.recipe.sections() if section.epochs]
+        section = sections[min(self.trainer.at.stage, len(sections) - 1)]
+        key = "fine_tuning" if section is self.recipe.fine_tuning else "warm_up"
+        return f"{key}.learning_rate={section.learning_rate / 3:.2g}"
+
+    @classmethod
+    def write_last_checkpoint(cls, path: str | Path, target: Path) -> int:
+        """Write the model of an unfinished run's last checkpoint to a model folder; return the step.
+
+        These are the best weights on validation so far, or without validation the last ones.
+        """
+        run = cls.resume(path, speed="plain")
+        run.trainer.restore()
+        best, step = run.trainer.best_weights(), run.trainer.at.step
+        if step == 0:
+            raise DataError("has no checkpoint", "train it first", file=str(path))
+        if best is not None:
+            run.trainer.model.load_state_dict(best)
+        model = run.trainer.model.eval()
+        assert isinstance(model, RankingModel)
+        write_model(target, model, run.recipe.model, run.dataset)
+        return step
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -227,6 +254,44 @@ class Run:
                 if self._curves is not None:
                     self._curves.add(line)
                 self.observe(line)
+
+
+def checkpoint_owner(recipe: Recipe, dataset: Dataset) -> str:
+    """A checksum of everything the weights depend on: a checkpoint of another recipe is rejected."""
+    elsewhere = {"title", "data", "prepare", "device", "deterministic", "evaluation", "blend", "auto"}
+    values = recipe.model_dump(mode="json", exclude=elsewhere)
+    told = json.dumps(values, sort_keys=True) + fingerprint(dataset)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+_MAY_CHANGE = {
+    f"{section}.{key}" for section in ("warm_up", "fine_tuning") for key in ("learning_rate", "decay", "clip")
+}
+
+
+def change_recipe(path: str | Path, changes: Sequence[str], *, data: str | Path | None = None) -> None:
+    """Change learning rates, their decay or gradient clipping of an unfinished run, for example after a divergence.
+
+    ``changes`` such as ``fine_tuning.learning_rate=1e-4`` apply from the last checkpoint on; ``run.json`` records them.
+    """
+    for change in changes:
+        key = change.partition("=")[0].strip()
+        if key not in _MAY_CHANGE:
+            fix = f"expected {', '.join(sorted(_MAY_CHANGE))}; for other keys, start a new run"
+            raise UserError(f"{shown(key)} cannot be changed with --resume; {fix}")
+    directory = RunDirectory(Path(path))
+    recipe = directory.recipe()
+    if recipe.auto is not None:
+        raise UserError(f"{path} chooses models automatically; leave out {shown(changes[0])}")
+    with alone(directory.path, "trained"):
+        place = str(directory.config)
+        changed = Recipe.read(resolve(recipe.model_dump(mode="json"), changes, place), place)
+        dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
+        directory.check_data(dataset)
+        steps = Checkpoints(directory.checkpoints).steps()
+        entry = {"owner": checkpoint_owner(recipe, dataset), "step": steps[-1] if steps else 0, "changes": [*changes]}
+        directory.note(recipe_changes=[*directory.recipe_changes(), entry])
+        directory.rewrite(changed)
 
 
 def memory_advice(recipe: Recipe, dataset: Dataset) -> str:

@@ -135,6 +135,15 @@ class RunDirectory:
         """The content of ``run.json``."""
         return read_json(self.state, "delete it; it is regenerated") if self.state.exists() else {}
 
+    def recipe_changes(self) -> list[dict[str, Any]]:
+        """The changes of the recipe by ``--resume``, each with the step and the former owner of checkpoints."""
+        found = self.notes().get("recipe_changes", [])
+        if not isinstance(found, list) or not all(
+            isinstance(c, dict) and isinstance(c.get("owner"), str) for c in found
+        ):
+            raise DataError("recipe_changes is damaged", "remove the entry", file=str(self.state))
+        return found
+
     def note(self, **entries: Any) -> None:
         """Update ``run.json``; None removes an entry. A run that has ended has the SHA-256 of its history."""
         if "status" in entries:

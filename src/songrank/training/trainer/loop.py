@@ -182,6 +182,10 @@ class Trainer:
             stack.enter_context(deterministic_algorithms(self.deterministic))
         return stack
 
+    def best_weights(self) -> dict[str, Tensor] | None:
+        """The best weights on validation so far, of the stages that may be the result; None without validation."""
+        return self._best
+
     def better_before(self) -> str:
         """A one-line warning if the last stage is the result, but an earlier one was better on validation."""
         if self.keep == "all":
