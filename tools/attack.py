@@ -37,14 +37,14 @@ import torch
 import songrank as songrank_package
 from songrank import DocumentRanker, Recommender
 from songrank.cli.main import main as command
-from songrank.data import open_dataset
+from songrank.data import CatalogueSplit, open_dataset
 from songrank.losses.registry import LOSSES
 from songrank.training.run import Run
 
 os.environ["POLARS_MAX_THREADS"] = "1"  # read when polars first works, which is in a forked process
 SECONDS, BYTES = 60, 2 * 2**30
 SHORT = ("model.dim=4", "warm_up.epochs=1", "fine_tuning.epochs=2", "device=cpu")
-CLICKS = {
+CLICKS: dict[str, list[Any]] = {
     "user": [f"u{user}" for user in range(30) for _ in range(8)],
     "item": [f"i{(user * 3 + n * n) % 25}" for user in range(30) for n in range(8)],
     "rating": [float(1 + (user + n) % 5) for user in range(30) for n in range(8)],
@@ -291,8 +291,14 @@ def make_material(place: Path) -> None:
 
         recipe = load_recipe("recommendation", [f"data={place / 'data'}", *SHORT])
         begun = Run.begin(recipe, place / "stopped", save_every=0.0)
-        steps = []
-        begun.tick = lambda: (steps.append(1), begun.trainer.stop() if len(steps) == 5 else None)
+        steps: list[int] = []
+
+        def tick() -> None:
+            steps.append(1)
+            if len(steps) == 5:
+                begun.stop()
+
+        begun.tick = tick
         begun.finish()
 
     for work in (fitted, stopped):
@@ -310,6 +316,7 @@ def contents(folder: Path) -> str:
     )
     for split in dataset:
         part = dataset[split]
+        assert isinstance(part, CatalogueSplit)
         for column in (part.offsets, part.item, part.label):
             digest.update(column.contiguous().numpy().tobytes())
     digest.update(repr([list(dataset.item_ids), list(dataset.query_ids)]).encode())
@@ -409,8 +416,7 @@ def try_bits(random: random.Random, place: Path, base: Path) -> None:
             raise BrokenPromiseError(f"{what}: other recommendations without a word")
         if kind == "saved":
             done = judged(forked(lambda: _loaded(copied), place))
-            same = lambda: judged(forked(lambda: _loaded(base / "saved"), place)).out  # noqa: E731
-            if not done.refused and done.out != same():
+            if not done.refused and done.out != judged(forked(lambda: _loaded(base / "saved"), place)).out:
                 raise BrokenPromiseError(f"{what}: other recommendations of the estimator without a word")
     elif kind == "evaluation":
         done = run(place, "compare", copied, base / "run1", "--json")
@@ -466,7 +472,7 @@ EVENTS = {
 def try_kills(random: random.Random, place: Path, base: Path) -> None:
     """A command killed at a file-system event or at a random time; the same command then gives the same bytes."""
     what = random.choice(("prepare", "prepare", "recommend", "train"))
-    words: list[Any] = {
+    table: dict[str, list[Any]] = {
         "prepare": ["data", "prepare", "interactions", base / "log.csv", "-o", "out", "-q", "--overwrite"],
         "recommend": ["recommend", base / "run0", "-o", "out.csv", "-q", "--overwrite"],
         "train": [
@@ -480,7 +486,8 @@ def try_kills(random: random.Random, place: Path, base: Path) -> None:
             "-q",
             "--overwrite",
         ],
-    }[what]
+    }
+    words = table[what]
     left = random.randrange({"prepare": 150, "recommend": 120, "train": 400}[what])
     seconds = random.random() * 0.5 if random.random() < 0.3 else None
 
@@ -601,7 +608,7 @@ def try_folders(random: random.Random, place: Path, base: Path) -> None:
             )
         case 6:
             file.write_bytes(mutated(old, random))
-    words: list[Any] = {
+    table: dict[str, list[Any]] = {
         "run0": random.choice(
             (
                 ["recommend", copied, "-o", "b.csv"],
@@ -614,14 +621,15 @@ def try_folders(random: random.Random, place: Path, base: Path) -> None:
         "data": ["train", "recommendation", f"data={copied}", *SHORT, "-o", "out"],
         "saved": ["recommend", copied, "-o", "b.csv"],
         "study": ["tune", "recommendation", f"data={base / 'data'}", *SHORT, "--trials", 2, "-o", copied],
-    }[kind]
+    }
+    words = table[kind]
     run(place, *words, codes=(0, 1, 2))
 
 
 def try_together(random: random.Random, place: Path, base: Path) -> None:
     """Two commands on the same output at the same time: each succeeds or says why, and the result is whole."""
     what = random.choice(("prepare", "train", "recommend"))
-    words: list[Any] = {
+    table: dict[str, list[Any]] = {
         "prepare": ["data", "prepare", "interactions", base / "log.csv", "-o", "out", "-q", "--overwrite"],
         "train": [
             "train",
@@ -635,7 +643,8 @@ def try_together(random: random.Random, place: Path, base: Path) -> None:
             "--overwrite",
         ],
         "recommend": ["recommend", base / "run0", "-o", "out.csv", "-q", "--overwrite"],
-    }[what]
+    }
+    words = table[what]
     reports = []
     for number in range(2):
         child = os.fork()
@@ -722,8 +731,9 @@ def one_try(group: str, number: int, seed: int, place: Path, base: Path) -> None
 
 def attack(minutes: float, seed: int, jobs: int, tries: int | None, groups: Sequence[str], only: int | None) -> int:
     """Try until the time is over; print the table; return the number of failures."""
-    tried, failed, longest = (dict.fromkeys(GROUPS, 0) for _ in range(3))
-    draw, running, failures = random.Random(seed), {}, []
+    tried, failed, longest = dict.fromkeys(GROUPS, 0), dict.fromkeys(GROUPS, 0), dict.fromkeys(GROUPS, 0.0)
+    draw, failures = random.Random(seed), list[tuple[str, int, str]]()
+    running: dict[int, tuple[str, int, Path, float]] = {}
     with tempfile.TemporaryDirectory(prefix="attack-") as folder:
         (base := Path(folder) / "base").mkdir()
         make_material(base)

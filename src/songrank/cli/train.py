@@ -101,7 +101,8 @@ def train(
     view = View(quiet=quiet, as_json=as_json)
     later: list[str] = []
     if resume is not None and recipe is not None and "=" in recipe:
-        recipe, later = None, [recipe, *(changes or [])]
+        later = [recipe, *(changes or [])]
+        recipe = None
     chosen: Recipe | UserError | None
     try:
         resume, chosen = _chosen(recipe, changes or [], output, resume, data, view, overwrite=overwrite)
