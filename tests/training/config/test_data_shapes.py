@@ -7,7 +7,8 @@ import pytest
 from songrank.core.errors import UserError
 from songrank.data import prepare
 from songrank.training.config.data_shapes import FEW_USERS, SHORT_HISTORY, data_shapes
-from songrank.training.config.recipe_files import load_recipe, shipped_recipes
+from songrank.training.config.recipe_files import load_recipe
+from songrank.training.config.yaml_text import shipped_recipes
 
 RECIPE = """
 data: none
