@@ -1,13 +1,18 @@
 """``songrank train`` in several real processes: output, signals, and failures of one of them."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 from songrank.data import prepare
 from songrank.training.checkpoints import Checkpoints
-from tests.processes import results, run_songrank, started
+from tests.processes import ROOT, results, run_songrank, started
 
 SMALL = ["model.dim=8", "model.dropout=0", "batch.queries=16", "batch.relevant=3", "batch.irrelevant=10"]
 SMALL += ["warm_up.epochs=1", "device=cpu"]
@@ -104,3 +109,28 @@ def test_an_invalid_command_is_reported_once(changes, message, data, tmp_path):
     assert first.stderr.startswith("error: ")
     assert message in first.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_torchrun_resumes_a_run_after_a_kill(data, tmp_path):
+    run = [*words(data, "fine_tuning.epochs=40"), "--json", "-o", str(tmp_path / "run")]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1", "--standalone"]
+    place = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*launch, "-m", "songrank", *run], env={**os.environ, **place}, **pipe) as job:
+        try:
+            line = job.stdout.readline()
+            while '"epoch"' not in line:
+                line = job.stdout.readline()
+                assert line, job.stderr.read()
+            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            os.kill(int(children[-1]), signal.SIGKILL)
+            out, err = job.communicate(timeout=100)
+        finally:
+            if job.poll() is None:
+                job.terminate()  # it ends its processes
+                job.communicate(timeout=40)
+    assert job.returncode == 0, err
+    assert json.loads(out.splitlines()[-1])["run"] == str(tmp_path / "run")
+    history = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in history] == [1, *range(1, 41)]
+    assert torch.tensor([line["loss"] for line in history]).isfinite().all()

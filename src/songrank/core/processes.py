@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -248,6 +248,17 @@ def _exchange() -> Iterator[None]:
         raise LostProcessError(f"{what}; see its message, and start all processes again") from error
 
 
+def _store(timeout: float) -> dict[str, Any]:
+    """The store of torchrun's agent, with a prefix: a restart must not find the addresses of ended processes in it."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return {}
+    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(*place, world, is_master=False, timeout=timedelta(seconds=timeout))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return {"store": dist.PrefixStore(f"songrank/{attempt}", store), "world_size": world, "rank": rank}
+
+
 ALONE = Processes()
 
 
@@ -288,7 +299,8 @@ def joined(device: str = "auto", *, nccl: bool = True, timeout: float = TIMEOUT)
     if own_gpu:
         torch.cuda.set_device(local)
     backend = "nccl" if nccl and own_gpu and dist.is_nccl_available() else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    with _exchange():
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout), **_store(timeout))
     try:
         yield processes()
     finally:
