@@ -185,8 +185,8 @@ def test_broken_yaml_is_named_with_its_line(songrank, tmp_path):
         ("seed: !!int many", "is not valid YAML (invalid literal"),
         ("losses: {sogn: {}}", "unknown loss 'sogn' in losses; expected one of song, k-song"),
         ("losses: {softmax: 7}", "losses.softmax is 7; expected a mapping"),
-        ("losses: &l {song: {loss: *l}}", "a section contains itself"),
-        ("title: " + "[" * 3000, "is not valid YAML (maximum recursion"),
+        ("losses: &l {song: {loss: *l}}", "a value contains itself"),
+        ("title: " + "[" * 3000, "is not valid YAML (more than 50 levels)"),
         ("batch: {1: 2}", "unknown recipe key 'batch.1'; expected one of queries, relevant"),
     ],
 )

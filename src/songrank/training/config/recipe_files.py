@@ -36,13 +36,10 @@ def load_recipe(source: str, changes: Sequence[str] = (), warn: Callable[[str], 
     >>> recipe.loss["name"], recipe.loss["gamma"], recipe.seed
     ('k-song', 0.3, 1)
     """
-    try:
-        values = read_yaml(*_text(source))
-        if Path(source).is_dir():  # a run: no warning about keys that songrank wrote
-            values = read_former_keys(values)
-        return Recipe.read(resolve(values, changes, source, warn and cache(warn)), source)  # warn once per key
-    except RecursionError:
-        raise UserError(f"{source}: a section contains itself; write it without a YAML alias") from None
+    values = read_yaml(*_text(source))
+    if Path(source).is_dir():  # a run: no warning about keys that songrank wrote
+        values = read_former_keys(values)
+    return Recipe.read(resolve(values, changes, source, warn and cache(warn)), source)  # warn once per key
 
 
 def _text(source: str) -> tuple[str, str]:
