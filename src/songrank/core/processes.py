@@ -254,9 +254,11 @@ def _store(timeout: float) -> dict[str, Any]:
         return {}
     world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
     place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(*place, world, is_master=False, timeout=timedelta(seconds=timeout))
+    wait = timedelta(seconds=timeout)
+    store = dist.TCPStore(*place, world, is_master=False, timeout=wait)  # type: ignore[attr-defined]
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return {"store": dist.PrefixStore(f"songrank/{attempt}", store), "world_size": world, "rank": rank}
+    own = dist.PrefixStore(f"songrank/{attempt}", store)  # type: ignore[attr-defined]
+    return {"store": own, "world_size": world, "rank": rank}
 
 
 ALONE = Processes()
