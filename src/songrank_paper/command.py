@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from songrank.cli.printing import TextTable, echo
 from songrank.cli.signals import stoppable
 from songrank.core.errors import UserError
 
@@ -106,13 +107,13 @@ def paper(
                 if experiment.partial and (so_far := stored(experiment, plan, store)):
                     _show(experiment, so_far, plan, view, output, options)
                     write_report(output, list(EXPERIMENTS), view.warn)
-            typer.echo(f"stopped, {view.told()}; run the same command to resume", err=True)
+            echo(f"stopped, {view.told()}; run the same command to resume", err=True)
             sys.exit(128 + (received[0] if received else 2))
     place = output / "report.html"
     if as_json:
-        typer.echo(json.dumps({"report": str(place), "results": [experiment.name for experiment in chosen]}))
+        echo(json.dumps({"report": str(place), "results": [experiment.name for experiment in chosen]}))
     elif not quiet:
-        typer.echo(str(place))
+        echo(str(place))
 
 
 def _default_jobs(device: str) -> int:
@@ -166,9 +167,8 @@ def _show(
 
 def _list(experiments: "dict[str, Experiment]") -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table("name", "description", box=None, pad_edge=False)
+    table = TextTable("name", "description", box=None, pad_edge=False)
     for name, experiment in experiments.items():
         table.add_row(name, experiment.title)
     table.add_row("all", "All results in one report")

@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from songrank.analysis.report.formatting import duration
+from songrank.cli.printing import echo
 from songrank_paper.cells import Observer
 from songrank_paper.experiment import Cell, Experiment
 
@@ -61,9 +61,9 @@ class PaperView(Observer):
         self._draw()
         if self.as_json:
             figures = {"result": self.name, "cell": cell.name, "key": cell.key, "seconds": seconds}
-            typer.echo(json.dumps({**figures, "done": self._done, "known": self._total}))
+            echo(json.dumps({**figures, "done": self._done, "known": self._total}))
         elif self._bar is None and not self.quiet:
-            typer.echo(f"{self.told()}{self._left()}: {cell.name}, {seconds:.1f} s", err=True)
+            echo(f"{self.told()}{self._left()}: {cell.name}, {seconds:.1f} s", err=True)
 
     def told(self) -> str:
         """The number of finished cells in words."""
@@ -74,19 +74,19 @@ class PaperView(Observer):
         if self._bar is not None:
             self._bar.update(self._task, description=self.name, words=message)
         elif not self.quiet and not self.as_json:
-            typer.echo(f"{self.name}: {message}", err=True)
+            echo(f"{self.name}: {message}", err=True)
 
     def warn(self, message: str) -> None:
         """Print a warning."""
-        typer.echo(f"warning: {message}", err=True)
+        echo(f"warning: {message}", err=True)
 
     def made(self, experiment: Experiment, remarks: Sequence[str]) -> None:
         """Print a finished result."""
         if self.quiet or self.as_json:
             return
-        typer.echo(f"{experiment.name}: {experiment.title}")
+        echo(f"{experiment.name}: {experiment.title}")
         for remark in remarks:
-            typer.echo(f"  {remark}")
+            echo(f"  {remark}")
 
     def _left(self) -> str:
         missing = self._total - self._done

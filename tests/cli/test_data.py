@@ -130,24 +130,27 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, message, songrank, tmp_pat
     assert os.listdir(tmp_path) == []
 
 
+INTERRUPTED = """
+import os, sys
+from songrank.cli.main import main
+
+def watch(event, arguments):
+    if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR) and "set" in str(arguments[0]):
+        os.kill(os.getpid(), NUMBER)  # a file of the data set is about to be written
+
+sys.addaudithook(watch)
+sys.argv[1:] = ["data", "prepare", "movielens-1m", "ratings.dat", "-o", "set"]
+main()
+"""
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_preparation_leaves_nothing(number, code, tmp_path):
-    os.mkfifo(tmp_path / "ratings.dat")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "songrank.cli", "data", "prepare", "movielens-1m", "ratings.dat", "-o", "set"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    pipe = os.open(tmp_path / "ratings.dat", os.O_RDWR)  # both ends, so that nothing ends before we say so
-    text = RATINGS.encode() * 1000
-    assert len(text) > 3 * 65536  # more than a pipe holds: when all is written, the process is in the midst of reading
-    for at in range(0, len(text), 4096):
-        os.write(pipe, text[at : at + 4096])
-    process.send_signal(number)
-    os.close(pipe)
-    assert process.wait() == code
-    assert "Traceback" not in process.stderr.read()
+    (tmp_path / "ratings.dat").write_text(RATINGS)
+    program = INTERRUPTED.replace("NUMBER", str(int(number)))
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
     assert os.listdir(tmp_path) == ["ratings.dat"]
 
 

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from songrank.cli.printing import echo
 from songrank.cli.signals import stoppable
 from songrank.cli.training_view import View
 from songrank.io.json_files import plain
@@ -29,13 +28,13 @@ class AutoView(View):
             finished = run.finish()
         if not finished:
             so_far = "" if run.best is None else "; the model so far can be used"
-            typer.echo(f"stopped after {run.spent:.0f} s{so_far}; resume with `{go_on}`", err=True)
+            echo(f"stopped after {run.spent:.0f} s{so_far}; resume with `{go_on}`", err=True)
             sys.exit(128 + received[0])
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """Show the figures of an epoch."""
         if self.as_json:
-            typer.echo(json.dumps(plain(line)))
+            echo(json.dumps(plain(line)))
         elif self._bar is not None:
             watched = [f"{name} {value:.4f}" for name, value in line.items() if name.startswith("validation ")]
             figures = watched[-1].removeprefix("validation ") if watched else ""
@@ -48,4 +47,4 @@ class AutoView(View):
     def say(self, message: str) -> None:
         """Print a decision."""
         if not self.quiet and not self.as_json:
-            typer.echo(message, err=True)
+            echo(message, err=True)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from songrank.cli.printing import printable, unit_of, wide_console
+from songrank.cli.printing import TextTable, echo, unit_of, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
-from songrank.core.text import counted
+from songrank.core.text import counted, printable
 from songrank.io.json_files import plain
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def compare(
     if not 0 < level <= HIGHEST_LEVEL:
         raise DataError(f"level is {level:g}", f"expected a number above 0 and at most {HIGHEST_LEVEL}")
     if yardstick:
-        typer.echo("warning: --yardstick is now --baseline-model", err=True)
+        echo("warning: --yardstick is now --baseline-model", err=True)
     names = [*(baseline_model or []), *(yardstick or [])]
     for name in names:
         check_baseline(name)
@@ -90,9 +89,9 @@ def compare(
         figures = method_list_figures(result.methods, split, lists, data=data)
     if as_json:
         content = plain(_as_dict(result, split, figures))
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+        echo(json.dumps(content, indent=2, allow_nan=False))
     elif markdown:
-        typer.echo(_markdown(result, split, figures))
+        echo(_markdown(result, split, figures))
     else:
         _print(result, split, figures)
 
@@ -107,7 +106,7 @@ def runs_to_compare(places: list[Path]) -> list[Path]:
         return found
     for run in found:
         if run not in finished:
-            typer.echo(f"warning: {run}: skipped, because it has no evaluation; {how_to_finish(run)}", err=True)
+            echo(f"warning: {run}: skipped, because it has no evaluation; {how_to_finish(run)}", err=True)
     return finished
 
 
@@ -244,7 +243,7 @@ def _escaped(text: str) -> str:
 def _print(result: "MethodComparison", split: str, lists: _Figures) -> None:
     console = wide_console()
     for rows in _tables(result, lists):
-        table = Table(box=None, pad_edge=False)
+        table = TextTable(box=None, pad_edge=False)
         for title in rows[0]:
             side: Literal["left", "right"] = "left" if title in ("method", "metric") else "right"
             table.add_column(Text(printable(title)), justify=side, no_wrap=title.endswith("% interval"))
@@ -252,4 +251,4 @@ def _print(result: "MethodComparison", split: str, lists: _Figures) -> None:
             table.add_row(*(Text(printable(cell)) for cell in row))
         console.print(table, "")
     for note in _notes(result, split):
-        typer.echo(printable(note))
+        echo(note)

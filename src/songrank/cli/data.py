@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from songrank.cli.help_text import Command
 from songrank.cli.kind_options import KindCommand, option_names, option_value
-from songrank.cli.printing import wide_console
+from songrank.cli.printing import TextTable, echo, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.core.errors import DataError
 from songrank.core.limits import RATIO
@@ -27,21 +26,21 @@ def list_names(name: Annotated[str | None, typer.Argument(help="Kind whose optio
     """List the kinds of data sets, or the options of one kind."""
     console = wide_console()
     if name is None:
-        table = Table("name", "task", "description", box=None, pad_edge=False)
+        table = TextTable("name", "task", "description", box=None, pad_edge=False)
         for kind in all_kinds().values():
             table.add_row(kind.name, kind.task, kind.title)
         console.print(table)
         return
     kind = find_kind(name)
-    typer.echo(f"{kind.title}\nsource: {kind.wants}")
-    table = Table("option", *kind.presets, "description", box=None, pad_edge=False)
+    echo(f"{kind.title}\nsource: {kind.wants}")
+    table = TextTable("option", *kind.presets, "description", box=None, pad_edge=False)
     columns = [{option: value for option, value, _ in kind.option_table(preset)} for preset in kind.presets]
     names = option_names(kind)
     for option, _, meaning in kind.option_table():
         table.add_row(names[option], *(option_value(values[option]) for values in columns), meaning)
     console.print(table)
     if len(kind.presets) > 1:
-        typer.echo(f"default: --preset {kind.default_preset}")
+        echo(f"default: --preset {kind.default_preset}")
 
 
 @app.command(cls=KindCommand)
@@ -81,7 +80,7 @@ def prepare(
             preset=preset,
             overwrite=overwrite,
             progress=report,
-            note=lambda text: typer.echo(f"note: {text}", err=True),
+            note=lambda text: echo(f"note: {text}", err=True),
             memory_limit=memory_limit,
             max_ratio=max_ratio,
             **options,
@@ -101,7 +100,7 @@ def download(
 
     with progress_bar(quiet) as report:
         file = fetch(name, output, progress=report)
-    typer.echo(file)
+    echo(file)
 
 
 @app.command(cls=Command)
@@ -114,7 +113,7 @@ def show(
 
     dataset = open_dataset(directory)
     if as_json:
-        typer.echo(json.dumps({**dataset.info, "published": published(dataset)}, indent=2, ensure_ascii=False))
+        echo(json.dumps({**dataset.info, "published": published(dataset)}, indent=2))
         return
     _print_summary(dataset)
     _print_details(dataset)
@@ -133,7 +132,7 @@ def _print_summary(dataset: "Dataset") -> None:
 
     console, info, paper = wide_console(), dataset.info, published(dataset) or {}
     part = "".join(f", {what} {number}" for what, number in info.get("source", {}).items())  # fold 1 of several
-    typer.echo(f"{dataset.path}: {dataset.name}, {dataset.task}{part}")
+    echo(f"{dataset.path}: {dataset.name}, {dataset.task}{part}")
     if "called" in info:
         called = info["called"]
         label = (
@@ -147,9 +146,9 @@ def _print_summary(dataset: "Dataset") -> None:
             else "no time column: the order of the rows is used (or pass --time-column)"
         )
         split = f"; splits {called['split']!r}" if "split" in called else ""
-        typer.echo(f"columns: users {called['query']!r}, items {called['item']!r}; {label}; {time}{split}")
+        echo(f"columns: users {called['query']!r}, items {called['item']!r}; {label}; {time}{split}")
     titles = ["", *_units(dataset), "pairs"]
-    table = Table(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
+    table = TextTable(*titles, *(["sparsity"] if "sparsity" in info else []), box=None, pad_edge=False)
     rows = [("all", info), *((name, info["splits"][name]) for name in dataset)]
     rows += [(f"paper's {paper['title']}", paper)] if paper else []
     for name, figures in rows:
@@ -157,9 +156,9 @@ def _print_summary(dataset: "Dataset") -> None:
         table.add_row(name, *counts, f"{figures['sparsity']:.2%}" if "sparsity" in figures else "")
     console.print(table)
     for note in data_notes(info):
-        typer.echo(note)
+        echo(note)
     if "validation" not in dataset and not info["shared_queries"]:
-        typer.echo("no validation split; --validation 0.1 splits one off the training rows")
+        echo("no validation split; --validation 0.1 splits one off the training rows")
 
 
 def _units(dataset: "Dataset") -> tuple[str, str]:
@@ -176,16 +175,16 @@ def _print_details(dataset: "Dataset") -> None:
         if key in info:
             ours = ", ".join(f"{word} {value:,g}" for word, value in info[key].items())
             theirs = "".join(f"; paper: {word} {value:,}" for word, value in paper.get(key, {}).items())
-            typer.echo(f"{title}: {ours}{theirs}")
+            echo(f"{title}: {ours}{theirs}")
     if dataset.task == "labelling":
         for key, among in (("labels_per_text", "queries"), ("texts_per_label", "items")):
             theirs = f"; paper: {paper[key]}" if key in paper else ""
-            typer.echo(f"{key.replace('_', ' ')}: {info['pairs'] / info[among]:.2f}{theirs}")
+            echo(f"{key.replace('_', ' ')}: {info['pairs'] / info[among]:.2f}{theirs}")
     total = sum(info["labels"].values())
-    typer.echo("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
+    echo("labels: " + ", ".join(f"{label}: {count / total:.1%}" for label, count in info["labels"].items()))
     for name, count in paper.get("splits", {}).items():
-        typer.echo(f"paper: {counted(count, queries)} for {name}")
+        echo(f"paper: {counted(count, queries)} for {name}")
     for what, count in info["made"]["left_out"].items():
-        typer.echo(f"left out: {count:,} {what}")
+        echo(f"left out: {count:,} {what}")
     for source in info["made"]["sources"]:
-        typer.echo(f"from {source['name']} ({source['bytes']:,} bytes, sha256 {source['sha256'][:12]}…)")
+        echo(f"from {source['name']} ({source['bytes']:,} bytes, sha256 {source['sha256'][:12]}…)")

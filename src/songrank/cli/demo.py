@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from songrank.cli.printing import TextTable, echo
 from songrank.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _best_run(folder: Path, data: Path, loss: str, quiet: bool) -> "FinishedRun"
     places = [folder / f"{loss}-{rate:g}" for rate in LEARNING_RATES]
     with progress_bar(quiet) as report:
         if report is None and not quiet:
-            typer.echo(f"training with {LOSSES[loss]}", err=True)
+            echo(f"training with {LOSSES[loss]}", err=True)
         for number, (rate, place) in enumerate(zip(LEARNING_RATES, places, strict=True)):
             if RunDirectory(place).notes().get("status") == "finished":
                 continue
@@ -109,7 +109,7 @@ def _print_comparison(console: Console, best: dict[str, "FinishedRun"]) -> None:
     from songrank.metrics.comparison import paired_difference
 
     song, *others = best.values()
-    table = Table("loss", "learning rate", *map(str.upper, _METRICS), "Δ vs SONG @10, 95 % interval", box=None)
+    table = TextTable("loss", "learning rate", *map(str.upper, _METRICS), "Δ vs SONG @10, 95 % interval", box=None)
     verdicts: dict[str, list[str]] = {"significantly above": [], "significantly below": [], _LEVEL: []}
     for name, run in zip(LOSSES.values(), best.values(), strict=True):
         cells = [name, run.path.name.rpartition("-")[2], *(f"{run.metrics[metric]:.3f}" for metric in _METRICS)]
@@ -138,7 +138,7 @@ def _print_ranking(console: Console, ranked: Path, documents: Path) -> None:
     query = rows["query"][0]
     listed = rows.filter(pl.col("query") == query)
     columns = ("rank", "title", "price", "rating", "reviews", "delivery_days", "score")
-    table = Table(*columns, box=None)
+    table = TextTable(*columns, box=None)
     for row in listed.head(5).select(columns).iter_rows():
         cells = zip(columns, row, strict=True)
         table.add_row(*(f"{cell:.2f}" if name in ("price", "score") else str(cell) for name, cell in cells))

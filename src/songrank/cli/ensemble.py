@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from songrank.cli.printing import TextTable, echo
 from songrank.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def ensemble(
         found = dict(blended.evaluation)
     if not found:
         what = "ensemble" if blended is None else "blend"
-        typer.echo(f"warning: the {what} is not evaluated, because the runs share no evaluated split", err=True)
+        echo(f"warning: the {what} is not evaluated, because the runs share no evaluated split", err=True)
     if as_json:
         values: dict[str, Any] = {split: evaluation.values for split, evaluation in found.items()}
         if blended is not None:
             values["blend"] = _summary(blended, members)
-        typer.echo(json.dumps(plain(values), indent=2))
+        echo(json.dumps(plain(values), indent=2))
         return
     if blended is not None:
         _print_weights(blended, members)
@@ -95,12 +96,10 @@ def _summary(blended: "Blended", runs: Sequence[Path]) -> dict[str, Any]:
 
 def _print_weights(blended: "Blended", runs: Sequence[Path]) -> None:
     """Print the weight of each run, and the values on validation."""
-    from rich.table import Table
-
     from songrank.cli.printing import wide_console
 
     choice = blended.choice
-    table = Table("run", "weight", *([f"validation {choice.metric}"] if choice else []), box=None, pad_edge=False)
+    table = TextTable("run", "weight", *([f"validation {choice.metric}"] if choice else []), box=None, pad_edge=False)
     for number, (run, weight) in enumerate(zip(runs, blended.weights, strict=True)):
         table.add_row(str(run), f"{weight:.2f}", *([f"{choice.alone[number]:.4f}"] if choice else []))
     if choice:
@@ -108,4 +107,4 @@ def _print_weights(blended: "Blended", runs: Sequence[Path]) -> None:
     wide_console().print(table)
     if choice:
         gain, best = choice.difference, runs[choice.best_member]
-        typer.echo(f"blend − {best}: {gain.mean:+.4f} ± {gain.standard_error:.4f} (standard error)")
+        echo(f"blend − {best}: {gain.mean:+.4f} ± {gain.standard_error:.4f} (standard error)")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from songrank.cli.printing import TextTable, echo
 from songrank.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def evaluate(
     figures = {} if lists is None else opened.list_figures(lists).values()
     groups = [] if by is None else break_down(opened, by, **policies)
     if not as_json:
-        typer.echo(found.describe(unit_of(run)))
+        echo(found.describe(unit_of(run)))
         _print(figures, groups)
         return
     summary = {"split": split, "metrics": found.values, "queries": found.num_queries, "empty": found.num_empty}
@@ -75,24 +75,24 @@ def evaluate(
         summary["lists"] = figures
     if by is not None:
         summary["groups"] = [{"group": group.name, "users": group.users, "metrics": group.json()} for group in groups]
-    typer.echo(json.dumps(plain(summary), indent=2))
+    echo(json.dumps(plain(summary), indent=2))
 
 
 def _print(figures: dict[str, float], groups: "list[Group]") -> None:
     """The figures of recommended items, and a table of groups."""
-    from songrank.cli.printing import printable, wide_console
+    from songrank.cli.printing import wide_console
 
     if figures:
         width = max(map(len, figures))
-        typer.echo("\n" + "\n".join(f"{name:<{width}}  {value:.6f}" for name, value in figures.items()))
+        echo("\n" + "\n".join(f"{name:<{width}}  {value:.6f}" for name, value in figures.items()))
     if not groups:
         return
-    table = Table(box=None, pad_edge=False)
+    table = TextTable(box=None, pad_edge=False)
     for at, title in enumerate(["group", "users", *groups[0].means]):
         table.add_column(Text(title), justify="right" if at else "left", no_wrap=at > 1)
     for group in groups:
         cells = [f"{mean:.4f} [{low:.4f}, {high:.4f}]" for mean, low, high in group.means.values()]
-        table.add_row(*(Text(cell) for cell in (printable(group.name), f"{group.users:,}", *cells)))
+        table.add_row(*(Text(cell) for cell in (group.name, f"{group.users:,}", *cells)))
     console = wide_console()
     console.print("", table)
-    typer.echo("means with 95 % intervals by Student's t over users")
+    echo("means with 95 % intervals by Student's t over users")

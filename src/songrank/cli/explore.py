@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from songrank.cli.printing import echo
 from songrank.core.errors import UserError
 
 
@@ -45,8 +46,8 @@ def explore(
     if names is not None:
         named = [read_names(names, folder, item_column=item_column, name_column=name_column) for folder in folders]
     with ExplorerServer(Explorer(dict(zip(titles, folders, strict=True)), named), port) as server:
-        typer.echo(f"{server.url}\npress Ctrl-C to stop")
+        echo(f"{server.url}\npress Ctrl-C to stop")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("stopped")
+            echo("stopped")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from songrank.cli.printing import echo
 from songrank.core.errors import UserError
 
 
@@ -41,4 +42,4 @@ def export(
         exact = f"checked against the model (tolerance {TOLERANCE:g} of its largest score, or of 1)"
         ids = "" if folder.item_ids is None else f", ids to {ids_file(path)}"
         size = path.stat().st_size / 1e6
-        typer.echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}{ids}")
+        echo(f"input {takes}, output scores float32 {gives}; {exact}; wrote {size:,.1f} MB to {path}{ids}")

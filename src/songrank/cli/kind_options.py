@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import typer
-
 from songrank.cli.help_text import Command
+from songrank.cli.printing import echo
 from songrank.core.errors import DataError
 from songrank.data.registry import Kind, all_kinds
 
@@ -23,7 +22,7 @@ class KindCommand(Command):
         kind = next((kinds[args[at]] for at in places if args[at] in kinds and args[at - 1] not in _PATHS), None)
         ctx.obj, rest = split_options(list(args), own, kind.flags() if kind is not None else {})
         if kind is not None:
-            ctx.obj = kind.current_names(ctx.obj, lambda hint: typer.echo(f"warning: {hint}", err=True))
+            ctx.obj = kind.current_names(ctx.obj, lambda hint: echo(f"warning: {hint}", err=True))
         ctx.meta[_KIND] = kind
         remaining: list[str] = super().parse_args(ctx, rest)
         return remaining

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from songrank.cli.printing import echo
+
 
 def label(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
@@ -42,4 +44,4 @@ def label(
         more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
         done = label_file(folder, texts, output, k, text_column=text_column, **more)
     if not quiet and processes.is_first:
-        typer.echo(f"{counted(done.queries, 'texts')}; wrote {counted(done.rows, 'labels')} to {output}")
+        echo(f"{counted(done.queries, 'texts')}; wrote {counted(done.rows, 'labels')} to {output}")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from songrank.cli.printing import wide_console
+from songrank.cli.printing import TextTable, echo, wide_console
 from songrank.cli.progress import progress_bar
 from songrank.cli.signals import stoppable
 from songrank.core.errors import UserError
@@ -79,17 +78,17 @@ def leaderboard(
                 metrics=metric,
                 split=split,
                 device=device,
-                say=lambda message: None if quiet or as_json else typer.echo(message, err=True),
+                say=lambda message: None if quiet or as_json else echo(message, err=True),
                 progress=progress,
                 stopped=current.append,
             )
         except KeyboardInterrupt:
-            typer.echo("stopped; the same command continues", err=True)
+            echo("stopped; the same command continues", err=True)
             sys.exit(128 + (received or [2])[0])
     if as_json:
-        typer.echo(json.dumps(_as_dict(found), indent=2))
+        echo(json.dumps(_as_dict(found), indent=2))
     elif markdown:
-        typer.echo(_markdown(found))
+        echo(_markdown(found))
     else:
         _print(found)
     if report:
@@ -121,7 +120,7 @@ def _rows(found: "Leaderboard") -> list[list[str]]:
 
 def _print(found: "Leaderboard") -> None:
     heads, *rows = _rows(found)
-    table = Table(box=None, pad_edge=False)
+    table = TextTable(box=None, pad_edge=False)
     for head in heads:
         table.add_column(head, justify="left" if head == "method" else "right")
     for row in rows:
@@ -147,4 +146,4 @@ def _write_report(found: "Leaderboard", place: Path, split: str, device: str, *,
     told: dict[str, Any] = {"split": split, "device": device, "baseline": result.baseline.label, "overwrite": True}
     written = write_report((), place / "report.html", methods=result.methods, **told)
     if not quiet:
-        typer.echo(f"wrote {written}", err=True)
+        echo(f"wrote {written}", err=True)

@@ -23,6 +23,7 @@ from songrank.cli.help_text import Command
 from songrank.cli.label import label
 from songrank.cli.leaderboard import leaderboard
 from songrank.cli.plugins import PluginGroup
+from songrank.cli.printing import echo
 from songrank.cli.rank import rank
 from songrank.cli.recipes import recipes
 from songrank.cli.recommend import recommend
@@ -78,7 +79,7 @@ def _root(
     if verify:
         os.environ[VERIFY] = "always"  # also for processes that the command starts
     if version:
-        typer.echo(__version__)
+        echo(__version__)
         raise typer.Exit
 
 
@@ -98,10 +99,10 @@ def main() -> NoReturn:
     except ReportedError as error:
         sys.exit(error.exit_code)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; unsaved work is lost", file=sys.stderr)
+        echo("stopped; unsaved work is lost", err=True)
         sys.exit(_INTERRUPTED)
     except OSError as error:
         if not _reader_is_gone(error):
@@ -114,7 +115,7 @@ def main() -> NoReturn:
         if message is None:
             raise
         if message() and os.environ.get("RANK", "0") == "0":  # empty if typer has printed the help
-            print(f"error: {message()}", file=sys.stderr)
+            echo(f"error: {message()}", err=True)
         sys.exit(2)
 
 

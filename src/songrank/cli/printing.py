@@ -1,12 +1,33 @@
 """What several commands print alike."""
 
 from pathlib import Path
+from typing import Any
 
+import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from songrank.core.errors import DataError
-from songrank.core.text import UNITS
+from songrank.core.text import UNITS, printable
 from songrank.io.json_files import read_json
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text that may contain names of users, files and columns: they cannot steer the terminal."""
+    typer.echo(printable(text, keep="\n\t"), err=err, nl=nl)
+
+
+class TextTable(Table):
+    """A table of plain text: cells contain no markup, and cannot steer the terminal."""
+
+    def add_column(self, header: object = "", *more: Any, **options: Any) -> None:
+        """Add a column with this heading."""
+        super().add_column(_text(header), *more, **options)
+
+    def add_row(self, *cells: object, **options: Any) -> None:
+        """Add a row of these cells."""
+        super().add_row(*map(_text, cells), **options)
 
 
 def wide_console() -> Console:
@@ -25,6 +46,7 @@ def unit_of(run: Path) -> str:
         return "queries"
 
 
-def printable(text: str) -> str:
-    """The text with control characters escaped, so that it cannot steer a terminal or break a row."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+def _text(cell: object) -> Text:
+    """A cell; the style of a text remains."""
+    style = cell.style if isinstance(cell, Text) else ""
+    return Text(printable(cell, keep="\n"), style)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from songrank.core.text import printable
 from songrank.io.source import Progress as Report
 
 
@@ -16,7 +17,7 @@ def progress_bar(quiet: bool) -> Iterator[Report | None]:
     if quiet or not console.is_terminal:
         yield None
         return
-    text = TextColumn("{task.description}")
+    text = TextColumn("{task.description}", markup=False)
     columns = SpinnerColumn(), text, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
@@ -26,7 +27,7 @@ def progress_bar(quiet: bool) -> Iterator[Report | None]:
                 for earlier in tasks.values():
                     bar.remove_task(earlier)
                 tasks.clear()
-                tasks[what] = bar.add_task(what, total=total)
+                tasks[what] = bar.add_task(printable(what), total=total)
             bar.update(tasks[what], completed=done, total=total)
 
         yield report

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from songrank.cli.printing import echo
+
 
 def rank(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished run or of a model.")],
@@ -43,4 +45,4 @@ def rank(
         more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
         done = rank_file(folder, documents, output, query_column, by_rank, **more)
     if not quiet and processes.is_first:
-        typer.echo(f"{counted(done.queries, 'queries')}; wrote {counted(done.rows, 'ranked documents')} to {output}")
+        echo(f"{counted(done.queries, 'queries')}; wrote {counted(done.rows, 'ranked documents')} to {output}")

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from songrank.cli.printing import wide_console
+from songrank.cli.printing import TextTable, echo, wide_console
 from songrank.core.errors import UserError
 
 
@@ -20,11 +19,11 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Recipe to print.")]
 
     shipped = shipped_recipes()
     if name is None:
-        table = Table("name", "description", box=None, pad_edge=False)
+        table = TextTable("name", "description", box=None, pad_edge=False)
         for key, text in shipped.items():
             table.add_row(key, str(read_yaml(text, key).get("title", "")))
         wide_console().print(table)
         return
     if name not in shipped:
         raise UserError(f"unknown recipe {name!r}; expected one of {', '.join(shipped)}")
-    typer.echo(shipped[name], nl=False)
+    echo(shipped[name], nl=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from songrank.cli.printing import echo
 from songrank.core.errors import UserError
 
 _GOT = {"popular": "received the most popular items", "none": "received no items"}
@@ -100,12 +101,12 @@ def recommend(
             name_column=name_column,
             overwrite=overwrite,
             progress=progress,
-            warn=lambda message: typer.echo(f"warning: {message}", err=True) if processes.is_first else None,
+            warn=lambda message: echo(f"warning: {message}", err=True) if processes.is_first else None,
             processes=processes,
         )
     if not quiet and processes.is_first:
         new = f"; {counted(done.new_users, 'new users')} {_GOT[fallback]}" if done.new_users else ""
-        typer.echo(f"{counted(done.queries, 'users')}{new}; wrote {counted(done.rows, 'rows')} to {output}")
+        echo(f"{counted(done.queries, 'users')}{new}; wrote {counted(done.rows, 'rows')} to {output}")
 
 
 def last_model(run: Path, folder: Path) -> Path:
@@ -113,5 +114,5 @@ def last_model(run: Path, folder: Path) -> Path:
     from songrank.training.run import Run
 
     step = Run.write_last_checkpoint(run, folder)
-    typer.echo(f"{run}: the best weights up to the checkpoint at step {step:,} are used", err=True)
+    echo(f"{run}: the best weights up to the checkpoint at step {step:,} are used", err=True)
     return folder

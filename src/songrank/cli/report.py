@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from songrank.cli.compare import Baseline, Runs, runs_to_compare
+from songrank.cli.printing import echo
 
 
 def report(
@@ -51,4 +52,4 @@ def report(
         "overwrite": overwrite,
     }
     place = write_report(found, output, baseline_models=baseline_model or (), **told)
-    typer.echo(f"wrote {place}")
+    echo(f"wrote {place}")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from songrank.cli.printing import echo
 from songrank.core.errors import UserError
 
 
@@ -61,8 +62,8 @@ def similar(
             name_column=name_column,
             overwrite=overwrite,
             progress=progress,
-            warn=lambda message: typer.echo(f"warning: {message}", err=True),
+            warn=lambda message: echo(f"warning: {message}", err=True),
         )
     if not quiet:
         what = "users" if users else "items"
-        typer.echo(f"{counted(done.queries, what)}; wrote {counted(done.rows, 'rows')} to {output}")
+        echo(f"{counted(done.queries, what)}; wrote {counted(done.rows, 'rows')} to {output}")

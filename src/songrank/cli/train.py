@@ -10,6 +10,7 @@ import typer
 
 from songrank.cli.auto_view import AutoView
 from songrank.cli.help_text import Command
+from songrank.cli.printing import echo
 from songrank.cli.training_view import TrainingView, View, print_results
 from songrank.core.errors import UserError
 
@@ -176,7 +177,7 @@ def _chosen(
     directory = RunDirectory(resume)
     if directory.notes().get("status") == "finished":
         if not view.quiet and _is_first():
-            typer.echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
+            echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
         return resume, None
     begun = directory.recipe()
     if chosen is not None and begun != chosen.model_copy(update={"data": str(Path(chosen.data).absolute())}):
@@ -199,13 +200,13 @@ def _report(run: Any, view: Any) -> None:
         view.warn(message)
     if view.as_json:
         figures = {split: found.values for split, found in run.results.items()}
-        typer.echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
+        echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
     elif not view.quiet:
         print_results(run.directory.path, run.results)
         if message := run.result():
-            typer.echo(message, err=True)
+            echo(message, err=True)
         if isinstance(run, Run) and (beside := standing(run.dataset, run.recipe, run.results.get("validation"))):
-            typer.echo(beside.line(), err=True)
+            echo(beside.line(), err=True)
             if message := beside.warning():
                 view.warn(message)
 

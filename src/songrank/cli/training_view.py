@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
-from songrank.cli.printing import unit_of, wide_console
+from songrank.cli.printing import TextTable, echo, unit_of, wide_console
 from songrank.cli.signals import stoppable
 from songrank.io.json_files import plain
 
@@ -60,7 +59,7 @@ class View:
 
     def warn(self, message: str) -> None:
         """Print a warning."""
-        typer.echo(f"warning: {message}", err=True)
+        echo(f"warning: {message}", err=True)
 
 
 class TrainingView(View):
@@ -90,13 +89,13 @@ class TrainingView(View):
             # Of several processes, a signal may reach only some.
             number = int(run.processes.largest(received[0] if received else 0))
             if run.processes.is_first:
-                typer.echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
+                echo(f"stopped after step {run.trainer.at.step:,}; resume with `{go_on}`", err=True)
             sys.exit(128 + number)
 
     def observe(self, line: Mapping[str, Any]) -> None:
         """Show the figures of an epoch."""
         if self.as_json:
-            typer.echo(json.dumps(plain(line)))
+            echo(json.dumps(plain(line)))
             return
         watched = [f"{name} {value:.4f}" for name, value in line.items() if name.startswith("validation ")]
         self._validation = watched[-1] if watched else self._validation
@@ -106,7 +105,7 @@ class TrainingView(View):
             what, figures = f"{stage} {epoch}/{epochs}", f"{objective}  {self._validation.removeprefix('validation ')}"
             self._bar.update(self._task, completed=line["step"], description=what, figures=figures)
         elif not self.quiet and (watched or not self._evaluates) and self._is_due(stage, epoch, epochs):
-            typer.echo(", ".join([f"{stage} {epoch}/{epochs}: {objective}", *watched[-1:]]), err=True)
+            echo(", ".join([f"{stage} {epoch}/{epochs}: {objective}", *watched[-1:]]), err=True)
 
     def _is_due(self, stage: str, epoch: int, epochs: int) -> bool:
         """Whether an epoch is printed where there is no terminal: the last one, and about ten more per stage."""
@@ -130,10 +129,10 @@ def print_results(place: Path, results: Mapping[str, "Evaluation"]) -> None:
     """Print the final metrics as a table, and the policies of the evaluation."""
     if results:
         names = list(next(iter(results.values())).values)
-        table = Table("", *names, box=None, pad_edge=False)
+        table = TextTable("", *names, box=None, pad_edge=False)
         for split, found in results.items():
             table.add_row(split, *(f"{found.values[name]:.4f}" for name in names))
         wide_console().print(table)
         for split, found in results.items():
-            typer.echo(f"{split}: {found.describe(unit_of(place)).splitlines()[-1]}")
-    typer.echo(place)
+            echo(f"{split}: {found.describe(unit_of(place)).splitlines()[-1]}")
+    echo(place)

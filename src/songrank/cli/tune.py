@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from songrank.cli.printing import wide_console
+from songrank.cli.printing import TextTable, echo, wide_console
 from songrank.cli.signals import stoppable
 from songrank.cli.training_view import View, total_steps
-from songrank.core.text import counted
+from songrank.core.text import counted, printable
 
 if TYPE_CHECKING:
     from songrank.analysis.tuning import Study, Trial
@@ -72,13 +71,13 @@ def tune(
             last = trial.error
     done = len(study.trials())
     if not study.finished:
-        typer.echo(f"stopped after {done:,} of {counted(trials, 'trials')}; run the same command to resume", err=True)
+        echo(f"stopped after {done:,} of {counted(trials, 'trials')}; run the same command to resume", err=True)
         sys.exit(128 + received[0])  # typer reports its own Exit(130) as unsaved work
     if not study.best():
         why = f"; last error: {last}" if last else "; search lower learning rates"
         raise DivergedError(f"{study.place}: all trials failed ({done:,}){why}")
     if as_json:
-        typer.echo(json.dumps(_summary(study)))
+        echo(json.dumps(_summary(study)))
     elif not quiet:
         _print_summary(study)
 
@@ -110,7 +109,7 @@ class _View(View):
         self._done += 1
         best = self._study.best()
         if self.as_json:
-            typer.echo(json.dumps({**_as_dict(trial), "best": best[0].value if best else None}))
+            echo(json.dumps({**_as_dict(trial), "best": best[0].value if best else None}))
             return
         figure = f"failed ({trial.error})"
         if trial.value is not None:
@@ -119,11 +118,11 @@ class _View(View):
         words = " ".join(f"{key}={_word(value)}" for key, value in trial.parameters.items())
         line = f"trial {trial.number}: {figure}{record}: {words}"
         if self._bar is not None:
-            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._bar.console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
             figures = f"best {best[0].value:.4f}" if best else ""
             self._bar.update(self._task, completed=self._done, description=self._counted(), figures=figures)
         elif not self.quiet:
-            typer.echo(line, err=True)
+            echo(line, err=True)
 
     def _counted(self) -> str:
         return f"trial {min(self._done + 1, self.trials)}/{self.trials}"
@@ -154,7 +153,7 @@ def _summary(study: "Study") -> dict[str, Any]:
 
 def _print_summary(study: "Study") -> None:
     every, best = study.trials(), study.best(5)
-    table = Table("trial", f"validation {study.metric}", *best[0].parameters, box=None, pad_edge=False)
+    table = TextTable("trial", f"validation {study.metric}", *best[0].parameters, box=None, pad_edge=False)
     for trial in best:
         cells = [str(trial.number), f"{trial.value:.4f}", *map(_word, trial.parameters.values())]
         table.add_row(*map(Text, cells))
@@ -162,7 +161,7 @@ def _print_summary(study: "Study") -> None:
     failed = sum(trial.value is None for trial in every)
     recipe = shlex.quote(str(study.place / "best.yaml"))
     number = counted(len(every), "trials")
-    typer.echo(f"{number} with seed {study.seed}" + (f", {failed:,} failed" if failed else ""))
+    echo(f"{number} with seed {study.seed}" + (f", {failed:,} failed" if failed else ""))
     advice = "train the recipe with new seeds, and evaluate on test once"
-    typer.echo(f"the best validation value of {number} is optimistic: {advice}")
-    typer.echo(f"next: songrank train {recipe} seed={study.seed + 1}")
+    echo(f"the best validation value of {number} is optimistic: {advice}")
+    echo(f"next: songrank train {recipe} seed={study.seed + 1}")

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from songrank.core.text import printable
+
 _NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # in errors of torch and CUDA
 
 
@@ -36,7 +38,7 @@ class DataError(UserError):
     def __init__(self, what: str, fix: str, *, file: str | None = None, line: int | None = None) -> None:
         where = ", ".join(part for part in (file, None if line is None else f"line {line:,}") if part)
         message = f"{where}: {what}; {fix}" if where else f"{what}; {fix}"
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
+        super().__init__(printable(message))
         self.what, self.fix, self.file, self.line = what, fix, file, line
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -80,7 +82,7 @@ def shown(value: object, limit: int = 60) -> str:
     """Quote a value on one line, truncated to ``limit`` characters."""
     if isinstance(value, bytes):
         value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
-        text = "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in value) + "'"
+        text = f"'{printable(value)}'"
     else:
         text = _bounded(value, limit + 8)
     if len(text) <= limit + 2:

@@ -7,6 +7,20 @@ UNITS = {"recommendation": "users", "labelling": "texts"}
 """What queries are called by task; in other tasks they are queries."""
 
 
+def printable(text: object, keep: str = "") -> str:
+    r"""The text with characters that could steer a terminal as escape sequences, except those in ``keep``.
+
+    These are control characters, line breaks, and marks that change the direction of text.
+
+    >>> print(printable("red \x1b[31m"), printable("a\nb", keep="\n") == "a\nb")
+    red \x1b[31m True
+    """
+    words = str(text)
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in words)
+
+
 def counted(number: int, nouns: str) -> str:
     """A number with its noun, which is given in the plural.
 

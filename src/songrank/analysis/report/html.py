@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from songrank.core.errors import DataError
+from songrank.core.text import printable
 
 
 class Html(str):
@@ -18,7 +19,7 @@ def escaped(content: object) -> Html:
     """Escape a text for HTML; control characters are shown as escape sequences."""
     if isinstance(content, Html):
         return content
-    return Html(html.escape("".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(content))))
+    return Html(html.escape(printable(content, keep="\n")))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
