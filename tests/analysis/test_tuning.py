@@ -212,7 +212,7 @@ def test_a_trial_for_which_memory_is_not_enough_has_failed(source, tmp_path, mon
     monkeypatch.setattr(Trainer, "run", short_of_memory)
     found = list(Study(source, [], ["batch.queries=16,32"], tmp_path / "study").search(2))
     assert found[0].error == ""
-    assert "out of memory (CUDA out of memory. Tried to allocate 9 GiB.); use a smaller" in found[1].error
+    assert "out of memory (CUDA out of memory. Tried to allocate 9 GiB.); reduce batch.queries" in found[1].error
 
 
 @pytest.mark.parametrize("task", ["search", "labelling"])

@@ -10,6 +10,7 @@ import torch
 
 from songrank.core.errors import UserError
 from songrank.estimators import Recommender
+from songrank.io.json_files import read_json, write_json
 from songrank.io.locks import alone
 from tests.estimators.evaluations import same_evaluations
 from tests.estimators.small_recommender import NAMES, SMALL, clicks, small
@@ -48,8 +49,8 @@ def test_one_that_was_saved_in_an_older_format_asks_for_a_new_fit_not_for_this_v
 
 
 def _change(folder, **entries):
-    told = json.loads((folder / "estimator.json").read_text())
-    (folder / "estimator.json").write_text(json.dumps({**told, **entries}))
+    file = folder / "estimator.json"
+    write_json(file, {**read_json(file), **entries})
 
 
 def _replace(folder, name, content):
@@ -70,7 +71,7 @@ BREAKS = {
     "a cut table": (lambda f: (f / "interactions.parquet").write_bytes(b"PAR1"), "checksum mismatch"),
     "another table": (lambda f: _replace(f, "interactions.parquet", b"PAR1 PAR1"), "is damaged or was edited"),
     "another past": (lambda f: _replace(f, "past.safetensors", b"\xff" * 20), "is damaged or was edited"),
-    "a missing table": (lambda f: (f / "past.safetensors").unlink(), "cannot be read"),
+    "a missing table": (lambda f: (f / "past.safetensors").unlink(), "is missing"),
     "no JSON": (lambda f: (f / "estimator.json").write_text("{"), "is not valid JSON"),
     "nothing": (lambda f: (f / "estimator.json").unlink(), "is missing"),
     "other weights": (

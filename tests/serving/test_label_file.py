@@ -11,6 +11,7 @@ import torch
 
 from songrank import models
 from songrank.data import prepare
+from songrank.io.json_files import read_json, write_json
 from songrank.serving import open_model
 from songrank.serving.labels import label
 from songrank.training.trained_model import model_sizes, write_model
@@ -299,9 +300,10 @@ def refused(songrank, model, tmp_path, monkeypatch, name, text, words, message):
 def test_a_description_of_other_attributes_is_rejected(songrank, of_arff, tmp_path):
     for attributes in ([["w", None]], [["w", 3], ["c", None], ["d", None]], "abc", [["w"]], [[1, None]] * 3):
         shutil.copytree(of_arff, tmp_path / "model", dirs_exist_ok=True)
-        told = json.loads((tmp_path / "model" / "model.json").read_text())
+        described = tmp_path / "model" / "model.json"
+        told = read_json(described)
         told["features"]["attributes"] = attributes
-        (tmp_path / "model" / "model.json").write_text(json.dumps(told))
+        write_json(described, told)
         (tmp_path / "new.arff").write_text(ARFF + "@data\n")
         done = songrank("label", tmp_path / "model", tmp_path / "new.arff", "-o", tmp_path / "l.csv")
         assert done.returncode == 2

@@ -2,7 +2,6 @@
 
 import csv
 import importlib
-import json
 import shutil
 
 import polars as pl
@@ -10,6 +9,7 @@ import pytest
 
 from songrank import models
 from songrank.data import prepare
+from songrank.io.json_files import read_json, write_json
 from songrank.training.trained_model import model_sizes, write_model
 from tests.serving.small_recommend_models import TITLES, USERS, by_library
 
@@ -218,8 +218,8 @@ def test_folders_that_hold_no_model_for_users(songrank, model, tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "model.json: is missing; expected a run directory written by `songrank train`" in done.stderr
     shutil.copytree(model, tmp_path / "copy")
-    told = json.loads((tmp_path / "copy" / "model.json").read_text())
-    (tmp_path / "copy" / "model.json").write_text(json.dumps({**told, "version": 99}))
+    described = tmp_path / "copy" / "model.json"
+    write_json(described, {**read_json(described), "version": 99})
     done = songrank("recommend", tmp_path / "copy", "-o", tmp_path / "best.csv")
     assert done.returncode == 2
     assert "has format version 99" in done.stderr
