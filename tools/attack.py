@@ -469,10 +469,9 @@ EVENTS = {
 }
 
 
-def try_kills(random: random.Random, place: Path, base: Path) -> None:
-    """A command killed at a file-system event or at a random time; the same command then gives the same bytes."""
-    what = random.choice(("prepare", "prepare", "recommend", "train"))
-    table: dict[str, list[Any]] = {
+def _writing(base: Path) -> dict[str, list[Any]]:
+    """Commands that write an output, by name."""
+    return {
         "prepare": ["data", "prepare", "interactions", base / "log.csv", "-o", "out", "-q", "--overwrite"],
         "recommend": ["recommend", base / "run0", "-o", "out.csv", "-q", "--overwrite"],
         "train": [
@@ -487,7 +486,12 @@ def try_kills(random: random.Random, place: Path, base: Path) -> None:
             "--overwrite",
         ],
     }
-    words = table[what]
+
+
+def try_kills(random: random.Random, place: Path, base: Path) -> None:
+    """A command killed at a file-system event or at a random time; the same command then gives the same bytes."""
+    what = random.choice(("prepare", "prepare", "recommend", "train"))
+    words = _writing(base)[what]
     left = random.randrange({"prepare": 150, "recommend": 120, "train": 400}[what])
     seconds = random.random() * 0.5 if random.random() < 0.3 else None
 
@@ -629,22 +633,7 @@ def try_folders(random: random.Random, place: Path, base: Path) -> None:
 def try_together(random: random.Random, place: Path, base: Path) -> None:
     """Two commands on the same output at the same time: each succeeds or says why, and the result is whole."""
     what = random.choice(("prepare", "train", "recommend"))
-    table: dict[str, list[Any]] = {
-        "prepare": ["data", "prepare", "interactions", base / "log.csv", "-o", "out", "-q", "--overwrite"],
-        "train": [
-            "train",
-            "recommendation",
-            f"data={base / 'data'}",
-            *SHORT,
-            "seed=0",
-            "-o",
-            "out",
-            "-q",
-            "--overwrite",
-        ],
-        "recommend": ["recommend", base / "run0", "-o", "out.csv", "-q", "--overwrite"],
-    }
-    words = table[what]
+    words = _writing(base)[what]
     reports = []
     for number in range(2):
         child = os.fork()
