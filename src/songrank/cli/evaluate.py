@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from songrank.cli.printing import TextTable, echo
-from songrank.core.errors import UserError
+from songrank.core.launch import need_one_process
 
 if TYPE_CHECKING:
     from songrank.analysis.breakdown import Group
@@ -53,9 +53,10 @@ def evaluate(
 
     given = {"metrics": metric or None, "ties": ties, "empty": empty, "gain": gain, "candidates": candidates}
     policies: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if lists is not None or by is not None:
+        option = "--by" if lists is None else "--lists"
+        need_one_process(f"songrank evaluate {option}", "start it without torchrun", once=True)
     with together(device) as processes:
-        if processes.world > 1 and (lists is not None or by is not None):
-            raise UserError("--lists and --by need a single process; run them without torchrun")
         opened = Evaluated.open(run, split, data=data, device=device)
         if lists is not None or by is not None:
             opened.need_recommendation()

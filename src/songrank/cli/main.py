@@ -34,6 +34,7 @@ from songrank.cli.train import TrainCommand, train
 from songrank.cli.tune import tune
 from songrank.core.allocator import keep_freed_memory
 from songrank.core.errors import ReportedError, UserError
+from songrank.core.launch import is_first, need_one_process
 from songrank.io.verification import ALWAYS as VERIFY
 
 _INTERRUPTED = 130
@@ -64,6 +65,8 @@ COMMANDS = (
     export,
 )
 """All commands, in the order of the help."""
+TOGETHER = ("train", "evaluate", "recommend", "rank", "label")
+"""Commands that several processes can run together."""
 app.add_typer(data, name="data")
 for command in COMMANDS:
     app.command(cls=TrainCommand if command is train else Command)(command)
@@ -71,6 +74,7 @@ for command in COMMANDS:
 
 @app.callback(invoke_without_command=True)
 def _root(
+    ctx: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version."),
     verify: bool = typer.Option(
         False, "--verify", help="Verify the checksums of data sets that were verified before and have not changed."
@@ -81,6 +85,8 @@ def _root(
     if version:
         echo(__version__)
         raise typer.Exit
+    if ctx.invoked_subcommand not in (None, *TOGETHER):
+        need_one_process(f"songrank {ctx.invoked_subcommand}", "start it without torchrun", once=True)
 
 
 def main() -> NoReturn:
@@ -114,7 +120,7 @@ def main() -> NoReturn:
         message = getattr(error, "format_message", None)  # only usage errors of typer have it
         if message is None:
             raise
-        if message() and os.environ.get("RANK", "0") == "0":  # empty if typer has printed the help
+        if message() and is_first():  # empty if typer has printed the help
             echo(f"error: {message()}", err=True)
         sys.exit(2)
 

@@ -13,6 +13,7 @@ from songrank.cli.help_text import Command
 from songrank.cli.printing import echo
 from songrank.cli.training_view import TrainingView, View, print_results
 from songrank.core.errors import UserError
+from songrank.core.launch import is_first
 
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Recipe
@@ -168,7 +169,7 @@ def _chosen(
     elif recipe is None:
         raise UserError("no recipe was given; `songrank recipes` lists the included recipes")
     else:
-        chosen = load_recipe(recipe, changes, view.warn if _is_first() else lambda message: None)
+        chosen = load_recipe(recipe, changes, view.warn if is_first() else lambda message: None)
         if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
             return None, chosen
         resume = output or default_place(recipe, chosen)
@@ -176,18 +177,13 @@ def _chosen(
             return None, chosen
     directory = RunDirectory(resume)
     if directory.notes().get("status") == "finished":
-        if not view.quiet and _is_first():
+        if not view.quiet and is_first():
             echo(f"{resume} is finished; see `songrank evaluate {resume}`", err=True)
         return resume, None
     begun = directory.recipe()
     if chosen is not None and begun != chosen.model_copy(update={"data": str(Path(chosen.data).absolute())}):
         raise UserError(f"{resume}: contains a run of another recipe; choose another directory with -o")
     return resume, begun
-
-
-def _is_first() -> bool:
-    """Whether this process prints, before it has joined the others."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def _report(run: Any, view: Any) -> None:

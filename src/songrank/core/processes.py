@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from songrank.core.errors import ReportedError, UserError, first_line
+from songrank.core.launch import world_and_rank
 
 TIMEOUT = 600.0
 """Seconds that a process waits for another one."""
@@ -288,7 +289,7 @@ def joined(device: str = "auto", *, nccl: bool = True, timeout: float = TIMEOUT)
     ...     own.world
     1
     """
-    if (dist.is_available() and dist.is_initialized()) or int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+    if (dist.is_available() and dist.is_initialized()) or world_and_rank()[0] <= 1:
         yield processes()
         return
     if not dist.is_available():

@@ -21,6 +21,7 @@ from songrank.analysis.auto import AutoRun
 from songrank.analysis.ensemble import make_ensemble
 from songrank.core.errors import DataError, UserError, shown
 from songrank.core.forks import check_not_forked
+from songrank.core.launch import need_one_process
 from songrank.data import prepare
 from songrank.data.adapters.feature_matrix import FittedColumns
 from songrank.data.preparation.data_notes import FIRST_INFINITE, data_notes, large_label
@@ -125,6 +126,12 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
             return [f"{key}={json.dumps(value, default=plain_number)}" for key, value in words.items()]
         except TypeError as error:
             raise UserError(f"invalid parameter for a recipe ({error}); expected numbers, strings and lists") from None
+
+    def _check_process(self) -> None:
+        """Raise if this process cannot fit: it was forked after use, or is one of several that would all fit."""
+        check_not_forked()
+        instead = "train with `torchrun -m songrank train`, or fit in a program of one process"
+        need_one_process(f"{type(self).__name__}.fit", instead)
 
     def _model(self) -> str | Mapping[str, Any] | None:
         """The model of the recipe, or None to keep it."""

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
-from songrank.core.forks import check_not_forked
 from songrank.data.adapters.documents import (
     Documents,
     DocumentTable,
@@ -112,7 +111,7 @@ class DocumentRanker(RankingEstimator):
             eval_sample_weight: ``sample_weight`` of each evaluation set.
             eval_names: names of the evaluation sets; by default ``valid_0``, ``valid_1``, ….
         """
-        check_not_forked()
+        self._check_process()
         self._by_data = ()
         recipe = self._recipe(Path())
         if sample_weight is not None:

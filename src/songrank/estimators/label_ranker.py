@@ -11,7 +11,6 @@ from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
-from songrank.core.forks import check_not_forked
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.adapters.frames import as_texts, kind_of, write_table
@@ -74,7 +73,7 @@ class LabelRanker(RankingEstimator):
             y: for each row, a list of labels (integers or strings) or a single label, also as an array [n, 1]; or a
                 matrix of label values [n, labels]: dense, sparse, or a table with labels as columns.
         """
-        check_not_forked()
+        self._check_process()
         given = as_texts(X) or read_matrix(X)
         rows = len(given) if isinstance(given, list) else given.rows
         labels, ids = read_label_sets(y, rows)

@@ -18,7 +18,6 @@ from songrank.analysis.auto import AutoRun
 from songrank.analysis.standing import standing
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, UserError, shown
-from songrank.core.forks import check_not_forked
 from songrank.core.text import counted
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
@@ -167,7 +166,7 @@ class Recommender(RankingEstimator):
         >>> model.fit(train, test={"user": ["a", "b"], "item": [9, 1]}).evaluation_["test"].num_queries
         2
         """
-        check_not_forked()
+        self._check_process()
         columns, own = self._columns(), validation is not None or test is not None
         if own and columns.split_column is not None:
             raise UserError(f"split_column is {columns.split_column!r}; expected none with validation or test")
@@ -208,7 +207,7 @@ class Recommender(RankingEstimator):
             y: labels of the rows, if not a column.
             epochs: number of fine-tuning epochs; models in closed form and automatically chosen ones are fitted again.
         """
-        check_not_forked()
+        self._check_process()
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y)
         if self.recipe_.members is not None:
