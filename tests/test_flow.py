@@ -21,7 +21,7 @@ MAY_KNOW = {
     "kernels": set(),
     "losses": {"core", "functional"},
     "sampling": {"core", "functional", "kernels"},
-    "metrics": {"core", "functional", "sampling"},
+    "metrics": {"core", "functional", "kernels", "sampling"},
     "models": {"core", "functional", "io", "kernels"},
     "data": {"core", "functional", "io"},
     "training": {"core", "data", "functional", "io", "kernels", "losses", "metrics", "models", "sampling"},

@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from songrank import kernels
 from songrank.core.checks import check_int, check_shape, fail
 from songrank.core.csr import segment_rows
 from songrank.core.errors import NotFiniteError
@@ -195,10 +196,18 @@ def _rank(scores: Tensor, targets: Relevance, query: Tensor, ties: str) -> Spans
     item = torch.where(mask, targets.item[at].long(), torch.zeros_like(at))
     label = torch.where(mask, targets.label[at].double(), torch.zeros((), dtype=torch.float64, device=targets.device))
 
-    # amax propagates NaN without a second tensor of this size; the query is located only if there is one.
-    suspect = bool(scores.amax(-1).isnan().any())
-    size = targets.list_size[query]
-    exclusions = _has_exclusions(targets)
+    size, exclusions = targets.list_size[query], _has_exclusions(targets)
+    if ties != "stable" and kernels.usable(scores):
+        from songrank.kernels.positions import count_positions
+
+        start = targets.taken_indptr
+        taken = (start[query], start[query + 1], targets.taken_item) if exclusions else None
+        first, last, missing = count_positions(scores, item, count, taken, ties)
+        suspect = bool(missing.any())
+        if not suspect:
+            return Spans(first=first, last=last, label=label, mask=mask, list_size=size)
+    else:  # amax propagates NaN without a second tensor of this size; the query is located only if there is one
+        suspect = bool(scores.amax(-1).isnan().any())
     strike_out = exclusions and (item.shape[-1] > MANY or ties == "stable" or suspect)
     if strike_out:
         scores = _strike_out(scores, targets, query, item, mask)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from songrank import kernels
 from songrank.core.checks import check_tensor, check_type, fail
 
 LARGEST = 2**31 - 1  # of an int32
@@ -73,7 +74,12 @@ class _Propagation(torch.autograd.Function):
     def forward(vectors: Tensor, offsets: Tensor, neighbours: Tensor, layers: int) -> Tensor:
         degree = offsets.diff().unsqueeze(1)
         scale = degree.to(torch.promote_types(vectors.dtype, torch.float32)).rsqrt().masked_fill(degree == 0, 0.0)
-        scale, total, scaled = scale.to(vectors.dtype), vectors, torch.empty_like(vectors)
+        scale = scale.to(vectors.dtype)
+        if layers and vectors.dtype == torch.float32 and kernels.usable(vectors):
+            from songrank.kernels.propagation import propagation
+
+            return propagation(vectors, scale, offsets, neighbours, layers)
+        total, scaled = vectors, torch.empty_like(vectors)
         for _ in range(layers):  # Horner's rule; new memory costs more than the arithmetic
             torch.mul(total, scale, out=scaled)
             # A product of the CSR matrix A with a table: three times as fast as torch's sparse product on a CPU.
