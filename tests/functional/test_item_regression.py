@@ -30,9 +30,10 @@ def test_inverses_by_blocks_are_those_of_float64(exact, monkeypatch):
     rows, table = rows_of(300, 700, 0.1)
     monkeypatch.setattr(item_regression, "_EXACT", exact)
     monkeypatch.setattr(item_regression, "_SMALL", 50)
-    inverse = np.linalg.inv(rows.T @ rows + 5.0 * np.eye(700))
+    monkeypatch.setattr(item_regression, "_TILE", 16)
+    inverse = np.linalg.inv(rows.T @ rows + 20.0 * np.eye(700))
     expected = np.eye(700) - inverse / np.diag(inverse)
-    found = all_item_weights(co_occurrence(table, 700), 5.0).numpy()
+    found = all_item_weights(co_occurrence(table, 700), 20.0).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -54,14 +55,15 @@ def test_regressions_on_few_items_are_solved_in_blocks(counts, monkeypatch):
     rows, table = rows_of(200, 400, 0.1)
     monkeypatch.setattr(item_regression, "_COUNTS", 60_000 if counts < 2**31 else counts)
     monkeypatch.setattr(item_regression, "_CELLS", 500)
+    monkeypatch.setattr(item_regression, "_KEPT_CELLS", 400 * 5**2)
     few = FewItemRegressions(table, 400, 9)
     product = rows.T @ rows
-    for kept in (9, 4):
-        found, explained = few.solve(5.0, kept)
+    for kept, regularisation in ((9, 5.0), (4, 5.0), (4, 7.0), (9, 7.0)):  # equations are kept for 4 neighbours
+        found, explained = few.solve(regularisation, kept)
         for item in range(400):
             own = few.neighbours[item, :kept].long().numpy()
             right = product[own, item]
-            expected = np.linalg.solve(product[np.ix_(own, own)] + 5.0 * np.eye(kept), right)
+            expected = np.linalg.solve(product[np.ix_(own, own)] + regularisation * np.eye(kept), right)
             np.testing.assert_allclose(found[item].numpy(), expected, atol=1e-5)
             assert float(explained[item]) == pytest.approx(right @ expected, abs=1e-3)
     assert torch.equal(few.counts(), co_occurrence(table, 400))

@@ -5,8 +5,10 @@ X is the binary matrix of users and items, and G = XᵀX counts the users who ha
 *SLIM: Sparse Linear Methods for Top-N Recommender Systems*, ICDM 2011, without L1 norm and constraint.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,10 +18,12 @@ from songrank.core.csr import CSR
 
 _ENTRIES = 2**22  # of expanded histories at a time
 _COLUMNS = 256  # of a dense part of X at a time
-_PAIR_COST = 32  # of an entry of an expanded history, in additions to a dense row
-_CELLS = 2**24  # of normal equations at a time
+_PAIR_COST = 160  # of an entry of an expanded history, in additions to a dense row
+_CELLS = 2**22  # of normal equations at a time
+_KEPT_CELLS = 2**28  # of normal equations to keep for the next λ
 _COUNTS = 2**31  # of G at a time, in regressions on few items
 _SMALL = 512  # items that are inverted at once, in float64
+_TILE = 256  # rows and columns that are transposed at a time
 _EXACT = 3_000  # items up to which float64 takes seconds
 _RESIDUAL = 1e-3  # of an inverse in float32, relative
 
@@ -98,7 +102,7 @@ def _inverse(counts: Tensor, regularisation: float, dtype: torch.dtype) -> Tenso
 
 
 def _invert(matrix: Tensor) -> None:
-    """Invert a positive definite matrix in place, by blocks: 4/3 N³ operations, nearly all in matrix products."""
+    """Invert a positive definite matrix in place, by blocks: about N³ operations, nearly all in matrix products."""
     size = matrix.shape[0]
     if size <= _SMALL:
         matrix.copy_(torch.linalg.inv_ex(matrix.double()).inverse)
@@ -107,12 +111,28 @@ def _invert(matrix: Tensor) -> None:
     first, both, last = matrix[:half, :half], matrix[:half, half:], matrix[half:, half:]
     _invert(first)
     reach = first @ both
-    last.addmm_(both.T, reach, alpha=-1.0)  # the Schur complement
+    _add_symmetric_product(last, both.T, reach, -1.0)  # the Schur complement
     _invert(last)
     torch.mm(reach, last, out=both)
-    first.addmm_(both, reach.T)
+    _add_symmetric_product(first, both, reach.T, 1.0)
     both.neg_()
-    matrix[half:, :half] = both.T
+    _set_transposed(matrix[half:, :half], both)
+
+
+def _add_symmetric_product(total: Tensor, left: Tensor, right: Tensor, factor: float) -> None:
+    """Add factor · left @ right, a symmetric matrix, to a symmetric one; blocks below the diagonal are copied."""
+    size = total.shape[0]
+    for begin in range(0, size, 2 * _SMALL):
+        end = min(begin + 2 * _SMALL, size)
+        total[:end, begin:end].addmm_(left[:end], right[:, begin:end], alpha=factor)
+        _set_transposed(total[begin:end, :begin], total[:begin, begin:end])
+
+
+def _set_transposed(target: Tensor, source: Tensor) -> None:
+    """Copy the transposed source, by tiles that fit a cache."""
+    for rows, columns in zip(torch.split(target, _TILE), torch.split(source, _TILE, dim=1), strict=True):
+        for tile, other in zip(torch.split(rows, _TILE, dim=1), torch.split(columns, _TILE), strict=True):
+            tile.copy_(other.T)
 
 
 def _is_inverse(counts: Tensor, regularisation: float, inverse: Tensor) -> bool:
@@ -147,6 +167,7 @@ class FewItemRegressions:
         kind = torch.int16 if len(rows) < 2**15 else torch.int32
         whole = num_items**2 <= _COUNTS
         self._counts = torch.empty(num_items, num_items, dtype=kind) if whole else None
+        self._kept: dict[int, list[_Equations]] = {}
         self.neighbours = torch.empty(num_items, neighbours, dtype=torch.int32)
         for first, counts in _count_blocks(rows, num_items):
             own = slice(first, first + counts.shape[0])
@@ -161,26 +182,41 @@ class FewItemRegressions:
         return co_occurrence(self._rows, self.num_items) if self._counts is None else self._counts.float()
 
     def solve(self, regularisation: float, neighbours: int | None = None) -> tuple[Tensor, Tensor]:
-        """Solve for b [N, K], or for the first ``neighbours`` of K, and for the explained part G_iS · b_i [N]."""
+        """Solve for b [N, K], or for the first ``neighbours`` of K, and for the explained part G_iS · b_i [N].
+
+        The normal equations of few neighbours are kept for the next λ.
+        """
         few = self.neighbours[:, :neighbours]
+        width, threads = few.shape[1], torch.get_num_threads()
         found, explained = torch.empty(few.shape), torch.empty(self.num_items)
-        threads = torch.get_num_threads()
+        kept, keeps = self._kept.get(width), few.shape[0] * width**2 <= _KEPT_CELLS
+        gathered: list[_Equations] = []
+
+        def solved(gather: Callable[[], _Equations]) -> tuple[Tensor, Tensor, Tensor]:
+            equations = gather()
+            if keeps:
+                gathered.append(equations)
+            return equations.items, *_regressions(equations.left, equations.right, regularisation)
+
         try:  # LAPACK is slower with several threads for matrices of this size
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                for items, known, counts in self._blocks(few):
-                    size = max(1, _CELLS // few.shape[1] ** 2)
-                    place = torch.full((self.num_items,), -1)
-                    place[known] = torch.arange(known.shape[0])
-
-                    def solved(some: Tensor, counts: Tensor = counts, place: Tensor = place) -> tuple[Tensor, Tensor]:
-                        return _regressions(counts, place[few[some].long()], place[some], regularisation)
-
-                    parts = torch.split(items, size)
-                    for some, own in zip(parts, pool.map(solved, parts), strict=True):
-                        found[some], explained[some] = own
+                for block in self._equations(few) if kept is None else [[partial(_Equations, *one) for one in kept]]:
+                    for items, weights, own in pool.map(solved, block):
+                        found[items], explained[items] = weights, own
         finally:
             torch.set_num_threads(threads)
+        if keeps:
+            self._kept = {width: gathered}
         return found, explained
+
+    def _equations(self, few: Tensor) -> Iterator[list[Callable[[], "_Equations"]]]:
+        """Functions that gather the normal equations of some items, by block of items with the same part of G."""
+        size = max(1, _CELLS // few.shape[1] ** 2)
+        for items, known, counts in self._blocks(few):
+            place = torch.full((self.num_items,), -1)
+            place[known] = torch.arange(known.shape[0])
+            parts = torch.split(items, size)
+            yield [partial(_gather, counts, some, place[few[some].long()], place[some]) for some in parts]
 
     def _blocks(self, few: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Blocks of items, with these items and their neighbours, ascending, and G of the latter."""
@@ -198,13 +234,28 @@ class FewItemRegressions:
             yield items, known, co_occurrence(CSR.from_rows(row[kept], len(self._rows), item=item[kept]), len(known))
 
 
-def _regressions(counts: Tensor, own: Tensor, target: Tensor, regularisation: float) -> tuple[Tensor, Tensor]:
-    """Regress the items ``target`` [n] on the items ``own`` [n, K], positions in ``counts``: b and explained parts."""
-    matrix = counts[own.unsqueeze(2), own.unsqueeze(1)].float()
-    right = counts[own, target.unsqueeze(1)].float().unsqueeze(2)
+class _Equations(NamedTuple):
+    """G_SS [n, K, K] and G_Si [n, K] of the items [n]."""
+
+    items: Tensor
+    left: Tensor
+    right: Tensor
+
+
+def _gather(counts: Tensor, items: Tensor, own: Tensor, target: Tensor) -> _Equations:
+    """The equations of items, from the positions in G of their neighbours [n, K] and of themselves [n]."""
+    cells, row = counts.view(-1), own * counts.shape[1]
+    return _Equations(items, cells[row.unsqueeze(2) + own.unsqueeze(1)], cells[row + target.unsqueeze(1)])
+
+
+def _regressions(left: Tensor, right: Tensor, regularisation: float) -> tuple[Tensor, Tensor]:
+    """The solutions b [n, K] of (G_SS + λI) b = G_Si, and the explained parts G_Si · b [n]."""
+    matrix, right = left.to(torch.float32, copy=True), right.float().unsqueeze(2)
     matrix.diagonal(dim1=1, dim2=2).add_(regularisation)
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if bool(failed.any()):  # λ is too small for float32
         factor, right = torch.linalg.cholesky_ex(matrix.double()).L, right.double()
-    found = torch.cholesky_solve(right, factor)
-    return found.squeeze(2).float(), (right * found).sum((1, 2)).float()
+    found = torch.linalg.solve_triangular(factor, right, upper=False)
+    explained = found.square().sum((1, 2))
+    found = torch.linalg.solve_triangular(factor.mT, found, upper=True)
+    return found.squeeze(2).float(), explained.float()
