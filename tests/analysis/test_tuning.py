@@ -3,6 +3,8 @@
 import json
 import math
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from songrank.analysis.tuning import Study
 from songrank.core.errors import DataError, UserError
 from songrank.data import open_dataset, prepare
 from songrank.io.json_files import read_json, write_json
+from songrank.io.locks import alone
 from songrank.losses.registry import LOSSES
 from songrank.training import build
 from songrank.training.config.recipe import Recipe
@@ -337,3 +340,57 @@ def test_a_study_from_before_a_key_is_gone_on_with(source, tmp_path):
     Study(source, [], [RATE], tmp_path / "study")
     with pytest.raises(DataError, match=r"other values of deterministic \(False, now True\);"):
         Study(source, ["deterministic=true"], [RATE], tmp_path / "study")
+
+
+# ---- damage and other processes
+
+
+def test_a_study_that_another_process_is_creating_is_being_searched(source, tmp_path):
+    place = tmp_path / "study"
+    place.mkdir()
+    with (
+        alone(place, "searched"),
+        pytest.raises(DataError, match="is being searched by another process; wait until it has finished"),
+    ):
+        Study(source, [], [RATE], place)
+    assert Study(source, [], [RATE], place).trials() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE trial_values SET value = value + 1e-9 WHERE trial_id = 1",
+        "UPDATE trial_params SET param_value = param_value * 1.5 WHERE trial_id = 1",
+        "UPDATE trial_params SET distribution_json = replace(distribution_json, '0.001', '0.002') WHERE trial_id = 2",
+        "UPDATE trials SET number = 1 - number",
+        "UPDATE trials SET state = 'FAIL' WHERE trial_id = 2",
+        "UPDATE trials SET state = 'SUNNY' WHERE trial_id = 2",
+        "UPDATE trials SET datetime_start = 'noon' WHERE trial_id = 2",
+        "UPDATE trial_params SET distribution_json = '{' WHERE trial_id = 2",
+    ],
+)
+def test_a_changed_trial_is_rejected_in_one_line(change, source, tmp_path):
+    study = Study(source, [], [RATE], tmp_path / "study")
+    assert len(list(study.search(2))) == 2
+    whole = study.trials()
+    with closing(sqlite3.connect(study.store.file)) as file:
+        assert file.execute(change).rowcount
+        file.commit()
+    with pytest.raises(
+        DataError, match=r"study\.db: .*; restore the file; if it is deleted, the finished trials"
+    ) as told:
+        Study(source, [], [RATE], tmp_path / "study").trials()
+    assert "\n" not in str(told.value)
+    study.store.file.unlink()
+    again = Study(source, [], [RATE], tmp_path / "study")
+    assert list(again.search(2)) == whole
+
+
+def test_a_damaged_best_recipe_is_rejected(source, tmp_path):
+    study = Study(source, [], [RATE], tmp_path / "study")
+    list(study.search(1))
+    best = tmp_path / "study" / "best.yaml"
+    assert load_recipe(str(best)).seed == 0
+    best.write_text(best.read_text().replace("seed: 0", "seed: 1"))
+    with pytest.raises(DataError, match=r"best\.yaml: is damaged or was edited \(checksum mismatch\)"):
+        load_recipe(str(best))

@@ -22,9 +22,10 @@ from songrank.analysis.trial_store import TrialStore
 from songrank.analysis.trials import best_first, run_trial
 from songrank.core.devices import choose_device
 from songrank.core.errors import DataError, UserError, shown
-from songrank.io.files import NEW, write_whole
+from songrank.io.files import NEW, make_folder, write_whole
 from songrank.io.json_files import read_json, write_json
-from songrank.io.locks import alone
+from songrank.io.locks import LOCK, alone
+from songrank.io.verification import seal
 from songrank.training.build import check_fit, make_model, make_trainer
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe, resolve
@@ -101,18 +102,27 @@ class Study:
         description: dict[str, Any] = {"search": searched, "first": self.own, "resolved": self._start}
         description["data_sha256"] = fingerprint(dataset)
         file = self.place / "study.json"
-        if file.exists():
-            begun = _read(file)
-            _check_same(self.place, begun, description)
-            self.space.sort(key=lambda one: list(begun["search"]).index(one.key))  # trials depend on the order
-        else:
-            mine = self.place.is_dir() and all(at.name.startswith(NEW) for at in self.place.iterdir())
-            if self.place.exists() and not mine:
-                raise DataError("already exists and is not a study", "choose another with -o", file=str(self.place))
-            versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
-            whole = {**versions, "recipe": self._source, "changes": changes, **description}
-            write_json(file, whole)
+        if not file.exists():
+            self._create(file, {"recipe": self._source, "changes": changes, **description})
+        begun = _read(file)
+        _check_same(self.place, begun, description)
+        self.space.sort(key=lambda one: list(begun["search"]).index(one.key))  # trials depend on the order
+        if not self.store.file.exists():
+            with alone(self.place, "searched"):
+                self.store.trials()
         self.store.trials()
+
+    def _create(self, file: Path, description: dict[str, Any]) -> None:
+        """Create the directory of the study, unless another process has done so by now."""
+        if self.place.exists():
+            own = self.place.is_dir() and all(at.name.startswith(NEW) or at.name == LOCK for at in self.place.iterdir())
+            if not own and not file.exists():
+                raise DataError("already exists and is not a study", "choose another with -o", file=str(self.place))
+        make_folder(self.place)
+        with alone(self.place, "searched"):
+            if not file.exists():
+                versions = {"songrank": __version__, "optuna": self.store.optuna.__version__}
+                write_json(file, {**versions, **description})
 
     def trials(self) -> list[Trial]:
         """All finished trials, in order."""
@@ -195,7 +205,7 @@ class Study:
             values = self.recipe(best.parameters).model_dump(mode="json")
             text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
             title = f"# trial {best.number}: validation {self.metric} {best.value:.4f}"
-            write_whole(self.place / "best.yaml", f"{title}\n{text}")
+            write_whole(self.place / "best.yaml", seal(f"{title}\n{text}"))
 
 
 def _with_metric(values: dict[str, Any]) -> dict[str, Any]:

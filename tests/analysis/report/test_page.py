@@ -176,6 +176,14 @@ def test_what_is_gone_is_one_line_and_the_rest_is_there(run, damage, why, shown)
     assert all(words in text for words in shown)
 
 
+@pytest.mark.parametrize("file", ["test.json", "test.safetensors", "validation.json", "validation.safetensors"])
+def test_a_damaged_evaluation_is_named_whatever_the_split(file, run):
+    place = run / "evaluation" / file
+    place.write_bytes(place.read_bytes()[:-30])
+    with pytest.raises(UserError, match=re.escape(file)):
+        page_of(run)
+
+
 def test_another_data_set_at_the_path_is_not_taken_for_the_run_s(run):
     info = run.parent / "data" / "dataset.json"
     write_json(info, {**read_json(info), "name": "another"})

@@ -103,13 +103,14 @@ def test_the_weights_are_the_last_ones_not_the_best(finished):
     )
 
 
-def test_the_folder_is_left_as_it_was_and_a_damaged_checkpoint_is_passed_over(finished, tmp_path):
+def test_the_folder_is_left_as_it_was_and_a_damaged_checkpoint_is_named(finished, tmp_path):
     folder = shutil.copytree(finished["recommendation"].directory.path, tmp_path / "run")
     run = Run.resume(folder)
-    first, last = run.trainer.checkpoints.steps()
+    _, last = run.trainer.checkpoints.steps()
     (folder / "checkpoints" / f"step-{last:09d}" / "tensors.safetensors").write_bytes(b"x")
     before = sorted(folder.rglob("*"))
-    assert read_memory(run)[1] == first
+    with pytest.raises(UserError, match=f"step-{last:09d}: is damaged"):
+        read_memory(run)
     assert sorted(folder.rglob("*")) == before
     shutil.rmtree(folder / "checkpoints")
     with pytest.raises(UserError, match="the checkpoint with the memory was deleted"):

@@ -182,7 +182,7 @@ def _read_folder(path: Path, split: str, *, finished: bool) -> ReportedRun:
         try:
             evaluations[name] = read_run(path, name)
         except DataError as error:
-            if name == split and finished:
+            if (name == split and finished) or (path / "evaluation" / f"{name}.json").exists():  # or it is damaged
                 raise
             unread = Missing(str(error)) if name == split else unread
     directory = RunDirectory(path)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from songrank.core.errors import DataError, UserError
+from songrank.core.errors import UserError
 from songrank.core.gains import Gain
 from songrank.functional.ranks import ranks
 from songrank.functional.threshold import exact_threshold
@@ -138,10 +138,4 @@ def _last_state(run: Run) -> tuple[int, Mapping[str, Any]]:
         raise UserError("the checkpoint with the memory was deleted")
     # Checkpoints of earlier versions, whose recipes had other keys, are read too.
     owner = None if run.directory.notes().get("status") == "finished" else kept.owner
-    problem: DataError | None = None
-    for step in reversed(steps):
-        try:
-            return step, complete(read_checkpoint(kept.folder / f"step-{step:09d}", owner))
-        except DataError as error:
-            problem = problem or error
-    raise UserError(f"no checkpoint can be read: {problem}")
+    return steps[-1], complete(read_checkpoint(kept.folder / f"step-{steps[-1]:09d}", owner))

@@ -17,6 +17,7 @@ from songrank.training.config.yaml_text import load_yaml, read_yaml, shipped_rec
 
 _NAMED = ("model", "loss")  # sections that may be given by name only: loss=k-song
 _OF_HISTORIES = ("following", "windows")  # batch keys that only history models have
+_SEALED = {"config.yaml": "run.json", "best.yaml": "study.json"}  # recipes with a checksum, and the file beside them
 _EXACT = (["warm_up", "epochs"], ["fine_tuning", "epochs"], ["validation", "every"])  # a change replaces min_steps
 
 
@@ -50,7 +51,8 @@ def _text(source: str) -> tuple[str, str]:
         if path.is_dir():
             path = path / "config.yaml"
         text = read_whole(path, RECIPE_BYTES).decode("utf-8")
-        if path.name == "config.yaml" and path.with_name("run.json").exists():
+        beside = _SEALED.get(path.name)
+        if beside is not None and path.with_name(beside).exists():
             check_seal(text, source)
         return text, source
     except FileNotFoundError:

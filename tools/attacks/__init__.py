@@ -1,0 +1,1 @@
+"""The attack on songrank: one module per kind of try; ``tools/attack.py`` is its command."""
