@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ATTACK = Path(__file__).parents[2] / "tools" / "attack.py"
-GROUPS = ("inputs", "recipes", "bits", "kills", "archives", "folders", "together", "memory")
+GROUPS = ("inputs", "recipes", "bits", "kills", "archives", "folders", "together", "processes", "memory")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="tries run in forked processes")
