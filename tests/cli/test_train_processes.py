@@ -48,6 +48,7 @@ def test_two_processes_train_and_the_first_prints_and_writes(data, tmp_path, son
         assert two == {**one, "metrics": pytest.approx(one["metrics"], abs=0.03)}
     notes = json.loads((tmp_path / "two" / "run.json").read_text())
     assert (notes["status"], notes["processes"], notes["backend"]) == ("finished", 2, "gloo")
+    assert notes["step_kind"] == "plain"
     items, hidden = 30 * 2 * 8, 64
     assert notes["bytes_per_step"] == 4 * (items + 2 * 8 * hidden + hidden + 8 + hidden)  # without the tables of users
     lines = [(tmp_path / name / "metrics.jsonl").read_text().count("\n") for name in ("one", "two")]

@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton", reason="kernels need Triton")
 
 from songrank import Relevance, SlateSampler, kernels
-from songrank.sampling import drawing
+from songrank.sampling import SharedBatches, drawing
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 QUERIES, ITEMS = 13, 19
@@ -126,3 +126,25 @@ def test_it_serves_nothing_that_it_does_not_draw(options, monkeypatch):
     assert not drawing.serves(SlateSampler(table(), 4, **options))
     lists = Relevance.from_lists(torch.tensor([1.0, 0, 0, 2, 0]), torch.tensor([3, 2]))
     assert not drawing.serves(SlateSampler(lists, 2, 2, 2))
+
+
+@pytest.mark.parametrize("own", [(0, 13), (3, 11), (0, 5), (11, 12)])  # query 11 has no relevant item
+def test_a_drawing_gives_the_padded_slates_of_batches_that_processes_share(own):
+    of_table, _ = CASES["excluded items"]
+    whole = table(**of_table)
+    queries = (whole.num_relevant > 0).nonzero().squeeze(1)
+    shared, here = SharedBatches(queries, own), whole.shard(*own)
+    samplers = [SlateSampler(one, 4, 3, 7, seed=5, k=3, shared=shared) for one in (here, here.to(DEVICE))]
+    plain, other = samplers
+    plain.padded = True
+    assert plain.rows_here == min(4, max(1, int(((queries >= own[0]) & (queries < own[1])).sum())))
+    draws, seen = drawing.Drawing(other), []
+    for epoch in range(3):
+        assert plain.fits(epoch)
+        for slate, drawn in zip(plain, rest_of_epoch(other, draws), strict=True):
+            assert_equal(slate, drawn)
+            assert slate.query.shape == (plain.rows_here,)
+            assert bool(((slate.query >= own[0]) & (slate.query < own[1])).all())
+            seen += slate.query[slate.mask.any(1)].tolist()
+        assert plain.state_dict() == other.state_dict()
+    assert sorted(seen) == sorted(3 * [q for q in queries.tolist() if own[0] <= q < own[1]])

@@ -55,6 +55,11 @@ class Processes:
         return self.rank == 0
 
     @property
+    def recordable(self) -> bool:
+        """Whether a sum over the processes can be recorded in a CUDA graph."""
+        return self.backend == "nccl"
+
+    @property
     def device(self) -> torch.device:
         """The device of tensors that are exchanged."""
         return torch.device("cuda", torch.cuda.current_device()) if self.backend == "nccl" else torch.device("cpu")

@@ -36,31 +36,30 @@ def draw(sampler: SlateSampler, query: Tensor, epoch: int) -> Slate:
 
 
 class Drawing:
-    """Draws the batches of an epoch in sequence into the same slate; for supported samplers with ``partial="pad"``.
+    """Draws the padded batches of an epoch in sequence into the same slate, for supported samplers.
 
     The position is read on the device, so that a captured :meth:`next` advances with each replay.
     """
 
     def __init__(self, sampler: SlateSampler) -> None:
         self.sampler, device = sampler, sampler.relevance.device
-        self.order = torch.empty(len(sampler) * sampler.queries_per_batch, dtype=torch.int64, device=device)
+        self.rows = sampler.rows_here
+        self.order = torch.empty(len(sampler) * self.rows, dtype=torch.int64, device=device)
         self.keys = torch.empty(2, dtype=torch.int64, device=device)
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
-        self.parts = _parts(sampler, sampler.queries_per_batch)
+        self.parts = _parts(sampler, self.rows)
 
     def begin(self) -> None:
         """Move to the sampler's position."""
         sampler = self.sampler
-        order = sampler.order(sampler.epoch)
-        self.order[: order.shape[0]] = order
-        self.order[order.shape[0] :] = -1 - order[(len(sampler) - 1) * sampler.queries_per_batch]  # padding
+        self.order.copy_(sampler.padded_order(sampler.epoch))
         self.keys.copy_(torch.tensor(sampler.keys(sampler.epoch)))
-        self.at.fill_(sampler.position)
+        self.at.fill_(sampler.position // sampler.queries_per_batch * self.rows)
 
     def next(self) -> Slate:
         """Draw the next batch; its tensors are overwritten by the following one."""
         _launch(self.sampler, self.order, self.at, self.keys, self.parts)
-        self.at.add_(self.sampler.queries_per_batch)
+        self.at.add_(self.rows)
         return _slate(self.sampler, self.parts)
 
 

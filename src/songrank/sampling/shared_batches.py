@@ -1,11 +1,14 @@
 """Batches that several processes share: each draws the rows of its own queries."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from songrank.core.slate import Slate
+
+_SPREAD = 5.0  # standard deviations; fewer than one of a million batches have more rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,18 @@ class SharedBatches:
         ends = torch.nn.functional.pad(here.cumsum(0), (1, 0))
         places = torch.arange(0, order.shape[0] + size, size, device=order.device).clamp(max=order.shape[0])
         return order[here], ends[places].tolist()
+
+    def width(self, size: int) -> int:
+        """The number of rows that suffice on this process for nearly all batches of ``size``, in random order.
+
+        >>> SharedBatches(torch.arange(4000), (0, 1000)).width(256)
+        99
+        """
+        total, (first, last) = self.queries.shape[0], self.own
+        own = int(((self.queries >= first) & (self.queries < last)).sum())
+        size, share = min(size, total), own / max(total, 1)
+        spread = _SPREAD * math.sqrt(size * share * (1.0 - share))
+        return max(1, min(size, own, math.ceil(size * share + spread)))
 
 
 def muted(slate: Slate) -> Slate:

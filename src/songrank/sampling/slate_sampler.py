@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -56,6 +57,8 @@ class SlateSampler:
 
     muted: bool
     """Whether the last slate has no query of its batch, which are all on other processes."""
+    padded = False
+    """Whether to pad slates of shared batches to ``rows_here`` rows, so that all have the same shape."""
     one_shape = True
     """Whether all slates of an epoch can have the same shape, so that a step can be captured."""
 
@@ -94,6 +97,7 @@ class SlateSampler:
         self._queries = torch.nonzero(self.num_relevant > 0).squeeze(-1) + relevance.query_range[0]
         if shared is not None:
             self._queries = shared.queries.to(relevance.device)
+            self._width = shared.width(self.queries_per_batch)
         if self._queries.numel() == 0:
             fail("relevance", repr(relevance), "at least one query with a relevant item")
         if len(self) == 0:
@@ -105,6 +109,9 @@ class SlateSampler:
         self._iteration = 0
         if stream is not None:
             self.seed = derive_key(seed, stream) % 2**31
+        pairs = relevance.item, relevance.label
+        # One of several processes may have queries without pairs only; padding then reads an entry of its own.
+        self._item, self._label = pairs if relevance.item.numel() else (part.new_zeros(1) for part in pairs)
         self.list_size = relevance.list_size
         self.ideal_dcg = relevance.ideal_dcg(self.k, gain)
 
@@ -150,22 +157,58 @@ class SlateSampler:
         """The queries of batches from ``place`` to ``end`` in the order of visit; of one batch if it is shared."""
         if self.shared is None:
             return self.order(epoch)[place:end]
+        own, bounds = self._split(epoch)
+        number = place // self.queries_per_batch
+        return own[bounds[number] : bounds[number + 1]]
+
+    def _split(self, epoch: int) -> tuple[Tensor, list[int]]:
+        """The queries of an epoch that this process draws, in order, and their bounds by batch."""
+        assert self.shared is not None
         if self._own is None or self._own[0] != epoch:
             self._own = epoch, *self.shared.split(self.order(epoch), self.queries_per_batch)
-        number = place // self.queries_per_batch
-        return self._own[1][self._own[2][number] : self._own[2][number + 1]]
+        return self._own[1], self._own[2]
+
+    @property
+    def rows_here(self) -> int:
+        """The number of rows of a padded batch: of shared batches, enough for nearly all of them."""
+        return self.queries_per_batch if self.shared is None else self._width
+
+    def fits(self, epoch: int) -> bool:
+        """Whether no batch of the epoch has more than ``rows_here`` rows on this process."""
+        if self.shared is None:
+            return True
+        return max(last - first for first, last in pairwise(self._split(epoch)[1])) <= self.rows_here
+
+    def padded_order(self, epoch: int) -> Tensor:
+        """[batches · rows_here]: the queries of an epoch that fits, by batch; padding is −1 − a query of the batch."""
+        rows = self.rows_here
+        if self.shared is None:
+            order = self.order(epoch)[: len(self) * rows]
+            padding = -1 - order[(len(self) - 1) * rows]
+            return torch.cat([order, padding.expand(len(self) * rows - order.shape[0])])
+        own, bounds = self._split(epoch)
+        ends = torch.tensor(bounds, device=own.device)
+        count = ends.diff()
+        first = own[ends[:-1].clamp(max=max(own.shape[0] - 1, 0))] if own.shape[0] else self._somebody()
+        order = torch.where(count > 0, -1 - first, -1 - self._somebody()).unsqueeze(1).repeat(1, rows)
+        batch = torch.repeat_interleave(count)
+        order[batch, torch.arange(own.shape[0], device=own.device) - ends[batch]] = own
+        return order.flatten()
 
     def _draw_at(self, place: int, end: int, epoch: int) -> Slate:
         query = self._batch(place, end, epoch)
-        self.muted = self.shared is not None and query.shape[0] == 0
+        self.muted = self.shared is not None and query.shape[0] == 0 and not self.padded
         if self.muted:
             return muted(self.draw(self._somebody(), epoch))
-        return self._padded(query, epoch) if self.partial == "pad" else self.draw(query, epoch)
+        return self._padded(query, epoch) if self.partial == "pad" or self.padded else self.draw(query, epoch)
 
     def _somebody(self) -> Tensor:
-        """A query that can be drawn here."""
+        """A query that can be drawn here, with a relevant item if there is one."""
         assert self.shared is not None
-        return torch.full((1,), self.shared.own[0], device=self._queries.device)
+        first, last = self.shared.own
+        at = torch.searchsorted(self._queries, first)
+        found = self._queries[at.clamp(max=self._queries.shape[0] - 1)]
+        return torch.where((found >= first) & (found < last), found, first).view(1)
 
     def _batches_at_once(self) -> int:
         """Number of batches drawn together, for throughput on a GPU; results do not depend on it."""
@@ -252,9 +295,9 @@ class SlateSampler:
             item = item + relevance.list_start[local].unsqueeze(1)
         mask = torch.arange(columns, device=query.device) < (kept + others).unsqueeze(1)
         item.mul_(mask)
-        item[:, :width] = torch.where(active, relevance.item[row].long(), item[:, :width])
+        item[:, :width] = torch.where(active, self._item[row].long(), item[:, :width])
         label = torch.zeros(item.shape, dtype=relevance.label.dtype, device=query.device)
-        label[:, :width] = torch.where(active, relevance.label[row], label[:, :width])
+        label[:, :width] = torch.where(active, self._label[row], label[:, :width])
         pair = torch.where(active, row + relevance.pair_range[0], -1)
         return self._slate(query, local, complete=True, item=item, label=label, mask=mask, pair=pair)
 
@@ -297,12 +340,12 @@ class SlateSampler:
         everything = torch.arange(relevance.max_relevant, device=query.device)
         start, total = relevance.indptr[local], self.num_relevant[local]
         at, there = _entries(start, total, everything, relevance.item)
-        label.scatter_(1, torch.where(there, relevance.item[at] - first, columns), relevance.label[at])
+        label.scatter_(1, torch.where(there, self._item[at] - first, columns), self._label[at])
         if relevance.taken_item is not relevance.item:
             mask = mask & ~self._excluded(local, label[:, :columns])
         kept = total.clamp(max=self.pair_columns)
         row, active = _entries(start, kept, self._choose(query, total, kept, epoch), relevance.item)
-        column = torch.where(active, relevance.item[row] - first, torch.zeros_like(row))
+        column = torch.where(active, self._item[row] - first, torch.zeros_like(row))
         pair = torch.where(active, row + relevance.pair_range[0], -1)
         parts = {"item": item, "label": label[:, :columns], "mask": mask, "pair": pair, "column": column}
         return self._slate(query, local, complete=self.pair_columns >= relevance.max_relevant, **parts)
@@ -330,11 +373,16 @@ class SlateSampler:
         )
 
     def _padded(self, query: Tensor, epoch: int) -> Slate:
-        missing = -query.shape[0] % self.queries_per_batch
+        if self.shared is None:
+            missing = -query.shape[0] % self.queries_per_batch
+            begin = query.shape[0] + missing - self.queries_per_batch  # of the last batch
+            repeated = query[begin : begin + 1]
+        else:
+            missing = self.rows_here - query.shape[0]
+            repeated = query[:1] if query.shape[0] else self._somebody()
         weight = torch.ones(query.shape[0] + missing, device=query.device)
         if missing:
-            begin = query.shape[0] + missing - self.queries_per_batch  # of the last batch
-            query = torch.cat([query, query[begin : begin + 1].expand(missing)])
+            query = torch.cat([query, repeated.expand(missing)])
             weight[-missing:] = 0.0
         slate = self.draw(query, epoch)
         real = (weight > 0).unsqueeze(1)

@@ -237,7 +237,8 @@ class Run:
         with processes.agreed():
             seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
             ended: dict[str, Any] = {"limit_reached": True} if at.limit_reached else {}
-            ended |= {"bytes_per_step": self.trainer.bytes_per_step} if processes.world > 1 else {}
+            if processes.world > 1:
+                ended |= {"bytes_per_step": self.trainer.bytes_per_step, "step_kind": self.trainer.step_kind}
             self._note(status="finished" if finished else "stopped", step=at.step, seconds=seconds, **ended)
         return finished
 

@@ -12,7 +12,8 @@ from songrank.losses.memory import MemoryTable
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.trainer import history_adapters
+from songrank.training.trainer import history_adapters, shard
+from songrank.training.trainer.shard import Reduction
 
 SMALL = ["batch.queries=16", "device=cpu", "warm_up.epochs=0", "fine_tuning.epochs=2", "fine_tuning.ema_decay=0.5"]
 SMALL += ["fine_tuning.learning_rate=0.01", "fine_tuning.decay={1: 0.5}"]
@@ -31,6 +32,10 @@ TEXTS = [*SMALL, "model.hidden=[8]", "model.dropout=0", "batch.queries=4"]
 CASES = {
     "neumf, song, clip": ("recommendation", [*NEUMF, "loss=song", "fine_tuning.clip=0.01"]),
     "neumf, k-song, head reset": ("recommendation", [*NEUMF, *TWO_STAGES, "loss=k-song", "loss.k=3"]),
+    "neumf, padded": ("recommendation", [*NEUMF, *TWO_STAGES, "loss=k-song", "fine_tuning.clip=0.01"]),
+    "faster song, padded": ("recommendation", [*NEUMF, "loss=faster-song"]),
+    "factors, all items, padded": ("recommendation", [*FACTORS, "loss=song", "batch.irrelevant=all"]),
+    "lists with weights, padded": ("search", [*SEARCH, "loss=song", "loss.gamma=0.5"]),
     "neumf, lazy-adam": ("recommendation", [*NEUMF, "loss=song", "fine_tuning.optimiser=lazy-adam"]),
     "factors, sgd": ("recommendation", [*FACTORS, "loss=song", "fine_tuning.optimiser=sgd"]),
     "factors, item decay": (
@@ -64,6 +69,25 @@ CASES = {
 DATA = {"sequences": "recommendation", "histories": "recommendation"}
 
 
+class Recorded(Reduction):
+    """Reads nothing on the host after two steps, as if it were recorded."""
+
+    steps = 0
+
+    def begin(self):
+        super().begin()
+        self.steps = 0
+
+    def __call__(self, optimiser, total, weight):
+        self.steps += 1
+        if self.steps <= 2:
+            return super().__call__(optimiser, total, weight)
+        with self.recording(total.device):
+            found = super().__call__(optimiser, total, weight)
+        self.decisions.replayed()
+        return found
+
+
 @contextmanager
 def doubles():
     """Models in float64, so that trajectories are not chaotic."""
@@ -85,6 +109,10 @@ def build(data, case, processes=ALONE, **options):
         trainer = make_trainer(recipe, open_dataset(data), processes, save_every=0.0, **options)
     history_adapters._SLATE_BYTES = room
     assert (trainer.stages[0].at_once is not None) == case.endswith("in parts")
+    if case.endswith("padded") and trainer._reduction is not None:  # as in a captured CUDA graph
+        trainer._reduction.__class__ = Recorded
+        for stage in trainer.stages:
+            stage.sampler.padded = True
     trainer.model.register_forward_pre_hook(lambda model, given: tuple(map(double, given)))
     for stage in trainer.stages:
         for table in stage.loss.modules():
@@ -124,6 +152,7 @@ def shared(trainer):
 
 
 RESUMED = ("neumf, k-song, head reset", "neumf, lazy-adam", "faster k-song, sgd", "sequence, shared items", "lightgcn")
+RESUMED += ("neumf, padded",)
 
 
 def train_on(folder, kept, processes=ALONE, stop_at=None):
@@ -144,6 +173,7 @@ def train_on(folder, kept, processes=ALONE, stop_at=None):
 
 def main(folder, results, kept=None, stop_at=None):
     torch.set_num_threads(1)
+    shard._REPLAYS = 1
     with joined("cpu") as own:
         found = train(Path(folder), own) if kept is None else None
         found = found or train_on(Path(folder), Path(kept), own, int(stop_at) if stop_at else None)

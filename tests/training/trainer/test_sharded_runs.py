@@ -86,12 +86,13 @@ def kept(data, tmp_path_factory):
     """Checkpoints of two processes after step 4, at which the second was asked to stop, and of one process."""
     place = tmp_path_factory.mktemp("kept")
     for part in trained(2, place / "results", data, place / "2", 4):
-        assert all(part[case]["stopped"] and part[case]["step"] in (4, 5) for case in RESUMED)
+        last = {case: 7 if case.endswith("padded") else 5 for case in RESUMED}  # decisions are read later
+        assert all(part[case]["stopped"] and 4 <= part[case]["step"] <= last[case] for case in RESUMED)
     train_on(data, place / "1", stop_at=4)
     return place
 
 
-@pytest.mark.parametrize(("saved", "world"), [(2, 1), (2, 2), (2, 3), (1, 2)])
+@pytest.mark.parametrize(("saved", "world"), [(2, 1), (2, 2), (2, 3), (2, 4), (1, 2)])
 def test_a_run_resumes_on_any_number_of_processes(saved, world, kept, data, alone, tmp_path):
     shutil.copytree(kept / str(saved), tmp_path / "kept")
     if world == 1:

@@ -32,6 +32,10 @@ class TrainingOptimiser(torch.optim.Optimizer):
         """The tensors whose gradients a step needs for a parameter."""
         return (parameter,)
 
+    def row_parameters(self) -> Sequence[Tensor]:
+        """The parameters with sparse gradients."""
+        return ()
+
     def share_rows(self, processes: Processes, own: Container[int]) -> None:
         """Before a step with sparse gradients: also update rows that other processes read.
 

@@ -121,6 +121,10 @@ class RowAdam(Adam):
         if self.missed == "exact":
             self._take_steps(given, apply=False)
 
+    def row_parameters(self) -> Sequence[Tensor]:
+        """The weights of the tables."""
+        return [table.weight for table in self._embeddings]
+
     def share_rows(self, processes: Processes, own: Container[int]) -> None:
         """Also update the rows that other processes have caught up, of tables that all processes have."""
         for kind, some in self._rows.items():

@@ -2,11 +2,14 @@
 
 Slates of a catalogue are drawn inside the graph; those of lists are copied into it. Evaluation and checkpoints are
 outside. A new learning rate captures the step again.
+
+Several processes with NCCL capture the sum of their gradients too. Each pads its rows of a batch to a fixed number, and
+all of them capture, replay or run eagerly in the same steps.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,9 +17,11 @@ import torch
 from torch import Tensor
 
 from songrank import kernels
+from songrank.core.processes import LostProcessError
 from songrank.core.slate import Slate
 from songrank.losses.base import RankingLoss
 from songrank.sampling import drawing
+from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.stages import Stage
@@ -38,17 +43,28 @@ class CapturedStep(PlainStep):
         self.slate: Slate | None = None
         self.rate = 0.0
         self.possible = True
+        self.fits = True  # whether the slates of the epoch have one shape
+        self.captured: tuple[Tensor, Slate] | None = None
         sampler = self.stage.sampler
-        self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and sampler.partial == "pad" else None
+        pads = sampler.partial == "pad" or self.reduction is not None
+        self.drawing = drawing.Drawing(sampler) if drawing.serves(sampler) and pads else None
         worth_it = self.stage.epochs * len(sampler) >= _WORTH_COMPILING and self.stage.loss.traits.compiles
         ordered = torch.are_deterministic_algorithms_enabled()  # Inductor's code has no fixed summation order
         if worth_it and not ordered and kernels.installed():
             self.loss = _compiled(self.stage.loss, warn)
 
+    @property
+    def kind(self) -> str:
+        """How a step runs."""
+        return "captured" if self.possible else "plain"
+
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler
-        if self.drawing is None:
+        if self.reduction is not None:
+            self.fits = sampler.padded = self.reduction.processes.all(sampler.fits(sampler.epoch))
+            sampler.muted = False
+        if self.drawing is None or not self.fits:
             yield from super().epoch()
             return
         self.drawing.begin()
@@ -59,6 +75,9 @@ class CapturedStep(PlainStep):
 
     def __call__(self, slate: Slate) -> None:
         """Run one step."""
+        if not self.fits:
+            super().__call__(slate)
+            return
         given = _tensors(slate)
         if self.slate is None:
             copies: dict[str, Any] = {name: value.clone() for name, value in given.items()}
@@ -80,6 +99,9 @@ class CapturedStep(PlainStep):
             self.rate = rate
         if self.graph is not None:
             self.graph.replay()
+            self.last = self.captured
+            if self.reduction is not None:
+                self.reduction.decisions.replayed()
             return
         self.plain_steps += 1
         with _side_stream():
@@ -92,33 +114,48 @@ class CapturedStep(PlainStep):
         graph = torch.cuda.CUDAGraph()
         generator = torch.cuda.default_generators[torch.cuda.current_device()]
         numbers = generator.clone_state()
+        failure: Exception | None = None
         try:
-            with torch.cuda.graph(graph):
+            with self._recorded(graph):
                 slate = draw()
-                self.last = self.compute(slate), slate
-        except RuntimeError as error:
+                self.captured = self.compute(slate), slate
+        except (RuntimeError, LostProcessError) as error:
             torch.cuda.synchronize()
             generator.graphsafe_set_state(numbers)  # the current state waits for the end of the capture
-            self.possible = False
-            reason = str(error).splitlines()[0]
+            failure = error
+        self.possible = failure is None if self.reduction is None else self.reduction.processes.all(failure is None)
+        if not self.possible:
+            reason = "another process failed" if failure is None else str(failure).splitlines()[0]
             what = f"the {self.stage.name} step cannot be captured as a CUDA graph ({reason})"
             self.warn(f"{what}; using the eager fallback")
             return
         self.graph = graph
+
+    @contextmanager
+    def _recorded(self, graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+        """Capture a step; with several processes, threads of NCCL may go on meanwhile."""
+        with ExitStack() as stack:
+            if self.reduction is not None:
+                stack.enter_context(self.reduction.recording(self.adapter.relevance.device))
+            mode = "global" if self.reduction is None else "thread_local"
+            stack.enter_context(torch.cuda.graph(graph, capture_error_mode=mode))
+            yield
 
 
 def make_step(*parts: Any, speed: str, warn: Callable[[str], None], reduction: Reduction | None = None) -> PlainStep:
     """Create the fastest step for these parts, or an eager one if ``speed`` is ``"plain"``."""
     adapter: BatchAdapter = parts[1]
     stage: Stage = parts[2]
+    optimiser: TrainingOptimiser = parts[3]
     together = (*parts, reduction)
+    if reduction is not None:
+        reduction.begin()
     if stage.at_once is not None:
         return StepInParts(*together)
-    if reduction is not None:  # the number of rows here differs between batches
+    eager = speed == "plain" or not stage.sampler.one_shape or adapter.relevance.device.type != "cuda"
+    if eager or not (reduction is None or reduction.recordable(optimiser)):
         return PlainStep(*together)
-    if speed == "plain" or not stage.sampler.one_shape or adapter.relevance.device.type != "cuda":
-        return PlainStep(*parts)
-    return CapturedStep(*parts, warn=warn)
+    return CapturedStep(*together, warn=warn)
 
 
 def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., Tensor]:

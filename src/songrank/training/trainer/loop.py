@@ -125,6 +125,7 @@ class Trainer:
         check_choice("keep", self.keep, KEEP)
         self.at, self.device = Position(), self.adapter.relevance.device
         self.stopped = self._asked = self._restored = False
+        self.step_kind = ""  # of the last stage
         self._values = Values(self.device, max((len(stage.sampler) for stage in self.stages), default=0))
         self._optimiser: TrainingOptimiser | None = None
         self._best: dict[str, Tensor] | None = None
@@ -228,6 +229,7 @@ class Trainer:
         step = make_step(*parts, speed=self.speed, warn=self.warn, reduction=self._reduction)
         while self.at.epoch < stage.epochs:
             self._run_epoch(stage, self._optimiser, step)
+            self.step_kind = step.kind
             if self.stopped and stage.sampler.position:  # within the epoch
                 return
             self.at.epoch += 1
@@ -276,9 +278,8 @@ class Trainer:
     def _ends(self) -> bool:
         """Whether to stop after this step, on request or because the time of the stage is over."""
         asked, self._late = self._asked, self.limit is not None and self._spent() >= self._time_of_stage()
-        if self._reduction is not None:  # the answers of the previous step travel with the gradients of this one
-            (asked, late), self._reduction.flags = self._reduction.flags, (asked, self._late)
-            self._late = late
+        if self._reduction is not None:  # decisions travel with the gradients of the next step
+            asked, self._late = self._reduction.decisions.tell(asked, self._late)
         self.at.limit_reached |= self._late
         self.stopped = self.stopped or asked
         return self.stopped or self._late

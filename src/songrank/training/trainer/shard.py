@@ -4,7 +4,8 @@ Every process visits the same batches, and computes the rows of its own queries.
 parameters that all processes share are summed; rows of tables of queries belong to one process each.
 """
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.errors import NotFiniteError, UserError
-from songrank.core.processes import Processes, balanced_ranges
+from songrank.core.processes import TIMEOUT, LostProcessError, Processes, balanced_ranges
 from songrank.core.slate import Slate
 from songrank.core.text import counted
 from songrank.metrics import Evaluation
@@ -22,6 +23,9 @@ from songrank.metrics.evaluation import gather_evaluation
 
 if TYPE_CHECKING:
     from songrank.training.optim.base import TrainingOptimiser
+
+_REPLAYS = 16
+"""Replays of a CUDA graph after which the host reads decisions."""
 
 
 def query_ranges(sizes: Tensor, processes: Processes) -> list[tuple[int, int]]:
@@ -104,6 +108,76 @@ def gathered(evaluate: Callable[[], Evaluation], processes: Processes) -> Evalua
     return gather_evaluation(own, processes)
 
 
+class Decisions:
+    """What the processes decide together while they train: whether to stop, and whether the time is over.
+
+    A step carries the decisions of all processes with its gradients. Replays of a CUDA graph carry them on the device;
+    the host reads them after a fixed number of replays, so that it never waits for the last ones.
+
+    >>> decisions = Decisions()
+    >>> decisions.tell(True, False)
+    (False, False)
+    >>> decisions.decide([True, False])
+    >>> decisions.tell(True, False)
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        self.here = [False, False]
+        """Decisions of this process."""
+        self.all = [False, False]
+        """Whether any process has decided so, as far as all of them know."""
+        self.given = self._answers = self._copy = torch.zeros(2)
+        self._on_device = False
+        self._copied: torch.cuda.Event | None = None
+        self._replays = 0
+
+    def tell(self, stop: bool, late: bool) -> tuple[bool, bool]:
+        """Tell the other processes with the next step; return the decisions that all processes know."""
+        if self.here != [stop, late]:
+            self.here = [stop, late]
+            if self._on_device:
+                self.given.copy_(torch.tensor(self.here))
+        return self.all[0], self.all[1]
+
+    def decide(self, found: Sequence[bool]) -> None:
+        """Add decisions of which all processes know."""
+        self.all = [one or other for one, other in zip(self.all, found, strict=True)]
+
+    def keep_on(self, device: torch.device) -> None:
+        """Also keep the decisions in tensors of this device, for a step that is recorded."""
+        if not self._on_device:
+            self.given = torch.tensor(self.here, dtype=torch.float32, device=device)
+            self._answers = torch.zeros_like(self.given)
+            self._copy = torch.zeros(2, pin_memory=device.type == "cuda")
+            self._on_device = True
+
+    def answered(self, sums: Tensor) -> None:
+        """Keep what a recorded step has exchanged, on the device."""
+        self._answers.copy_(torch.maximum(self._answers, sums.to(self._answers.dtype)))
+
+    def replayed(self) -> None:
+        """Count a replay; now and then read the decisions of earlier ones."""
+        self._replays += 1
+        if self._replays % _REPLAYS:
+            return
+        if self._replays > _REPLAYS:
+            self._wait()
+            self.decide((self._copy > 0).tolist())
+        self._copy.copy_(self._answers, non_blocking=True)
+        if self._answers.is_cuda:
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record()
+
+    def _wait(self) -> None:
+        """Wait for the device, as long as a process waits for another one."""
+        end = time.monotonic() + TIMEOUT
+        while self._copied is not None and not self._copied.query():  # type: ignore[no-untyped-call]
+            if time.monotonic() > end:
+                raise LostProcessError("another process has not answered for too long; start all processes again")
+            time.sleep(0.001)
+
+
 class Reduction:
     """Completes the gradients of a step: sums those of shared parameters over the processes, by one all-reduce.
 
@@ -119,10 +193,33 @@ class Reduction:
     def __init__(self, processes: Processes, model: nn.Module, rows: OwnRows) -> None:
         self.processes, self.model, self.rows = processes, model, rows
         self.own = {id(model.get_parameter(name)) for name in rows.tables}
-        self.flags: tuple[bool, bool] = (False, False)
-        """Set before a step: decisions of this process; after it, whether any process has decided so."""
+        self.decisions = Decisions()
+        self._present: list[bool] = []  # of each shared leaf: whether any process had a gradient so far
+        self._recording = False
         self.bytes = 0
         """Bytes of the gradients that the last step reduced."""
+
+    def begin(self) -> None:
+        """Start a stage."""
+        self.decisions, self._present = Decisions(), []
+
+    def recordable(self, optimiser: "TrainingOptimiser") -> bool:
+        """Whether a CUDA graph can have the sum: gradients of rows that processes share have no fixed size."""
+        own_rows = all(id(parameter) in self.own for parameter in optimiser.row_parameters())
+        return self.processes.recordable and own_rows
+
+    @contextmanager
+    def recording(self, device: torch.device) -> Iterator[None]:
+        """In the block, a step is recorded in a CUDA graph after others that were not: the host reads nothing.
+
+        Weights without a gradient are those of the previous steps.
+        """
+        self.decisions.keep_on(device)
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
 
     def read(self, slate: Slate) -> Slate:
         """The slate with queries as they are numbered in the model's embeddings."""
@@ -161,12 +258,23 @@ class Reduction:
         """The sums of ``total`` and ``weight``; the gradients of these leaves become sums."""
         kind = max((leaf.dtype for leaf in leaves), key=lambda dtype: dtype.itemsize, default=torch.float32)
         present = [leaf.grad is not None for leaf in leaves]
-        given = torch.tensor([*self.flags, *present], dtype=kind, device=total.device)
+        if self._recording:
+            if any(there and not before for there, before in zip(present, self._present, strict=True)):
+                raise RuntimeError("a weight has a gradient in some steps only")
+            given = torch.cat([self.decisions.given.to(kind), total.new_zeros(len(leaves), dtype=kind)])
+        else:
+            given = torch.tensor([*self.decisions.here, *present], dtype=kind, device=total.device)
         head = torch.cat([torch.stack([total, weight]).to(kind), given])
         gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
         flat = self.processes.add(torch.cat([head, *(gradient.reshape(-1).to(kind) for gradient in gradients)]))
-        answers = (flat[2 : head.shape[0]] > 0).tolist()
-        self.flags, found = (answers[0], answers[1]), answers[2:]
+        if self._recording:
+            self.decisions.answered(flat[2:4])
+            found = self._present
+        else:
+            answers = (flat[2 : head.shape[0]] > 0).tolist()
+            self.decisions.decide(answers[:2])
+            found, before = answers[2:], self._present or [False] * len(leaves)
+            self._present = [now or then for now, then in zip(found, before, strict=True)]
         parts = torch.split(flat[head.shape[0] :], [leaf.numel() for leaf in leaves])
         self.bytes = 0
         for leaf, part, there in zip(leaves, parts, found, strict=True):
@@ -191,8 +299,11 @@ class Reduction:
         """Limit the norm of all gradients, those of all processes' rows included."""
         own = [p.grad for p in self.model.parameters() if p.grad is not None and id(p) in self.own]
         shared = [p.grad for p in self.model.parameters() if p.grad is not None and id(p) not in self.own]
-        squares = [torch.nn.utils.get_total_norm(some).double().square().reshape(1) for some in (own, shared)]
-        norm = (self.processes.add(squares[0].to(shared[0].device)) + squares[1]).sqrt().to(shared[0].dtype).squeeze()
+        squares = [torch.nn.utils.get_total_norm(some).double().square().reshape(1) for some in (own, shared) if some]
+        if self.own:
+            total = self.processes.add(squares[0] if own else squares[0].new_zeros(1))
+            squares = [total, squares[-1]]
+        norm = torch.cat(squares).sum().sqrt().to(shared[0].dtype)
         torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), most, norm)
 
     def check_equal(self) -> bool:

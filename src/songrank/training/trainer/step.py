@@ -62,6 +62,11 @@ class PlainStep:
         self.loss: Callable[..., Tensor] = self.stage.loss
         self.last: tuple[Tensor, Slate] | None = None
 
+    @property
+    def kind(self) -> str:
+        """How a step runs, for ``run.json``: ``"plain"``, ``"captured"`` or ``"in parts"``."""
+        return "plain"
+
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
         for slate in self.stage.sampler:
@@ -125,6 +130,11 @@ class StepInParts(PlainStep):
     """A step over ``stage.at_once`` rows at a time, which limits memory, with the gradient of the whole batch."""
 
     shown = torch.tensor(torch.nan)  # the objective of the epoch's last batch
+
+    @property
+    def kind(self) -> str:
+        """How a step runs."""
+        return "in parts"
 
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
