@@ -153,7 +153,7 @@ class Decisions:
             self._on_device = True
 
     def answered(self, sums: Tensor) -> None:
-        """Keep what a recorded step has exchanged, on the device."""
+        """Keep what a step inside the graph has exchanged, on the device."""
         self._answers.copy_(torch.maximum(self._answers, sums.to(self._answers.dtype)))
 
     def replayed(self) -> None:
