@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import ndcg_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from songrank.estimators import LabelRanker
-from songrank.estimators.label_candidates import FEW_ROWS, MOST_WEIGHTS, label_candidates
+from songrank.estimators import LabelRanker, label_ranker
+from songrank.estimators.label_candidates import FEW_ROWS, MOST_WEIGHTS, Candidate, label_candidates
+from songrank.models.blend import standardise
+from songrank.serving.labels import score_labels
+from songrank.serving.open import open_model
 from songrank.training.config.recipe_files import load_recipe
 from tests.estimators.small_texts import label_texts
 
@@ -91,6 +95,29 @@ def test_the_better_of_two_models_is_kept():
     assert made.best_score_["validation"]["ndcg@5"] > 0.95
     linear = default().fit(X, (X[:, 0] > 0).astype(int))
     assert linear.best_score_["validation"]["ndcg@5"] > 0.98
+
+
+def test_a_better_blend_is_kept_and_fitted_again_on_all_rows(monkeypatch, tmp_path, capfd):
+    small = ("warm_up.epochs=4", "fine_tuning.epochs=4", "model.hidden=[8]", "model.dropout=0", "batch.queries=16")
+    pair = [Candidate(name, (*small, f"seed={seed}")) for name, seed in (("one", 1), ("two", 2))]
+    monkeypatch.setattr(label_ranker, "label_candidates", lambda *sizes: pair)
+    texts, labels = label_texts(900, labels=20, noise=100, per_row=3, length=20)
+    made = LabelRanker(device="cpu", folder=str(tmp_path / "work")).fit(texts[:700], labels[:700])
+    assert made.folder_.info["model"]["name"] == "blend"
+    assert made.folder_.info["vocabulary"]["texts"] == 700
+    (told,) = (line for line in capfd.readouterr().err.splitlines() if "chosen" in line)
+    values, _, chosen = told.partition("; chosen: blend of ")
+    assert made.best_score_["validation"]["ndcg@5"] == pytest.approx(float(values.rpartition(" ")[2]), abs=1e-4)
+    weights = made.folder_.model.weights
+    assert chosen == f"{weights[0]:.2f} one and {weights[1]:.2f} two, fitted again on all 700 rows"
+    assert {line["part"] for line in made.history_} == {"one", "two"}
+    members = [open_model(tmp_path / "work" / f"run-{name}") for name in ("one", "two")]
+    parts = [torch.cat(list(score_labels(folder, texts[700:]))) for folder in members]
+    expected = sum(weight * standardise(part) for weight, part in zip(weights, parts, strict=True))
+    np.testing.assert_allclose(made.decision_function(texts[700:]), expected.numpy(), atol=1e-6)
+    made.save(tmp_path / "saved")
+    again = LabelRanker.load(tmp_path / "saved", "cpu")
+    assert again.predict(texts[700:]).tolist() == made.predict(texts[700:]).tolist()
 
 
 def test_parameters_and_a_validation_part_disable_it():

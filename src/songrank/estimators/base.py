@@ -159,40 +159,64 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
 
         Fits in one process are serialised, because they use torch's global random state, which is restored.
         """
-        self._recipe(Path("data"), *more, warn=self._say)  # validate before reading the data
-        members = check_count("members", self.members)
+        with self._prepared(kind, source, options, *more) as (work, by_data):
+            run, found = self._train(work / "run", *more, *by_data, past=past, also=also)
+            self.__dict__.update(found)
+        return run
+
+    @contextmanager
+    def _prepared(
+        self, kind: str, source: Any, options: Mapping[str, Any], *more: str
+    ) -> Iterator[tuple[Path, list[str]]]:
+        """Prepare ``data`` in the directory of the fit; yield it, and the recipe overrides that follow from the data.
+
+        ``more`` are the recipe overrides of a run, which are validated before the data is read.
+        """
+        self._recipe(Path("data"), *more, warn=self._say)
+        check_count("members", self.members)
         with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
             dataset = prepare(kind, source, work / "data", **told)
             for note in data_notes(dataset.info):
                 self._say(note)
+            found = []
             free = self.recipe is None and "gain" not in (self.options or {})
             if free and large_label(dataset.info) >= FIRST_INFINITE:
-                more = (*more, "gain=linear")
+                found.append("gain=linear")
                 self._say("gain=linear is used for these labels")
             if "validation" not in dataset:
-                more = (*more, "validation.every=0")
-            run = self._begin(self._recipe(work / "data", *more), work / "run")
-            if past is not None:
-                assert isinstance(run, Run)
-                past.carry_over(run.trainer, dataset)
-            run.finish()
-            self._say(run.better_before())
-            self._say(run.result())
-            if self.verbose:
-                self._report_standing(run)
-            found = dict(also(run))
-            found["history_"] = [dict(line) for line in run.history]
-            if members > 1:
-                assert isinstance(run, Run)
-                found |= self._ensemble(run, members, work)
-            else:
-                folder = open_model(run.directory.path, self.device)
-                found |= {"folder_": folder, "recipe_": run.recipe, "evaluation_": dict(run.results)}
-            best = None if members > 1 else run.best_value
-            found["best_score_"] = _best_score(found["evaluation_"], str(found["recipe_"].validation.metric), best)
-            self.__dict__.update(found)
-        return run
+                found.append("validation.every=0")
+            yield work, found
+
+    def _train(
+        self,
+        place: Path,
+        *more: str,
+        past: WarmStart | None = None,
+        also: Callable[[Run | AutoRun], Mapping[str, Any]] = lambda run: {},
+    ) -> tuple[Run | AutoRun, dict[str, Any]]:
+        """Train a run beside ``data``, or an ensemble; return it, or its first member, and the fitted attributes."""
+        members = check_count("members", self.members)
+        run = self._begin(self._recipe(place.parent / "data", *more), place)
+        if past is not None:
+            assert isinstance(run, Run)
+            past.carry_over(run.trainer, run.dataset)
+        run.finish()
+        self._say(run.better_before())
+        self._say(run.result())
+        if self.verbose:
+            self._report_standing(run)
+        found = dict(also(run))
+        found["history_"] = [dict(line) for line in run.history]
+        if members > 1:
+            assert isinstance(run, Run)
+            found |= self._ensemble(run, members, place)
+        else:
+            folder = open_model(run.directory.path, self.device)
+            found |= {"folder_": folder, "recipe_": run.recipe, "evaluation_": dict(run.results)}
+        best = None if members > 1 else run.best_value
+        found["best_score_"] = best_score(found["evaluation_"], str(found["recipe_"].validation.metric), best)
+        return run, found
 
     def _report_standing(self, run: Run | AutoRun) -> None:
         """Report how good the model is beside baselines, for tasks that have some."""
@@ -207,16 +231,16 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """Seconds of training; None for no limit."""
         return None
 
-    def _ensemble(self, first: Run, members: int, work: Path) -> dict[str, Any]:
+    def _ensemble(self, first: Run, members: int, place: Path) -> dict[str, Any]:
         """Train the other members with consecutive seeds; return the fitted attributes of the ensemble."""
-        places = [first.directory.path]
+        places, joined = [place], place.with_name(place.name.replace("run", "ensemble", 1))
         for number in range(1, members):
             recipe = first.recipe.model_copy(update={"seed": (first.recipe.seed + number) % 2**32})
-            places.append(work / f"run-{number}")
+            places.append(place.with_name(f"{place.name}-{number}"))
             self._begin(recipe, places[-1]).finish()
         return {
-            "evaluation_": make_ensemble(places, work / "ensemble", device=self.device, overwrite=True),
-            "folder_": open_model(work / "ensemble", self.device),
+            "evaluation_": make_ensemble(places, joined, device=self.device, overwrite=True),
+            "folder_": open_model(joined, self.device),
             "recipe_": first.recipe.model_copy(update={"members": members}),
         }
 
@@ -328,7 +352,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
 
-def _best_score(found: Mapping[str, Evaluation], metric: str, best: float | None) -> dict[str, dict[str, float]]:
+def best_score(found: Mapping[str, Evaluation], metric: str, best: float | None) -> dict[str, dict[str, float]]:
     """``best_score_``: all metrics of the validation split, and the best value of the metric of validation."""
     if "validation" not in found:
         return {}

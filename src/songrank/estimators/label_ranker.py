@@ -9,6 +9,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from songrank.analysis.blend import blend_runs
 from songrank.core.columns import Array
 from songrank.core.errors import DataError
 from songrank.core.relevance import Relevance
@@ -16,14 +17,16 @@ from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_
 from songrank.data.adapters.frames import as_texts, kind_of, write_table
 from songrank.data.adapters.label_sets import read_known_labels, read_label_sets
 from songrank.data.readers.label_table import LabelledRows, sparse_block
-from songrank.estimators.base import RankingEstimator
+from songrank.estimators.base import RankingEstimator, best_score
 from songrank.estimators.label_candidates import REFIT_ROWS, Candidate, label_candidates
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.base import RankingModel
 from songrank.models.registry import MODELS
 from songrank.serving.answer_tables import label_frame
 from songrank.serving.labels import Labels, label, score_labels
+from songrank.serving.open import open_model
 from songrank.training.build import policies
+from songrank.training.run_directory import RunDirectory
 
 _DIVIDED: dict[str, Any] = {"validation": 0.1, "test": 0.0}
 _MOST_TERMS = 50_000  # default size of a vocabulary
@@ -47,7 +50,8 @@ class LabelRanker(RankingEstimator):
 
     10 % of the rows are held out for validation; ``data_options={"validation": 0}`` trains on all rows. With the
     default loss, model, recipe, epochs, learning rate and options, a linear model and, from 1,000 rows, an MLP are
-    fitted. The better one on validation rows is kept, and up to 10,000 rows fitted again on all rows.
+    fitted. A blend of both is kept if it is better by a standard error on validation rows, else the better one; up to
+    10,000 rows, it is fitted again on all rows.
 
     Texts become tf-idf features, for models that read words the numbers of their words. Columns of dense features are
     standardised (``scale="standardise"``). Sparse non-negative features are treated as word counts: log(1 + x) and L2
@@ -115,29 +119,65 @@ class LabelRanker(RankingEstimator):
         candidates: Sequence[Candidate],
         rows: int,
     ) -> None:
-        """Fit the candidates, keep the best on validation, and fit it again on all rows if there are few."""
+        """Fit the candidates, keep the best or a blend on validation, and fit it again on all rows if there are few."""
         told = self.data_options or {}
         if told.get("validation", _DIVIDED["validation"]) == 0:  # nothing to choose with
-            chosen = candidates[-1]
-            self._fit(kind, source(), options, *chosen.changes)
+            self._fit(kind, source(), options, *candidates[-1].changes)
             return
-        fits = []
-        for candidate in candidates:
-            self._fit(kind, source(), options, *candidate.changes)
-            fits.append(dict(vars(self)))
+        with self._prepared(kind, source(), options) as (work, by_data):
+            fits = self._fits(work, candidates, by_data)
+            found, weights, values = self._best_of(fits, work / "blend", candidates)
+        self.__dict__.update(found)
+        kept = [(one, weight) for one, weight in zip(candidates, weights, strict=True) if weight]
+        again = rows <= REFIT_ROWS and "validation" not in told
+        named = " and ".join(f"{weight:.2f} {one.name}" for one, weight in kept)
+        chosen = f"blend of {named}" if kept[1:] else kept[0][0].name
+        refitted = f", fitted again on all {rows:,} rows" if again else ""
+        self._say(f"validation {self.recipe_.validation.metric}: {values}; chosen: {chosen}{refitted}")
+        if again:
+            with self._prepared(kind, source(), {**options, "validation": 0.0}) as (work, by_data):
+                fits = self._fits(work, [one for one, _ in kept], by_data)
+                found = fits[0]
+                if kept[1:]:
+                    given = [weight for _, weight in kept]
+                    blend_runs(_paths(fits), work / "blend", weights=given, device=self.device, overwrite=True)
+                    found = self._opened(work / "blend")
+            self.folder_, self.recipe_ = found["folder_"], found["recipe_"]
+
+    def _best_of(
+        self, fits: Sequence[dict[str, Any]], place: Path, candidates: Sequence[Candidate]
+    ) -> tuple[dict[str, Any], tuple[float, ...], str]:
+        """The fitted attributes and the weights of the best fit, or of a blend that is better by a standard error.
+
+        The last value has the validation metric of each, for messages.
+        """
         metric = str(fits[0]["recipe_"].validation.metric)
         scores = [found["best_score_"]["validation"][metric] for found in fits]
         best = max(range(len(fits)), key=lambda number: (scores[number], -number))
-        self.__dict__.update(fits[best])
-        pairs = zip(candidates, scores, strict=True)
-        compared = ", ".join(f"{candidate.name} {score:.4f}" for candidate, score in pairs)
-        again = rows <= REFIT_ROWS and "validation" not in told
-        refitted = f", fitted again on all {rows:,} rows" if again else ""
-        self._say(f"validation {self.recipe_.validation.metric}: {compared}; chosen: {candidates[best].name}{refitted}")
-        if again:
-            self._fit(kind, source(), {**options, "validation": 0.0}, *candidates[best].changes)
-            kept = ("history_", "best_score_", "evaluation_")  # of the fit with a validation part
-            self.__dict__.update({name: fits[best][name] for name in kept})
+        named = [f"{one.name} {score:.4f}" for one, score in zip(candidates, scores, strict=True)]
+        alone = fits[best], tuple(float(number == best) for number in range(len(fits)))
+        if len(fits) == 1:
+            return *alone, named[0]
+        made = blend_runs(_paths(fits), place, metric=metric, device=self.device, overwrite=True)
+        assert made.choice is not None
+        named.append(f"blend {made.choice.value:.4f}")
+        if made.choice.difference.mean <= made.choice.difference.standard_error:
+            return *alone, ", ".join(named)
+        pairs = zip(candidates, fits, strict=True)
+        history = [{"part": one.name, **line} for one, found in pairs for line in found["history_"]]
+        evaluation = dict(made.evaluation)
+        measured = {"evaluation_": evaluation, "best_score_": best_score(evaluation, metric, None)}
+        return {**self._opened(place), **measured, "history_": history}, made.weights, ", ".join(named)
+
+    def _fits(self, work: Path, candidates: Sequence[Candidate], by_data: Sequence[str]) -> list[dict[str, Any]]:
+        """The fitted attributes of each candidate; its run is in ``run``, or in ``run-NAME`` if there are several."""
+        names = [f"run-{one.name.replace(' ', '-').lower()}" if candidates[1:] else "run" for one in candidates]
+        pairs = zip(names, candidates, strict=True)
+        return [self._train(work / name, *one.changes, *by_data)[1] for name, one in pairs]
+
+    def _opened(self, blend: Path) -> dict[str, Any]:
+        """Model and recipe of a blend."""
+        return {"folder_": open_model(blend, self.device), "recipe_": RunDirectory(blend).recipe()}
 
     def _default_recipe(self) -> str:
         name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
@@ -230,6 +270,11 @@ class LabelRanker(RankingEstimator):
         tags.input_tags.sparse = tags.input_tags.string = True
         tags.target_tags.required = tags.target_tags.two_d_labels = tags.target_tags.multi_output = True
         return tags
+
+
+def _paths(fits: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """The directory of the model of each fit."""
+    return [found["folder_"].path for found in fits]
 
 
 def _known(dense: Array, first: int) -> Array:
