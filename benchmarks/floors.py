@@ -101,6 +101,16 @@ def context_aware_step(
     return dense_adam(weights) + Work(4 * features * documents, BACKWARD * operations)
 
 
+def sequence_step(entries: float, items: int, weights: int, dim: int, blocks: int) -> Work:
+    """A training step of the sequence model over all items, without padding."""
+    # Per entry and block: queries, keys, values, output 8·dim², network of width 4·dim 16·dim²; attention to the few
+    # entries of a history is left out. Scores 2·dim·items; they and their gradient are written and read once.
+    scores = entries * items
+    operations = entries * blocks * 24 * dim * dim + 2 * dim * scores
+    # Each relevant item is compared with every item: a difference and a square, forward and for the gradient.
+    return dense_adam(weights) + Work(16 * scores, BACKWARD * operations + 4 * scores)
+
+
 def head_step(texts: int, width: int, labels: int, pairs: int, body: float, weights: int) -> Work:
     """A training step over all labels, with ``body`` forward operations per text below the head."""
     # Head: 2·width per score. Scores and their gradient are written and read once, 16 bytes per score.

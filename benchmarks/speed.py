@@ -10,6 +10,7 @@ are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install 
     evaluation  ranking of all items for all users, seen items excluded
     train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
     lists       Context-Aware Ranker, shape of MSLR-WEB30K
+    sequences   the sequence model on short histories, packed and padded
     labels      heads over 31,000 labels, with all labels in every step
     startup     help and lists, the import of the library, a relevance from a prepared data set
     growth      times that must not grow with items or pairs, and the cost of optimisers
@@ -33,6 +34,7 @@ from speed_evaluation import evaluation_rows
 from speed_labels import labels_rows
 from speed_lists import lists_rows
 from speed_machine import PAIRS, Machine
+from speed_sequences import sequence_rows
 from speed_startup import startup_rows
 from speed_step import loss_rows, step_rows
 from speed_table import Row, Table
@@ -53,6 +55,7 @@ SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
     "evaluation": evaluation_rows,
     "train": train_rows,
     "lists": lists_rows,
+    "sequences": sequence_rows,
     "labels": labels_rows,
     "startup": startup_rows,
     "growth": growth_rows,

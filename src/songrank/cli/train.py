@@ -67,7 +67,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Resume the run in this directory; takes no recipe.")] = None,
     data: Annotated[Path | None, typer.Option(help="With --resume: current path of the data set.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing run.")] = False,
-    speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph, kernels or compiler.")] = "auto",
+    speed: Annotated[str, typer.Option(help="auto, or plain: no CUDA graph, kernels, compiler or packing.")] = "auto",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per epoch and one at the end.")] = False,
 ) -> None:

@@ -88,7 +88,10 @@ class RankTerms:
             slope = self.slope
             if slope is None:
                 slope = self.surrogate.slope_(_differences(self.scores, self.relevant, part, self.buffers))
-            pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
+            if slope.shape[1] == 1:  # many products of one number and a list are slow on a GPU
+                pushes.append(coefficient[part] * slope.squeeze(1))
+            else:
+                pushes.append(torch.bmm(coefficient[part].unsqueeze(1), slope).squeeze(1))
             pulls.append(slope.sum(2) if even else torch.bmm(slope, self.weight[part.rows].unsqueeze(2)).squeeze(2))
         pushed = add_up(self.parts, pushes)
         pushed = pushed if even else pushed.mul_(self.weight)

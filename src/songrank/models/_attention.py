@@ -1,6 +1,6 @@
 """Self-attention: plain and gated blocks, and biases of attention scores by distance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from songrank.core.checks import fail
+from songrank.core.packing import Group
 from songrank.models._inputs import table_rows
 from songrank.models._layers import Dropout
 
@@ -38,26 +39,48 @@ class AttentionBlock(nn.Module):
         if options["dim"] % options["heads"]:
             fail("heads", options["heads"], f"a divisor of dim, {options['dim']}")
 
-    def forward(self, x: Tensor, attend: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, attend: Tensor | Sequence[Tensor | None] | None = None, groups: Sequence[Group] | None = None
+    ) -> Tensor:
         """X [B, L, dim] after the block.
 
         ``attend``, broadcast to [B, heads, L, L], is True for allowed positions, or a bias of scores. A bias replaces
-        ``causal``: it is −∞ for positions that are not allowed.
+        ``causal``: it is −∞ for positions that are not allowed. With ``groups`` x is packed, [T, dim], and ``attend``
+        has one entry per group.
         """
-        x = x + self.dropout(self.attention(self.attention_norm(x), attend))
+        x = x + self.dropout(self.attention(self.attention_norm(x), attend, groups))
         x = x + self.dropout(self.narrow(self.dropout(F.relu(self.widen(self.feed_norm(x))))))
         return x
 
-    def attention(self, x: Tensor, attend: Tensor | None) -> Tensor:
-        """[B, L, dim]: attention to the rows of x, without norm and sum."""
-        parts = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
+    def attention(
+        self,
+        x: Tensor,
+        attend: Tensor | Sequence[Tensor | None] | None = None,
+        groups: Sequence[Group] | None = None,
+    ) -> Tensor:
+        """[B, L, dim] or [T, dim]: attention to the rows of x, without norm and sum."""
+        rows: Tensor = self.project(x)
+        if groups is None:
+            assert not isinstance(attend, Sequence)
+            found = self._attend(rows, attend)
+        else:
+            assert isinstance(attend, Sequence)
+            parts = zip(torch.split(rows, [group.positions for group in groups]), groups, attend, strict=True)
+            each = [self._attend(part.view(*group, -1), own).flatten(0, 1) for part, group, own in parts]
+            found = each[0] if len(each) == 1 else torch.cat(each)
+        joined: Tensor = self.join(found)
+        return joined
+
+    def _attend(self, rows: Tensor, attend: Tensor | None) -> Tensor:
+        """[B, L, dim]: values by attention, from queries, keys and values [B, L, 3 · dim]."""
+        parts = rows.unflatten(-1, (3, self.heads, -1))  # type: ignore[no-untyped-call]
+        parts = parts.permute(2, 0, 3, 1, 4)  # [3, B, heads, L, dim/heads]
         query, key, value = parts.unbind(0)
         dropout = self.dropout.p if self.training else 0.0
         found = F.scaled_dot_product_attention(
             query, key, value, attend, dropout, is_causal=self.causal and attend is None
         )
-        joined: Tensor = self.join(found.transpose(1, 2).flatten(2))
-        return joined
+        return found.transpose(1, 2).flatten(2)
 
 
 class GatedBlock(AttentionBlock):
@@ -76,9 +99,11 @@ class GatedBlock(AttentionBlock):
             nn.init.zeros_(gate.bias)
         nn.init.xavier_uniform_(self.gate.weight)
 
-    def forward(self, x: Tensor, attend: Tensor | None = None) -> Tensor:
-        """X [B, L, dim] after the block; ``attend`` as in :class:`AttentionBlock`."""
-        found = self.dropout(self.attention(self.attention_norm(x), attend))
+    def forward(
+        self, x: Tensor, attend: Tensor | Sequence[Tensor | None] | None = None, groups: Sequence[Group] | None = None
+    ) -> Tensor:
+        """X after the block; arguments as in :class:`AttentionBlock`."""
+        found = self.dropout(self.attention(self.attention_norm(x), attend, groups))
         x = x + torch.sigmoid(self.attention_gate(x)) * found
         rows = self.feed_norm(x)
         found = self.dropout(self.narrow(self.dropout(F.silu(self.widen(rows)) * self.gate(rows))))

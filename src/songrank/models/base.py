@@ -43,6 +43,7 @@ class Capabilities:
             start keeps the graph of the new data.
         closed_form: whether the model is fitted by ``fit_closed_form`` instead of stages of optimisation; such a model
             reads histories.
+        packed: whether a model of sequences has ``packed_states``, which reads histories without padding.
 
     >>> Capabilities("sequence").inputs
     'histories'
@@ -57,6 +58,7 @@ class Capabilities:
     pointwise: bool = False
     graph: tuple[str, ...] = ()
     closed_form: bool = False
+    packed: bool = False
 
     @property
     def inputs(self) -> str:

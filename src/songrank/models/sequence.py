@@ -1,6 +1,7 @@
 """A model of the next item of a user, from the sequence of previous items."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from songrank.core.checks import fail
 from songrank.core.options import Annotated, Choice, Count, Layers, checked
+from songrank.core.packing import Packing
 from songrank.models._attention import AttentionBlock, DistanceBias, GatedBlock, TimeBias, time_buckets
 from songrank.models._inputs import check_history, check_times, last_columns, last_items, table_rows
 from songrank.models._layers import Dropout, Dropped
@@ -17,6 +19,25 @@ History = Tensor | tuple[Tensor, Tensor]
 """Items [B, T] of histories, or pairs (items, times)."""
 
 _STD = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class PackedHistories:
+    """U histories, each a start position and one position per item, at the places of ``packing``.
+
+    Args:
+        packing: the places of positions.
+        item: [T], the item of each position, 0 at starts and padding.
+        place: [T], the number of the item in its history, from 1, 0 at starts and padding.
+        count: [U], the number of items of each history.
+        time: [T], the time of each position; of a start, that of the first item.
+    """
+
+    packing: Packing
+    item: Tensor
+    place: Tensor
+    count: Tensor
+    time: Tensor | None = None
 
 
 class SequenceModel(DotProductModel):
@@ -63,7 +84,7 @@ class SequenceModel(DotProductModel):
     (torch.Size([3, 20]), torch.Size([3, 2]))
     """
 
-    capabilities = Capabilities("sequence", item_tables=("item.weight",), dot_product=True)
+    capabilities = Capabilities("sequence", item_tables=("item.weight",), dot_product=True, packed=True)
     history_length: int
 
     @checked
@@ -138,6 +159,41 @@ class SequenceModel(DotProductModel):
         found: Tensor = self.norm(x)
         return found
 
+    def packed_states(self, given: PackedHistories) -> Tensor:
+        """[T, dim]: :meth:`states` of packed histories, without work for most padding; padding is undefined."""
+        packing, read = given.packing, given.place > 0
+        rows = table_rows(self.item.weight, given.item)
+        if self.place is not None:
+            place = given.place
+            if self.from_end:
+                place = given.count[packing.history.clamp_min(0)] - given.place + 1
+            rows = rows + table_rows(self.place, (place - 1).clamp(0, self.history_length - 1))
+        x = torch.where(read.unsqueeze(1), rows, self.start)
+        x = self.dropout(x if self.input_norm is None else self.input_norm(x))
+        for block, biases in zip(self.blocks, self._packed_biases(given), strict=True):
+            x = block(x, biases, packing.groups)
+        found: Tensor = self.norm(x)
+        return found
+
+    def _packed_biases(self, given: PackedHistories) -> list[list[Tensor | None]]:
+        """The biases of attention scores of each group, by block; None for causal attention without biases."""
+        packing, by_group = given.packing, []
+        sizes = [group.positions for group in packing.groups]
+        none = (None,) * len(sizes)
+        times = none if given.time is None else torch.split(given.time, sizes)
+        for group, history, time in zip(packing.groups, torch.split(packing.history, sizes), times, strict=True):
+            biases = self._all_biases(group.width, None if time is None else time.view(group))
+            if packing.shared:
+                own = history.view(group)
+                apart = (own.unsqueeze(1) != own.unsqueeze(2)).unsqueeze(1)
+                if all(bias is None for bias in biases):
+                    past = torch.ones(group.width, group.width, dtype=torch.bool, device=own.device).tril()
+                    biases = [past & ~apart] * len(biases)
+                else:
+                    biases = [bias if bias is None else bias.masked_fill(apart, -torch.inf) for bias in biases]
+            by_group.append(biases)
+        return [list(biases) for biases in zip(*by_group, strict=True)]
+
     def _places(self, history: Tensor) -> Tensor | float:
         """The position vectors of items, 0 without positions."""
         if self.place is None or not self.from_end:
@@ -147,13 +203,19 @@ class SequenceModel(DotProductModel):
 
     def _biases(self, rows: int, time: Tensor | None) -> list[Tensor | None]:
         """The biases of attention scores of each block; None for causal attention without biases."""
+        if self.passed is not None:
+            assert time is not None
+            time = torch.cat([time[:, :1], time], dim=1) if time.shape[1] else time.new_zeros(time.shape[0], 1)
+        return self._all_biases(rows, time)
+
+    def _all_biases(self, rows: int, time: Tensor | None) -> list[Tensor | None]:
+        """The same, from the time of each position [B, L]."""
         biases: list[Tensor | None] = [None] * len(self.blocks)
         if self.relative is not None:
             biases = [bias(rows) for bias in self.relative]
         if self.passed is None:
             return biases
         assert time is not None
-        time = torch.cat([time[:, :1], time], dim=1) if time.shape[1] else time.new_zeros(time.shape[0], 1)
         buckets, future = time_buckets(time), torch.ones(rows, rows, dtype=torch.bool, device=time.device).triu(1)
         found = [bias(buckets).masked_fill(future, -torch.inf) for bias in self.passed]
         return [one if other is None else one + other for one, other in zip(found, biases, strict=True)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from songrank.core.checks import check_choice, check_int, fail
 from songrank.core.csr import CSR, segment_rows
 from songrank.core.csr import offsets as running_total
 from songrank.core.hashing import derive_key
+from songrank.core.packing import Group, Packing, pack_by_length, pack_in_bins, rounded_up
 from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.sampling.item_draws import random_fractions
@@ -20,6 +21,7 @@ from songrank.sampling.slate_sampler import SlateSampler
 
 WINDOWS = ("last", "random", "sliding", "prefix")
 _SHARED, _WINDOW = 3, 4  # SlateSampler has keys 0 to 2
+_BIN = 8  # bins have a multiple of this width, which kernels for attention expect
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,10 +43,43 @@ class HistorySlate(Slate):
     width: int
     row: Tensor  # [B] int64
     place: Tensor  # [B] int64
+    real: Tensor | None = None  # [B] bool, False for padding rows; None for none
+    packing: Packing | None = None  # of the input: a start position and one position per item of each user
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.real is not None:
+            self.__dict__["present"] = self.rows_present & self.real
 
     def rows(self, first: int, last: int) -> Self:
         """The slate of the entries from ``first`` to ``last`` − 1, with all users."""
         return replace(super().rows(first, last), begin=self.begin, count=self.count)
+
+
+class PlanShape(NamedTuple):
+    """The sizes of a batch of histories: slates of the same shape can share a captured step."""
+
+    rows: int
+    users: int
+    positions: int
+    common: int | None
+    width: int
+    groups: tuple[Group, ...]
+    shared_bins: bool
+
+    @property
+    def sizes(self) -> list[int]:
+        """The lengths of the parts of ``Plan.numbers``."""
+        packed = [self.users, self.positions] if self.groups else []
+        return [3 * self.rows, 3 * self.users, self.common or 0, *packed]
+
+
+class Plan(NamedTuple):
+    """What the CPU decides about a batch: its shape, its number of rows without padding, and all numbers."""
+
+    shape: PlanShape
+    rows: int
+    numbers: Tensor
 
 
 def window_stride(windows: str, length: int) -> int | None:
@@ -78,6 +113,8 @@ class SequenceSampler(SlateSampler):
             With ``"sliding"``, each of a history's successive windows of ``length`` rows is visited once per epoch, and
             ``queries_per_batch`` counts windows. With ``"prefix"``, so is each entry: a row of its own, after as many
             of the items before it as the model reads; ``queries_per_batch`` counts entries.
+        packed: whether slates have a ``packing``, so that a model reads histories without padding. With
+            ``partial="pad"``, histories share bins and rows are padded, so that few shapes occur.
 
     >>> histories = CSR.from_lengths([3, 1], item=[5, 6, 7, 5], label=[1.0, 1.0, 1.0, 1.0])
     >>> relevance = Relevance.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], num_items=9)
@@ -99,13 +136,16 @@ class SequenceSampler(SlateSampler):
         *,
         targets: Relevance | None = None,
         windows: str = "last",
+        packed: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(relevance, queries_per_batch, "all", irrelevant, seed, **options)
         if not relevance.is_catalogue or len(histories) != relevance.num_relevant.shape[0]:
             fail("histories", f"of {len(histories)} users", f"those of the users of {relevance}")
-        if self.partial != "short" or self.length is not None:
+        partial = ("short", "pad") if packed else ("short",)
+        if self.partial not in partial or self.length is not None:
             fail("options", sorted(options), "neither partial nor length, since the number of rows per user varies")
+        self.packed, self.few_shapes = packed, packed and self.partial == "pad"
         self.histories, self.window = histories, check_int("length", length)
         self.windows = check_choice("windows", windows, WINDOWS)
         self.targets = next_items(histories, relevance.num_items) if targets is None else targets
@@ -149,8 +189,21 @@ class SequenceSampler(SlateSampler):
     def draw(self, query: Tensor | Sequence[int], epoch: int | None = None) -> HistorySlate:
         """The slate of these users, or sliding windows or entries, in this epoch, by default the current one."""
         epoch = self.epoch if epoch is None else epoch
-        number = self._local(torch.as_tensor(query, device="cpu"))
-        return self._rows(number, epoch, self._common(number if self._lead is None else self._lead, epoch))
+        return self.expanded(self._plan_of(self._local(torch.as_tensor(query, device="cpu")), epoch))
+
+    def plan(self) -> Plan:
+        """The plan of the current batch; :meth:`expand` makes the slate from it."""
+        end = min(self.num_queries, self.position + self.queries_per_batch)
+        return self._plan_of(self._local(self._batch(self.position, end, self.epoch)), self.epoch)
+
+    def expanded(self, plan: Plan) -> HistorySlate:
+        """The slate of a plan."""
+        return self.expand(plan.shape, plan.numbers.to(self.relevance.device, non_blocking=True))
+
+    def _draw_at(self, place: int, end: int, epoch: int) -> Slate:
+        if self.partial != "pad":
+            return super()._draw_at(place, end, epoch)
+        return self.draw(self._batch(place, end, epoch), epoch)
 
     def _batch(self, place: int, end: int, epoch: int) -> Tensor:
         if self.shared is not None:
@@ -168,31 +221,72 @@ class SequenceSampler(SlateSampler):
     def parts(self, query: Tensor, size: int) -> Iterator[Slate]:
         """The slate of a batch in parts of at most about ``size`` rows, which share the batch's items.
 
-        Users are grouped by history length and padded to the longest, so that ``size`` also limits the model's input.
-        A part has at least one user.
+        Users are grouped by history length; without packing they are padded to the longest, so that ``size`` also
+        limits the model's input. A part has at least one user.
         """
         number = self._local(query.cpu())
         shared = self._common(number if self._lead is None else self._lead, self.epoch)
         _, begin, end = self._bounds(number)
         rows = (end - begin).clamp(max=self.window)
         rows, order = rows.sort(descending=True, stable=True)
-        sizes, longest = [0], 0
+        sizes, used, longest = [0], 0, 0
         for count in rows.tolist():
-            if sizes[-1] and (sizes[-1] + 1) * longest > size:
+            needed = used + count if self.packed else (sizes[-1] + 1) * longest
+            if sizes[-1] and needed > size:
                 sizes.append(0)
+                used = 0
             longest = longest if sizes[-1] else count
-            sizes[-1] += 1
+            used, sizes[-1] = used + count, sizes[-1] + 1
         for part in torch.split(number[order], sizes):
             yield self._rows(part, self.epoch, shared)
 
     def _rows(self, number: Tensor, epoch: int, shared: Tensor | None) -> HistorySlate:
+        return self.expanded(self._plan(number, epoch, shared))
+
+    def _plan_of(self, number: Tensor, epoch: int) -> Plan:
+        return self._plan(number, epoch, self._common(number if self._lead is None else self._lead, epoch))
+
+    def _plan(self, number: Tensor, epoch: int, shared: Tensor | None) -> Plan:
         of_rows, of_users, width = self._entries(number, epoch)
-        entry, owner, before = of_rows.to(self.relevance.device, non_blocking=True).unbind()
-        user, begin, count = of_users.to(self.relevance.device, non_blocking=True).unbind()
+        rows, packing = of_rows.shape[1], None
+        if self.packed:
+            length = of_users[2] + 1
+            if self.few_shapes:
+                most = self.queries_per_batch * self._stride
+                of_rows = _padded_columns(of_rows, min(rounded_up(rows), max(most, rows)), place=-1)
+                of_users = _padded_columns(of_users, self.queries_per_batch)
+                wide, width = -(-(self.window + 1) // _BIN) * _BIN, self.window
+                packing = pack_in_bins(length, wide, fewest=of_rows.shape[1] // wide + 1)
+            else:
+                packing = pack_by_length(length)
+        parts = [of_rows.reshape(-1), of_users.reshape(-1), *([] if shared is None else [shared])]
+        groups: tuple[Group, ...] = ()
+        positions, in_bins = 0, False
+        if packing is not None:
+            start = torch.nn.functional.pad(packing.start, (0, of_users.shape[1] - packing.start.shape[0]))
+            parts += [start, packing.history]
+            groups, positions, in_bins = packing.groups, packing.history.shape[0], packing.shared
+        numbers = torch.cat(parts)
+        common = None if shared is None else shared.shape[0]
+        shape = PlanShape(of_rows.shape[1], of_users.shape[1], positions, common, width, groups, in_bins)
+        if self.relevance.device.type == "cuda":
+            numbers = numbers.pin_memory()
+        return Plan(shape, rows, numbers)
+
+    def expand(self, shape: PlanShape, numbers: Tensor) -> HistorySlate:
+        """The slate of a plan whose numbers are on the device; without synchronisation."""
+        of_rows, of_users, common, *packed = torch.split(numbers, shape.sizes)
+        shared = None if shape.common is None else common
+        entry, owner, before = of_rows.view(3, -1).unbind()
+        user, begin, count = of_users.view(3, -1).unbind()
+        real = before >= 0 if self.few_shapes else None
+        before = before.clamp_min(0)
+        packing = Packing(packed[0], packed[1], shape.groups, shape.shared_bins) if packed else None
         targets, rows = self.targets, entry.shape[0]
         place = torch.arange(targets.max_relevant, device=entry.device)
         total = targets.num_relevant[entry]
         there = place < total.unsqueeze(1)
+        there = there if real is None else there & real.unsqueeze(1)
         pair = torch.where(there, targets.indptr[entry].unsqueeze(1) + place, -1)
         item = torch.where(there, targets.item[pair].long(), 0)
         label = torch.where(there, targets.label[pair], 0.0)
@@ -206,15 +300,18 @@ class SequenceSampler(SlateSampler):
             mask = torch.ones(rows, shared.shape[0], dtype=torch.bool, device=entry.device)
             for own in torch.where(there, item, -1).unbind(1):
                 mask &= shared != own.unsqueeze(1)
+            mask = mask if real is None else mask & real.unsqueeze(1)
             parts = {"item": torch.cat([item, shared.expand(rows, -1)], dim=1), "mask": torch.cat([there, mask], dim=1)}
             labels = torch.cat([label, label.new_zeros(rows, shared.shape[0])], dim=1)
         return HistorySlate(
             query=entry,
             begin=begin,
             count=count,
-            width=width,
+            width=shape.width,
             row=owner,
             place=before,
+            real=real,
+            packing=packing,
             label=labels,
             pair=pair,
             list_size=torch.full_like(entry, self.relevance.num_items),
@@ -264,8 +361,15 @@ class SequenceSampler(SlateSampler):
         if self.irrelevant == "all":
             return None
         key = number[:1] + self.relevance.query_range[0] + derive_key(self.seed, epoch, _SHARED)
-        found = _different(key, int(self.irrelevant), self.relevance.num_items)
-        return found.to(self.relevance.device, non_blocking=True)
+        return _different(key, int(self.irrelevant), self.relevance.num_items)
+
+
+def _padded_columns(table: Tensor, columns: int, place: int = 0) -> Tensor:
+    """[3, columns]: the table with copies of its first column, whose last number is ``place``."""
+    missing = columns - table.shape[1]
+    first = table[:, :1].clone()
+    first[2] = place
+    return torch.cat([table, first.expand(-1, missing)], 1)
 
 
 def _different(key: Tensor, count: int, items: int) -> Tensor:

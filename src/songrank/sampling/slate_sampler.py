@@ -61,6 +61,8 @@ class SlateSampler:
     """Whether to pad slates of shared batches to ``rows_here`` rows, so that all have the same shape."""
     one_shape = True
     """Whether all slates of an epoch can have the same shape, so that a step can be captured."""
+    few_shapes = False
+    """Whether slates have few shapes, so that a step can be captured for each."""
 
     def __init__(
         self,

@@ -63,6 +63,7 @@ def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE,
             "gain": recipe.gain,
         }
         reads["times"] = bool(of_model.get("time_bias", False))
+        reads["packed"] = kind.capabilities.packed and options.get("speed") != "plain"
         query, length, evaluated = (
             kind.capabilities.query,
             of_model.get("length"),

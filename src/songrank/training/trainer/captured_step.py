@@ -1,7 +1,7 @@
 """The step as a captured CUDA graph: the same operations in the same order, without the overhead of Python.
 
-Slates of a catalogue are drawn inside the graph; those of lists are copied into it. Evaluation and checkpoints are
-outside. A new learning rate captures the step again.
+Slates of a catalogue are drawn inside the graph; those of lists are copied into it; for those of histories see
+``captured_shapes``. Evaluation and checkpoints are outside. A new learning rate captures the step again.
 
 Several processes with NCCL capture the sum of their gradients too. Each pads its rows of a batch to a fixed number, and
 all of them capture, replay or run eagerly in the same steps.
@@ -23,11 +23,11 @@ from songrank.losses.base import RankingLoss
 from songrank.sampling import drawing
 from songrank.training.optim.base import TrainingOptimiser
 from songrank.training.trainer.batch_adapters import BatchAdapter
+from songrank.training.trainer.captured_shapes import EAGER_STEPS, CapturedShapes, side_stream
 from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.stages import Stage
 from songrank.training.trainer.step import PlainStep, StepInParts
 
-_EAGER_STEPS = 3  # before capture: libraries choose kernels, and the optimiser creates its state
 _WORTH_COMPILING = 50_000
 """Minimum steps of a stage to compile the loss, which takes 5 to 15 seconds and saves 0.2 ms per step."""
 
@@ -94,7 +94,7 @@ class CapturedStep(PlainStep):
 
     def _step(self, draw: Callable[[], Slate]) -> None:
         rate = self.optimiser.param_groups[0]["lr"]
-        if self.possible and self.plain_steps >= _EAGER_STEPS and (self.graph is None or rate != self.rate):
+        if self.possible and self.plain_steps >= EAGER_STEPS and (self.graph is None or rate != self.rate):
             self._capture(draw)
             self.rate = rate
         if self.graph is not None:
@@ -104,7 +104,7 @@ class CapturedStep(PlainStep):
                 self.reduction.decisions.replayed()
             return
         self.plain_steps += 1
-        with _side_stream():
+        with side_stream():
             super().__call__(draw())
 
     def _capture(self, draw: Callable[[], Slate]) -> None:
@@ -150,6 +150,8 @@ def make_step(*parts: Any, speed: str, warn: Callable[[str], None], reduction: R
     together = (*parts, reduction)
     if reduction is not None:
         reduction.begin()
+    elif speed != "plain" and stage.sampler.few_shapes:
+        return CapturedShapes(*parts, warn=warn)
     if stage.at_once is not None:
         return StepInParts(*together)
     eager = speed == "plain" or not stage.sampler.one_shape or adapter.relevance.device.type != "cuda"
@@ -181,16 +183,6 @@ def _compiled(loss: RankingLoss, warn: Callable[[str], None]) -> Callable[..., T
             return loss(scores, slate, **more)  # type: ignore[no-any-return]
 
     return compute
-
-
-@contextmanager
-def _side_stream() -> Iterator[None]:
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    outer = torch.cuda.current_stream()
-    stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
 
 
 def _tensors(slate: Slate) -> dict[str, Tensor]:

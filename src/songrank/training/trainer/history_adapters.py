@@ -9,6 +9,7 @@ from torch import Tensor
 
 from songrank.core.csr import CSR
 from songrank.core.errors import UserError
+from songrank.core.packing import Packing
 from songrank.core.pairs import table_keys
 from songrank.core.slate import Slate
 from songrank.data import Dataset
@@ -18,6 +19,7 @@ from songrank.losses.base import Traits
 from songrank.metrics import Evaluation
 from songrank.models.base import Query, RankingModel, capabilities_of
 from songrank.models.blend import UserInput
+from songrank.models.sequence import PackedHistories
 from songrank.sampling import HistorySlate, SequenceSampler, last_windows, next_items
 from songrank.sampling.next_items import target_windows, window_ends
 from songrank.sampling.sequence_sampler import window_stride
@@ -50,14 +52,16 @@ def adapter_for(
     windows: str = "last",
     evaluated: Sequence[str] = (),
     times: bool = False,
+    packed: bool = False,
 ) -> DatasetAdapter:
     """Create the adapter for models of this kind of query, which read at most ``length`` items of a history.
 
     With ``times`` models read the times of items too.
 
     For sequences, the next ``following`` items are relevant in training (:func:`songrank.sampling.next_items`), and
-    ``windows`` selects the targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`). The
-    relevant items of the splits in ``evaluated`` are computed here, not at the first evaluation.
+    ``windows`` selects the targets and the part of a history to read (:class:`songrank.sampling.SequenceSampler`); if
+    ``packed``, the model reads them without padding. The relevant items of the splits in ``evaluated`` are computed
+    here, not at the first evaluation.
     """
     if dataset.form == "list":
         return DocumentAdapter(dataset, device)
@@ -67,7 +71,7 @@ def adapter_for(
     if query == "user":
         return UserAdapter(dataset, device, length)
     if query == "sequence":
-        return SequenceAdapter(dataset, device, length, following, gain, windows, times=times)
+        return SequenceAdapter(dataset, device, length, following, gain, windows, times=times, packed=packed)
     return HistoryAdapter(dataset, device, length)
 
 
@@ -136,8 +140,10 @@ class SequenceAdapter(HistoryAdapter):
         windows: str,
         *,
         times: bool = False,
+        packed: bool = False,
     ) -> None:
         super().__init__(dataset, device, length, times=times)
+        self.packed = packed
         self.users, self.following, self.windows = self.relevance, following, windows
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
         self.one_row_per_key = following == 1
@@ -171,7 +177,9 @@ class SequenceAdapter(HistoryAdapter):
     def sampler(self, batch: "Batch", **options: Any) -> SequenceSampler:
         """A sampler of slates: the next items in histories."""
         options |= {"query_weight": self.dataset["train"].weight, "targets": self.relevance, "windows": self.windows}
-        options["shared"] = self._shared
+        options |= {"shared": self._shared, "packed": self.packed}
+        if self.packed and self._shared is None and self.device.type == "cuda":
+            options["partial"] = "pad"  # few shapes for CUDA graphs
         return SequenceSampler(self.users, self.histories, self.length, batch.size, batch.irrelevant, **options)
 
     def loss_sizes(self, batch: "Batch") -> dict[str, Any]:
@@ -229,12 +237,34 @@ class SequenceAdapter(HistoryAdapter):
         the user's last row; with sliding windows and prefixes, with the row's window. An entry before that part is
         scored as if nothing preceded it.
         """
-        state = _states(model, *self._read(slate))
+        state = self._states(model, slate)
         if slate.item.shape[0] == 1:
             answer: Tensor = model.score(state, slate.item)
             return answer
         own = slate.column.shape[1]  # shared columns follow the row's own
         return torch.cat([model.score(state, slate.item[:, :own]), model.score(state, slate.item[:1, own:])], dim=1)
+
+    def _states(self, model: Any, slate: Slate) -> Tensor:
+        """[B, dim]: the states of the rows of a slate."""
+        if isinstance(slate, HistorySlate) and slate.packing is not None:
+            packed: Tensor = model.packed_states(self._packed(slate, slate.packing))
+            return packed.index_select(0, slate.packing.start[slate.row] + slate.place)
+        row, place, history = self._read(slate)
+        states: Tensor = model.states(history)
+        return states[row, place]
+
+    def _packed(self, slate: HistorySlate, packing: Packing) -> PackedHistories:
+        """The model's input for a packed slate."""
+        user = packing.history.clamp_min(0)
+        place = torch.arange(user.shape[0], device=user.device) - packing.start[user]
+        place = torch.where(packing.history >= 0, place, 0)
+        at, items = slate.begin[user] + place - 1, self.histories["item"]
+        item = torch.where(place > 0, items[at.clamp_min(0)].long(), 0)
+        time = None
+        if self.times:
+            first = torch.where(place > 0, at, slate.begin[user])
+            time = self.histories["time"][first.clamp(max=items.shape[0] - 1)]
+        return PackedHistories(packing, item, place, slate.count, time)
 
     def _read(self, slate: Slate) -> tuple[Tensor, Tensor, Any]:
         """The history of each row [B], the number of items before it [B], and the model's input for U histories."""
@@ -253,26 +283,3 @@ class SequenceAdapter(HistoryAdapter):
         times = last_windows(self.histories, users, self.length, end, "time")[1] if self.times else None
         history = items if times is None else (items, times)
         return row, (slate.query - begin[row]).clamp_min(0), history
-
-
-def _states(model: Any, row: Tensor, place: Tensor, history: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """[B, dim]: the states of rows ``row`` of histories [U, T] after ``place`` items.
-
-    A CPU reads histories of similar lengths together, within a factor of 2, which avoids most padding.
-    """
-    items, *times = history if isinstance(history, tuple) else (history,)
-    if items.device.type != "cpu":
-        states: Tensor = model.states(history)
-        return states[row, place]
-    count = (items >= 0).sum(1)
-    kind = torch.frexp(count.float()).exponent  # of 4 to 7 it is 3
-    rows, found = [], []
-    for one in sorted(set(kind.tolist())):
-        users = (kind == one).nonzero().squeeze(1)
-        number = torch.empty_like(count)
-        number[users] = torch.arange(users.shape[0])
-        own = (kind[row] == one).nonzero().squeeze(1)
-        rows.append(own)
-        some = [part[users, : int(count[users].max())] for part in (items, *times)]
-        found.append(model.states(tuple(some) if times else some[0])[number[row[own]], place[own]])
-    return torch.cat(found)[torch.cat(rows).argsort()]
