@@ -167,7 +167,7 @@ def test_an_epoch_with_a_batch_that_is_too_large_runs_eagerly(dataset):
 def test_rows_of_this_process_may_wait_in_a_captured_step_but_not_shared_ones(large, kind, dataset, monkeypatch):
     """The sum over processes of sparse gradients has no fixed size."""
     monkeypatch.setattr(registry, "_LARGE", large)
-    what, runs = recipe(queries=64), []
+    what, runs = recipe(), []
     for speed in ("plain", "auto"):
         run = make_trainer(what, dataset, speed=speed, warn=pytest.fail)
         rows = OwnRows(run.model.capabilities.query_tables, (0, QUERIES), QUERIES)
