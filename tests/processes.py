@@ -24,7 +24,9 @@ def started(world, *words, cwd=None, **environment):
         "MASTER_PORT": str(store.port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        ),
     }
     running = [
         subprocess.Popen(

@@ -83,7 +83,8 @@ def test_captured_runs_are_plain_runs(data, monkeypatch, loss, few_bytes):  # no
     plain, _ = trained(given, dataset, "plain")
     assert all(isinstance(step, CapturedShapes) and step.graphs for step in steps)
     losses = [[line["loss"] for line in run.at.history] for run in (plain, auto)]
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3, abs=1e-5)
+    rounding = 5e-3 if loss["name"] == "faster-song" else 1e-3  # its two gradients are of one small difference
+    assert losses[1] == pytest.approx(losses[0], rel=rounding, abs=1e-5)
     for (name, one), other in zip(plain.model.named_parameters(), auto.model.parameters(), strict=True):
         torch.testing.assert_close(other, one, rtol=1e-2, atol=1e-3, msg=name)
 
