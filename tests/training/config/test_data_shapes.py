@@ -6,7 +6,7 @@ import pytest
 
 from songrank.core.errors import UserError
 from songrank.data import prepare
-from songrank.training.config.data_shapes import FEW_USERS, SHORT_HISTORY, data_shapes
+from songrank.training.config.data_shapes import FEW_PAIRS, FEW_USERS, SHORT_HISTORY, data_shapes
 from songrank.training.config.recipe_files import load_recipe
 from songrank.training.config.yaml_text import shipped_recipes
 
@@ -47,6 +47,8 @@ def recipe(tmp_path):
         (FEW_USERS + 1, SHORT_HISTORY + 0.5, []),
         (30_000, 6.0, ["short-histories"]),
         (943, 63.0, ["few-users"]),
+        (100, FEW_PAIRS / 100, ["few-users", "few-pairs"]),
+        (100, FEW_PAIRS / 100 + 1, ["few-users"]),
     ],
 )
 def test_the_figures_of_training_decide(shaped, users, median, shapes):
@@ -56,7 +58,7 @@ def test_the_figures_of_training_decide(shaped, users, median, shapes):
 
 def test_a_prepared_data_set_has_a_shape(tmp_path):
     place = prepare("synthetic", None, tmp_path / "set", queries=60, items=80, pairs=3000).path
-    assert data_shapes(place) == ["few-users"]
+    assert data_shapes(place) == ["few-users", "few-pairs"]
 
 
 def test_changes_of_shapes_come_after_losses_and_before_given_changes(recipe, shaped):
@@ -75,7 +77,9 @@ def test_changes_of_shapes_come_after_losses_and_before_given_changes(recipe, sh
 def test_unknown_shapes_are_one_line(tmp_path):
     file = tmp_path / "recipe.yaml"
     file.write_text("data: x\nmodel: neumf\nfine_tuning: {epochs: 1}\nshapes: {small: {}}\n")
-    with pytest.raises(UserError, match="unknown shape 'small' in shapes; expected one of few-users, short-histories"):
+    with pytest.raises(
+        UserError, match="unknown shape 'small' in shapes; expected one of few-users, short-histories, few-pairs"
+    ):
         load_recipe(str(file))
     file.write_text("data: x\nmodel: neumf\nfine_tuning: {epochs: 1}\nshapes: 3\n")
     with pytest.raises(UserError, match="shapes is 3; expected a mapping"):

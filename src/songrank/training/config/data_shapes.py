@@ -9,9 +9,11 @@ from songrank.io.json_files import read_json
 
 FEW_USERS = 1_000
 SHORT_HISTORY = 20
+FEW_PAIRS = 10_000
 SHAPES: dict[str, Callable[[int, float], bool]] = {
     "few-users": lambda users, median: users <= FEW_USERS,
     "short-histories": lambda users, median: median <= SHORT_HISTORY,
+    "few-pairs": lambda users, median: users * median <= FEW_PAIRS,
 }
 """Whether a data set has a shape, by the number of training users and the median number of their training items."""
 
