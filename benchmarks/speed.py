@@ -8,6 +8,8 @@ are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install 
     step        full training step of NeuMF with SONG, shape of MovieLens-20M, 256 × (10 + 300), and its GPU memory
     losses      the same step with every loss
     evaluation  ranking of all items for all users, seen items excluded
+    drawing     slates of 256 × (10 + 300) on a CPU
+    recommend   the 20 best unseen items of users, compared with torch.topk and implicit, on a CPU
     train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
     lists       Context-Aware Ranker, shape of MSLR-WEB30K
     sequences   the sequence model on short histories, packed and padded
@@ -34,6 +36,7 @@ from speed_evaluation import evaluation_rows
 from speed_labels import labels_rows
 from speed_lists import lists_rows
 from speed_machine import PAIRS, Machine
+from speed_recommend import draw_rows, recommend_rows
 from speed_sequences import sequence_rows
 from speed_startup import startup_rows
 from speed_step import loss_rows, step_rows
@@ -53,6 +56,8 @@ SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
     "step": step_rows,
     "losses": loss_rows,
     "evaluation": evaluation_rows,
+    "drawing": draw_rows,
+    "recommend": recommend_rows,
     "train": train_rows,
     "lists": lists_rows,
     "sequences": sequence_rows,

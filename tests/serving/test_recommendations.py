@@ -205,3 +205,34 @@ def test_of_equal_scores_the_first_come_first():
             assert items[: len(order)] == order
             assert values == [row[n] for n in items]
             assert values[len(order) :] == [-torch.inf] * (k - len(order))
+
+
+@pytest.mark.parametrize("values", ["distinct", "few", "halves of blocks"])
+@pytest.mark.parametrize("items", [1000, 1003])
+def test_the_largest_of_many_scores_are_those_of_a_stable_sort(items, values):
+    """Rows wide enough for maxima of blocks: with ties within and between blocks, and with few allowed items."""
+    rng = torch.Generator().manual_seed(items)
+    scores = torch.randn(60, items, generator=rng)
+    if values == "few":
+        scores = (2 * scores).round()
+    elif values == "halves of blocks":  # the k-th score ties with the maximum of a block that is not read
+        scores = torch.where(torch.rand(60, items, generator=rng) < 0.02, 3.0, scores.clamp(max=2.0))
+    scores[torch.rand(60, items, generator=rng) < 0.3] = -torch.inf
+    scores[::7, 3:] = -torch.inf
+    for k in (1, 2, 6):
+        assert items >= 8 * 16 * (k + 1)
+        value, item = top(scores, k)
+        ordered, place = torch.sort(scores, dim=1, descending=True, stable=True)
+        kept = ordered[:, :k] > -torch.inf
+        assert torch.equal(value, ordered[:, :k])
+        assert torch.equal(item[kept], place[:, :k][kept])
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10**6])
+def test_scores_in_parts_are_those_of_the_model(folder, tied, monkeypatch, rows):
+    for one in (folder, tied):
+        users = list(one.query_ids)
+        monkeypatch.setattr("songrank.serving.recommendations._SCORES_IN_CACHE", rows * len(one.item_ids))
+        (batch,) = recommend(one, users, 5)
+        scores = one.model.score_all(one.queries(torch.arange(len(users))))
+        torch.testing.assert_close(batch.score, scores[batch.position, batch.item].detach())

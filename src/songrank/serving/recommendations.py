@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from songrank.core.checks import check_int
@@ -15,10 +16,13 @@ from songrank.core.ids import Ids
 from songrank.core.processes import ALONE, Processes
 from songrank.core.relevance import Relevance
 from songrank.data.adapters.frames import id_at, ids_in_order
+from songrank.models.base import capabilities_of
 from songrank.models.model_folder import ModelFolder
 
 FALLBACKS = ("popular", "none", "error")
 _SCORES = {"cpu": 2**24, "cuda": 2**28}  # maximum number of scores per batch
+_SCORES_IN_CACHE = 2**21  # on a CPU, of a product with the item vectors
+_BLOCK = 16  # scores of which a CPU compares the largest first
 _BYTES = {"cpu": 2**28, "cuda": 2**32}  # maximum memory of the model per batch
 
 
@@ -225,18 +229,22 @@ def _batches(
 ) -> Iterator[Recommendations]:
     """The k best items for each row ``number`` of ``inputs`` and ``seen``; the items ``popular`` where it is −1."""
     step = queries_at_once(folder, barred.shape[0])
+    score_parts, excluded = _score_parts(folder), barred if bool(barred.any()) else None
     for first in processes.share(range(0, number.shape[0], step)):
         part = number[first : first + step]
         known, new = (part >= 0).nonzero().squeeze(-1), (part < 0).nonzero().squeeze(-1)
         parts = [(known[:0], known[:0], torch.zeros(0))]
         if known.numel():
-            with torch.no_grad():
-                scores: Tensor = folder.model.score_all(inputs(part[known])).float()  # type: ignore[operator]
-            scores[:, barred.to(scores.device)] = -torch.inf
-            if seen is not None:
-                owner, at = seen.entries(part[known])
-                scores[owner.to(scores.device), seen["item"][at].long().to(scores.device)] = -torch.inf
-            value, item = top(scores, min(scores.shape[1], k))
+            found, done = [], 0
+            for scores in score_parts(inputs(part[known])):
+                if excluded is not None:
+                    scores[:, excluded.to(scores.device)] = -torch.inf
+                if seen is not None:
+                    owner, at = seen.entries(part[known[done : done + scores.shape[0]]])
+                    scores[owner.to(scores.device), seen["item"][at].long().to(scores.device)] = -torch.inf
+                found.append(top(scores, min(scores.shape[1], k)))
+                done += scores.shape[0]
+            value, item = (torch.cat(columns) for columns in zip(*found, strict=True))
             left = value > -torch.inf
             parts.append((known.unsqueeze(1).expand(-1, value.shape[1])[left], item[left], value[left]))
         if popular is not None and new.numel():
@@ -248,10 +256,39 @@ def _batches(
         yield Recommendations(row + first, item[order], score[order], rank, part[row] >= 0, len(part), len(new))
 
 
+def _score_parts(folder: ModelFolder) -> Callable[[Any], Iterator[Tensor]]:
+    """The function from a batch of queries to their scores of all items, on a CPU in parts that fit its cache."""
+    model: Any = folder.model
+    if folder.device.type != "cpu" or not capabilities_of(model).dot_product:
+
+        @torch.no_grad()
+        def whole(query: Any) -> Iterator[Tensor]:
+            yield model.score_all(query).float()
+
+        return whole
+    with torch.no_grad():
+        items, bias = model.item_vectors(), model.item_bias
+    rows = max(1, _SCORES_IN_CACHE // items.shape[0])
+
+    @torch.no_grad()
+    def in_parts(query: Any) -> Iterator[Tensor]:
+        for vectors in torch.split(model.scaled(model.query_vectors(query)), rows):
+            yield F.linear(vectors, items, bias).float()
+
+    return in_parts
+
+
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest scores of each row and their positions; ties are broken by position, −∞ is excluded."""
-    value, item = scores.topk(min(k + 1, scores.shape[1]))
-    tied = (value[:, k - 1 : k] == value[:, k:]).any(1) & (value[:, k - 1] > -torch.inf)
+    on_cpu, next_block = scores.device.type == "cpu", None
+    if on_cpu and scores.shape[1] >= 8 * _BLOCK * (k + 1):
+        value, item, next_block = _top_of_blocks(scores, k)
+    else:
+        value, item = scores.topk(min(k + 1, scores.shape[1]))
+    tied = (value[:, k - 1 : k] == value[:, k:]).any(1)
+    if next_block is not None:
+        tied |= value[:, k - 1] == next_block
+    tied &= value[:, k - 1] > -torch.inf
     value, item = value[:, :k], item[:, :k]
     if bool(tied.any()):  # rare: stable sort of these rows
         ordered, place = torch.sort(scores[tied], dim=1, descending=True, stable=True)
@@ -259,3 +296,19 @@ def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     item, order = item.sort(dim=1)
     value, order = value.gather(1, order).sort(dim=1, descending=True, stable=True)
     return value.cpu(), item.gather(1, order).cpu()
+
+
+def _top_of_blocks(scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The k + 1 largest scores in the k blocks with the largest maxima, their positions, and the next maximum [B].
+
+    A block has every n-th score, so that maxima are computed along contiguous memory. The k largest scores of a row are
+    in these blocks, except for ties with the next maximum.
+    """
+    blocks = scores.shape[1] // _BLOCK
+    table = scores[:, : blocks * _BLOCK].view(scores.shape[0], _BLOCK, blocks)
+    most, block = table.amax(1).topk(k + 1)
+    place = (torch.arange(_BLOCK).unsqueeze(1) * blocks + block[:, :k].unsqueeze(1)).flatten(1)
+    rest = torch.arange(blocks * _BLOCK, scores.shape[1]).expand(scores.shape[0], -1)
+    place = torch.cat([place, rest], 1)
+    value, at = scores.gather(1, place).topk(k + 1)
+    return value, place.gather(1, at), most[:, k]
