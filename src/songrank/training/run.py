@@ -3,8 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from songrank.training.run_directory import Curves, RunDirectory, fingerprint, l
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
 from songrank.training.trainer.history_adapters import make_adapter
-from songrank.training.trainer.loop import DivergedError, NoMemoryError, Trainer
+from songrank.training.trainer.loop import DivergedError, NoMemoryError, Position, Trainer
 from songrank.training.warm_start import WarmStart
 
 
@@ -66,9 +66,12 @@ class Run:
     processes: Processes = ALONE
     trainer: Trainer = field(init=False)
     results: dict[str, Evaluation] = field(init=False, default_factory=dict)
+    phases: dict[str, float] = field(init=False, default_factory=dict)
+    """Seconds of each phase: opening, training, validation, checkpoints, files, evaluation."""
     _curves: Curves | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        begun = time.monotonic()
         self.trainer = make_trainer(
             self.recipe,
             self.dataset,
@@ -87,17 +90,20 @@ class Run:
             save_every=self.save_every,
             limit=self.limit,
         )
+        self.phases["opening"] = time.monotonic() - begun
 
     @classmethod
     def begin(
         cls, recipe: Recipe, path: str | Path, *, overwrite: bool = False, processes: Processes = ALONE, **more: Any
     ) -> "Run":
         """Start a new run; everything is validated and built before the directory is created."""
+        begun = time.monotonic()
         with processes.agreed():
             directory, dataset = RunDirectory(Path(path)), open_recipe_data(recipe)
             choose_device(recipe.device)  # reports a missing device before anything is built
             recipe = recipe.model_copy(update={"data": str(dataset.path.absolute())})  # valid in any working directory
             run = cls(directory, recipe, dataset, processes=processes, **more)
+        run.phases["opening"] = time.monotonic() - begun
         with processes.agreed():
             if processes.is_first:
                 directory.begin(recipe, dataset, overwrite=overwrite)
@@ -111,12 +117,15 @@ class Run:
 
         The number of processes need not be that of the interrupted run.
         """
+        begun = time.monotonic()
         with processes.agreed():
             directory = RunDirectory(Path(path))
             recipe = directory.recipe()
             dataset = open_dataset(data) if data is not None else open_recipe_data(recipe)
             directory.check_data(dataset)
-            return cls(directory, recipe, dataset, processes=processes, **more)
+            run = cls(directory, recipe, dataset, processes=processes, **more)
+        run.phases["opening"] = time.monotonic() - begun
+        return run
 
     def stop(self) -> None:
         """Stop after the current step, with a checkpoint; for signal handlers."""
@@ -223,24 +232,55 @@ class Run:
             shared = {"processes": processes.world, "backend": processes.backend} if processes.world > 1 else {}
             started = {"status": "running", "device": str(self.trainer.device), "data_sha256": data, "error": None}
             self._note(**{"processes": None, "backend": None, **started, **shared})
-        at = self.trainer.run()
+        at = self._train()
         finished = not self.trainer.stopped
         if finished:
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
             with self.trainer.own_rows.whole(model, processes), processes.agreed():
                 if processes.is_first:
-                    write_model(self.directory.path, model, self.recipe.model, self.dataset)
-            for split in self.splits:
-                if split in self.dataset:
-                    self._evaluate(split)
+                    with self._timed("files"):
+                        write_model(self.directory.path, model, self.recipe.model, self.dataset)
+            with self._timed("evaluation"):
+                for split in self.splits:
+                    if split in self.dataset:
+                        self._evaluate(split)
         with processes.agreed():
-            seconds = self.directory.notes().get("seconds", 0.0) + time.monotonic() - begun
-            ended: dict[str, Any] = {"limit_reached": True} if at.limit_reached else {}
+            notes = self.directory.notes()
+            seconds = notes.get("seconds", 0.0) + time.monotonic() - begun
+            ended = self._seconds(notes) | ({"limit_reached": True} if at.limit_reached else {})
             if processes.world > 1:
                 ended |= {"bytes_per_step": self.trainer.bytes_per_step, "step_kind": self.trainer.step_kind}
             self._note(status="finished" if finished else "stopped", step=at.step, seconds=seconds, **ended)
         return finished
+
+    def _train(self) -> Position:
+        """Train, and add the seconds of its phases."""
+        before, begun = _sums(self.trainer.at), time.monotonic()
+        at = self.trainer.run()
+        training, validation = (after - first for after, first in zip(_sums(at), before, strict=True))
+        self._add_seconds("training", training)
+        self._add_seconds("validation", validation)
+        self._add_seconds("checkpoints", max(0.0, time.monotonic() - begun - training - validation))
+        return at
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        self._add_seconds(phase, time.monotonic() - begun)
+
+    def _add_seconds(self, phase: str, seconds: float) -> None:
+        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+
+    def _seconds(self, notes: Mapping[str, Any]) -> dict[str, Any]:
+        """The seconds of phases, epochs and validations for ``run.json``, over all resumptions."""
+        earlier, at = notes.get("phase_seconds", {}), self.trainer.at
+        phases = {name: earlier.get(name, 0.0) + seconds for name, seconds in self.phases.items()}
+        self.phases.clear()
+        lists = {"epoch_seconds": at.epoch_seconds, "evaluation_seconds": at.evaluation_seconds}
+        found = {name: [round(seconds, 6) for seconds in values] for name, values in lists.items()}
+        return {"phase_seconds": {**earlier, **phases}, **found}
 
     def _evaluate(self, split: str) -> None:
         found = self.results[split] = self.trainer.evaluate(split, metrics=self.recipe.evaluation.metrics)
@@ -255,6 +295,11 @@ class Run:
                 if self._curves is not None:
                     self._curves.add(line)
                 self.observe(line)
+
+
+def _sums(at: Position) -> tuple[float, float]:
+    """Seconds of training and of validation so far."""
+    return sum(at.epoch_seconds) + at.partial_seconds, sum(at.evaluation_seconds)
 
 
 def checkpoint_owner(recipe: Recipe, dataset: Dataset) -> str:

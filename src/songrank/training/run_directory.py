@@ -2,7 +2,7 @@
 
 ============================  =========================================================================================
 ``config.yaml``               the resolved recipe, which is a recipe itself
-``run.json``                  status of the run, versions, device, seconds, and the checksum of the data set
+``run.json``                  status of the run, versions, device, seconds by phase and epoch, checksum of the data set
 ``metrics.jsonl``             one line per epoch, the same for interrupted and uninterrupted runs
 ``checkpoints/``              the last checkpoints, from which a run resumes
 ``model.json`` and others     the trained model, usable without the data (``songrank.serving``)

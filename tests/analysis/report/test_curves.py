@@ -7,6 +7,7 @@ import pytest
 
 from songrank.analysis.report.curves import chosen_epoch, make_panels, read_history
 from songrank.core.errors import DataError
+from songrank.io.json_files import write_json
 from songrank.training.trainer.loop import validation_name
 
 WATCHED = "validation ndcg@10"
@@ -86,3 +87,23 @@ def test_a_line_that_was_not_finished_is_left_out_and_no_line_is_an_error(tmp_pa
     (tmp_path / "metrics.jsonl").write_text("")
     with pytest.raises(DataError, match="has no epochs"):
         read_history(tmp_path)
+
+
+def test_seconds_of_epochs_and_validations_have_panels(finished):
+    run = finished["recommendation"]
+    lines = read_history(run.directory.path)
+    notes = run.directory.notes()
+    assert [line["epoch_seconds"] for line in lines] == notes["epoch_seconds"]
+    validated = [line.get("evaluation_seconds", 0.0) for line in lines]
+    assert validated == notes["evaluation_seconds"]
+    assert [seconds > 0 for seconds in validated] == [any(name.startswith("validation ") for name in x) for x in lines]
+    panels = {panel.title: panel for panel in make_panels({"song": [(run.recipe.model_dump(mode="json"), lines)]})}
+    (curve,) = panels["Seconds per epoch"].curves
+    assert [point.mean for point in curve.points] == notes["epoch_seconds"]
+    assert len(panels["Seconds per validation"].curves[0].points) == sum(seconds > 0 for seconds in validated)
+
+
+def test_seconds_of_another_number_of_epochs_are_left_out(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in history(0.5, 0.6)))
+    write_json(tmp_path / "run.json", {"epoch_seconds": [1.0]})
+    assert read_history(tmp_path) == history(0.5, 0.6)

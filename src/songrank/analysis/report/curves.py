@@ -19,6 +19,11 @@ from songrank.training.trainer.closed_form import SEARCH, STAGE
 from songrank.training.trainer.loop import validation_name
 
 WARM_UP = "warm-up"
+SECONDS = {
+    "epoch_seconds": ("Seconds per epoch", "training, without validation"),
+    "evaluation_seconds": ("Seconds per validation", "evaluation of the validation split"),
+}
+"""Entries of ``run.json`` with a number per line of the history: title and description of their panels."""
 History = list[dict[str, Any]]
 Methods = Mapping[str, Sequence[tuple[Mapping[str, Any], History]]]  # configuration and history of each run, by label
 
@@ -71,6 +76,10 @@ def read_history(path: Path) -> History:
     lines = [line for line in lines if isinstance(line, dict) and "stage" in line]
     if not lines:
         raise DataError("has no epochs", "the run has no curves", file=str(file))
+    for key in SECONDS:
+        values = notes.get(key)
+        if isinstance(values, list) and len(values) == len(lines):
+            lines = [{**line, key: value} if value else line for line, value in zip(lines, values, strict=True)]
     return lines
 
 
@@ -85,7 +94,7 @@ def chosen_epoch(history: Sequence[Mapping[str, Any]], watched: str, keep: str =
 
 
 def make_panels(methods: Methods) -> list[Panel]:
-    """Panels of the validation metrics, then of the objective of each stage and loss."""
+    """Panels of the validation metrics, then of the objective of each stage and loss, then of seconds."""
     runs = [run for own in methods.values() for run in own]
     lengths = {sum(line["stage"] == WARM_UP for line in history) for _, history in runs}
     warm_up = lengths.pop() if len(lengths) == 1 else None
@@ -99,6 +108,8 @@ def make_panels(methods: Methods) -> list[Panel]:
         traits = LOSSES[loss].traits if loss in LOSSES else Traits()
         curves = _curves(methods, "objective", (stage, loss))
         panels.append(Panel(f"Objective of {loss} in {stage}", "objective", traits.objective, curves, warm_up))
+    for key, (title, about) in SECONDS.items():
+        panels.append(Panel(title, "seconds", about, _curves(methods, key), warm_up))
     return [panel for panel in panels if panel.curves]
 
 

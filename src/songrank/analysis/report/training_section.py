@@ -74,9 +74,19 @@ def _run_row(run: ReportedRun) -> dict[str, str]:
         "Device": str(run.notes.get("device", "")),
         "Steps": f"{step:,}" if isinstance(step, int) else "",
         "Time": duration(seconds) if isinstance(seconds, float | int) else "",
+        "Time by phase": _phases(run.notes.get("phase_seconds")),
         "songrank": str(run.notes.get("songrank", "")),
         "torch": str(run.notes.get("torch", "")),
     }
+
+
+def _phases(seconds: Any) -> str:
+    """The time of each phase, the longest first."""
+    if not isinstance(seconds, dict):
+        return ""
+    known = {name: value for name, value in seconds.items() if isinstance(value, float | int)}
+    texts = {name: duration(value) if value >= 10 else f"{value:.1f} s" for name, value in known.items()}
+    return ", ".join(f"{name} {texts[name]}" for name in sorted(known, key=lambda name: -known[name]))
 
 
 def _data(contents: Contents) -> list[Html]:

@@ -1,5 +1,6 @@
 """Training of models that are fitted in closed form, with the interface of the training loop."""
 
+import time
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ class ClosedFormTrainer(Trainer):
 
     def run(self) -> Position:
         """Fit the model, or stop between two trials."""
-        self.at = Position()
+        self.at, self._last = Position(), time.monotonic()
         relevance = self.adapter.relevance.to("cpu")
         histories = CSR(relevance.indptr, {"item": relevance.item})
         try:
@@ -74,6 +75,10 @@ class ClosedFormTrainer(Trainer):
         if value is not None:
             line[validation_name(self.metric, self.candidates)] = value
         self.at.history.append(line)
+        now = time.monotonic()
+        self.at.epoch_seconds.append(now - self._last)  # with the validation of this line
+        self.at.evaluation_seconds.append(0.0)
+        self._last = now
         self.observe(line)
         self.tick()
 

@@ -60,6 +60,9 @@ class Position:
     best_at: int | None = None  # the line of the history of the kept checkpoint
     seconds: float = 0.0  # of training, if they are limited
     limit_reached: bool = False  # whether the time limit ended a stage
+    epoch_seconds: list[float] = field(default_factory=list)  # of training, for each line of the history
+    evaluation_seconds: list[float] = field(default_factory=list)  # of its validation, 0 without
+    partial_seconds: float = 0.0  # of the epoch that has not ended
 
 
 @dataclass(eq=False, repr=False)
@@ -250,6 +253,7 @@ class Trainer:
 
     def _run_epoch(self, stage: Stage, optimiser: TrainingOptimiser, step: PlainStep) -> None:
         """Run the rest of an epoch; losses stay on the device until its end."""
+        started = time.monotonic()
         self.model.train()
         stage.loss.train()
         for group in optimiser.param_groups:
@@ -265,7 +269,8 @@ class Trainer:
                     break
         finally:
             optimiser.flush()
-        first_bad = self._values.first_bad()
+        first_bad = self._values.first_bad()  # waits for the device
+        self.at.partial_seconds += time.monotonic() - started
         if self.processes.any(first_bad is not None):
             raise self._diverged(stage, begun + (first_bad or 0))
         weights = [parameter.detach().isfinite().all() for parameter in self.model.parameters()]
@@ -321,10 +326,13 @@ class Trainer:
             "objective": objective,
         }
         self.at.history.append(line)
+        self.at.epoch_seconds.append(self.at.partial_seconds)
+        self.at.partial_seconds, started = 0.0, time.monotonic()
         last = self.at.epoch == stage.epochs or self._late
         due = self.evaluate_every and (self.at.epoch % self.evaluate_every == 0 or last)
         if due:
             line[validation_name(self.metric, self.candidates)] = value = self.validate(self.metric)
+        self.at.evaluation_seconds.append(time.monotonic() - started if due else 0.0)
         self.observe(line)
         return bool(due) and self._keep_best(value)
 
