@@ -93,7 +93,7 @@ def _top_k(model: Any, seen: CSR, users: int) -> list[Any]:
 
 def _implicit(model: Any, relevance: Relevance, users: int) -> Callable[[], object]:
     """The ``recommend`` of implicit with the same vectors."""
-    from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.cpu.als import AlternatingLeastSquares  # type: ignore[import-untyped]
     from scipy.sparse import csr_matrix
 
     end = int(relevance.indptr[users])

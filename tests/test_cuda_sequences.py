@@ -81,7 +81,8 @@ def test_captured_runs_are_plain_runs(data, monkeypatch, loss, few_bytes):  # no
     dataset, given = open_dataset(data), gpu_recipe(data, 0.0, loss=loss)
     auto, steps = trained(given, dataset, "auto")
     plain, _ = trained(given, dataset, "plain")
-    assert all(isinstance(step, CapturedShapes) and step.graphs for step in steps)
+    assert all(isinstance(step, CapturedShapes) for step in steps)
+    assert few_bytes or all(step.graphs for step in steps)
     losses = [[line["loss"] for line in run.at.history] for run in (plain, auto)]
     rounding = 5e-3 if loss["name"] == "faster-song" else 1e-3  # its two gradients are of one small difference
     assert losses[1] == pytest.approx(losses[0], rel=rounding, abs=1e-5)
