@@ -1,5 +1,10 @@
-"""The optimiser interface of the training loop, and torch's optimisers with it."""
+"""The optimiser interface of the training loop, and torch's optimisers with it.
 
+Methods of torch's optimisers are called without their decorators: these import torch's compiler at the first step,
+which takes seconds, and matter only if an optimiser is compiled.
+"""
+
+import inspect
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
@@ -10,6 +15,11 @@ from songrank.core.processes import Processes
 from songrank.core.slate import Slate
 
 _OF_THE_DEVICE = ("fused", "capturable", "foreach")
+_ADD_GROUP = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+_ZERO_GRAD = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+_STATE = inspect.unwrap(torch.optim.Optimizer.state_dict)
+_LOAD_STATE = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+_ADAM_STEP, _SGD_STEP = inspect.unwrap(torch.optim.Adam.step), inspect.unwrap(torch.optim.SGD.step)
 
 
 class TrainingOptimiser(torch.optim.Optimizer):
@@ -42,6 +52,23 @@ class TrainingOptimiser(torch.optim.Optimizer):
         ``own`` has the identities of the parameters with rows of this process only.
         """
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters."""
+        _ADD_GROUP(self, param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients."""
+        _ZERO_GRAD(self, set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the optimiser."""
+        found: dict[str, Any] = _STATE(self)
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of :meth:`state_dict`."""
+        _LOAD_STATE(self, state_dict)
+
     def flush(self) -> None:
         """Apply all deferred updates."""
 
@@ -59,6 +86,16 @@ class TrainingOptimiser(torch.optim.Optimizer):
 class Adam(torch.optim.Adam, TrainingOptimiser):
     """``torch.optim.Adam``."""
 
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the weights."""
+        _ADAM_STEP(self)
+
 
 class SGD(torch.optim.SGD, TrainingOptimiser):
     """``torch.optim.SGD``."""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the weights."""
+        _SGD_STEP(self)
