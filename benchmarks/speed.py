@@ -3,7 +3,7 @@
     python benchmarks/speed.py [--device cuda] [--only step losses …] [--json FILE]
 
 Targets are for an H200 and shown only on a GPU. On a CPU some rows use smaller sizes; compare ratios. Libraries that
-are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install torchmetrics.
+are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install torchmetrics implicit lightgbm xgboost.
 
     step        full training step of NeuMF with SONG, shape of MovieLens-20M, 256 × (10 + 300), and its GPU memory
     losses      the same step with every loss
@@ -13,6 +13,7 @@ are not installed are skipped: pip install --no-deps libauc==2.0.1, pip install 
     train       `songrank train` end to end with the recipe movielens-20m, including the test evaluation
     lists       Context-Aware Ranker, shape of MSLR-WEB30K
     sequences   the sequence model on short histories, packed and padded
+    documents   reading LETOR text and fitting DocumentRanker, compared with XGBoost and LightGBM, on a CPU
     labels      heads over 31,000 labels, with all labels in every step
     startup     help and lists, the import of the library, a relevance from a prepared data set
     growth      times that must not grow with items or pairs, and the cost of optimisers
@@ -32,6 +33,7 @@ import growth_models
 import growth_tables
 import torch
 from floors import Ceilings
+from speed_documents import document_rows
 from speed_evaluation import evaluation_rows
 from speed_labels import labels_rows
 from speed_lists import lists_rows
@@ -61,6 +63,7 @@ SECTIONS: dict[str, Callable[[Machine], Iterable[Row]]] = {
     "train": train_rows,
     "lists": lists_rows,
     "sequences": sequence_rows,
+    "documents": document_rows,
     "labels": labels_rows,
     "startup": startup_rows,
     "growth": growth_rows,

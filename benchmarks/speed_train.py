@@ -20,6 +20,7 @@ from speed_step import MEMORY_TARGET
 from speed_table import Row
 
 from songrank.data import Dataset, open_dataset, prepare
+from songrank.training.run_directory import RunDirectory
 
 RECIPE, EVERY, CANDIDATES, SECONDS_TARGET = "movielens-20m", 5, 1000, 60.0
 
@@ -89,6 +90,8 @@ def _train(
     seconds = time.perf_counter() - begun
     if process.returncode:
         raise SystemExit(f"songrank train ended with {process.returncode}")
+    phases = RunDirectory(run).notes().get("phase_seconds", {})
+    notes.append("phases in run.json: " + ", ".join(f"{name} {value:.1f} s" for name, value in phases.items()))
     return seconds, lines, notes
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from songrank.training.build import make_trainer
 from songrank.training.config.components import make_component
 from songrank.training.config.recipe import Recipe
 from songrank.training.run import Run
-from songrank.training.trainer import history_adapters
+from songrank.training.trainer import captured_shapes, history_adapters
 from songrank.training.trainer.captured_shapes import CapturedShapes
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.history_adapters import make_adapter
@@ -202,6 +203,52 @@ def test_steps_by_shape_are_the_plain_steps(data, at_once):
         torch.testing.assert_close(steps[1].values.kept, steps[0].values.kept)
     for (name, one), other in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(other, one, rtol=1e-7, atol=1e-8, msg=name)
+
+
+class Replayed:
+    """A graph on a CPU: a replay repeats the work on the tensors of the capture, with new gradients."""
+
+    def __init__(self, run, optimiser):
+        self.run, self.optimiser = run, optimiser
+
+    def replay(self):
+        self.optimiser.zero_grad()
+        self.run()
+
+
+def test_a_graph_per_shape_reads_the_numbers_of_each_batch(data, monkeypatch):
+    captured = []
+
+    def record(run, optimiser, pool):
+        step.last = (torch.zeros(()), None)  # set by a capture, which computes nothing
+        captured.append(run)
+        return Replayed(run, optimiser)
+
+    monkeypatch.setattr(captured_shapes, "_captured", record)
+    monkeypatch.setattr(captured_shapes, "side_stream", nullcontext)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
+    models = [float64_model({})]
+    models.append(copy.deepcopy(models[0]))
+    adapter = make_adapter(open_dataset(data), model=models[0], windows="random")
+    found = []
+    for model in models:
+        sampler = twins(adapter, form="in bins")[1]
+        loss = make_component("loss", {"name": "song"}, {"num_pairs": adapter.relevance.num_pairs}).double()
+        stage = Stage("fine-tuning", loss, sampler, 30, 0.1, optimiser="sgd")
+        values = Values(torch.device("cpu"), len(sampler))
+        step = make_step(
+            model, adapter, stage, stage.make_optimiser(model), values, "float32", speed="auto", warn=print
+        )
+        step.possible = model is models[1]
+        for _ in range(30):
+            values.begin()
+            for _ in step.epoch():
+                pass
+            found.append(values.total())
+    assert found[:30] == found[30:]
+    assert 1 < len(captured) == len(step.graphs) < sum(step.seen.values()) / 5
+    for (name, one), other in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other), name
 
 
 def recipe(data, **changes):
