@@ -1,6 +1,6 @@
 """Evaluation of the model of a finished run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -54,6 +54,12 @@ class Evaluated:
             return adapter.evaluate(self.model, self.split, **options)
         except (ValueError, OverflowError) as error:
             raise UserError(str(error)) from None
+
+    def scorer(self) -> Callable[[Tensor], Tensor]:
+        """The function from ids of users [b] to scores [b, N] of all items."""
+        device = next(self.model.parameters()).device
+        score = self._adapter().scorer(self.model, self.split)
+        return lambda query: score(query.to(device))
 
     def need_recommendation(self) -> None:
         """Raise unless the run is for recommendation."""

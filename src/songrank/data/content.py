@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.csr import numpy_offsets
 from songrank.core.errors import DataError
+from songrank.core.feature_rows import FeatureRows
 from songrank.core.ids import Ids
-from songrank.data.dataset import FORMAT, FORMS, SPLITS, VERSION
+from songrank.data.dataset import ENCODER, FORMAT, FORMS, SPLITS, VERSION, features_file
 from songrank.io.arrays import Pieces, write_arrays
 from songrank.io.disk_table import DiskColumn
 from songrank.io.files import sha256
@@ -32,6 +34,9 @@ COLUMNS = {
     "weight": "weight of each query in training",
     "met.offsets": "row q has the entries met.offsets[q] to met.offsets[q + 1] of met.item",
     "met.item": "seen items of a query that are not relevant: label 0, or below min_rating",
+    "cold.offsets": "row q has the entries cold.offsets[q] to cold.offsets[q + 1] of cold.item and cold.label",
+    "cold.item": "cold items of a query, of which no pair is in training",
+    "cold.label": "relevance y of each pair with a cold item",
     "place": "position of each pair among those of its query in all splits, from 0, if splits are not in order",
     "time": "time of each pair, as in the source; dates in microseconds since 1970 (nanoseconds if present)",
     "features": "one row of features per document, after the transformation in dataset.json",
@@ -43,6 +48,22 @@ COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
+class EntityFeatures:
+    """The features of all items or users, and the description and arrays of their encoder."""
+
+    rows: FeatureRows
+    columns: list[dict[str, Any]]
+    arrays: Mapping[str, Tensor]
+    counts: Mapping[str, int]
+
+    def write(self, file: Path) -> dict[str, Any]:
+        """Write the arrays, and return the entry of ``dataset.json``."""
+        tensors = {**self.rows.tensors(), **{f"{ENCODER}{name}": array for name, array in self.arrays.items()}}
+        digest = write_arrays(file, {name: tensor.numpy() for name, tensor in tensors.items()})
+        return {"columns": self.columns, "sizes": self.rows.sizes(), **self.counts, "sha256": digest}
+
+
 @dataclass
 class Content:
     """Content of a prepared data set, in memory or in pieces."""
@@ -52,6 +73,7 @@ class Content:
     query_ids: Ids | dict[str, Ids]  # for all splits, or of each split
     item_ids: Ids | None = None  # of a catalogue
     extra: dict[str, Any] = field(default_factory=dict)  # further entries of dataset.json: features, transform, …
+    features: dict[str, EntityFeatures] = field(default_factory=dict)  # of "item" and "user"
 
     @property
     def shared_queries(self) -> bool:
@@ -86,6 +108,8 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
         ids["query"] = content.query_ids
     stored: Arrays = {key: array for name, known in ids.items() for key, array in known.arrays(name).items()}
     digest = write_arrays(folder / "ids.safetensors", stored)
+    for word, found in content.features.items():
+        content.extra[f"{word}_features"] = found.write(folder / features_file(word))
     used = sorted({key for arrays in splits.values() for key in arrays})
     made = {"songrank": __version__, "options": dict(options), "sources": _sources(job)}
     made["left_out"] = dict(sorted(job.counts.items()))

@@ -16,6 +16,7 @@ from torch import Tensor
 from songrank.core.checks import check_choice, fail
 from songrank.core.csr import CSR
 from songrank.core.errors import DataError
+from songrank.core.feature_rows import FeatureRows
 from songrank.core.ids import Ids
 from songrank.core.pairs import latest_pairs, sorted_rows, table_keys, unpack, without
 from songrank.core.relevance import Relevance
@@ -29,7 +30,18 @@ VERSION = 1
 SPLITS = ("train", "validation", "test")
 _MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
 _AGAIN, _MADE_BY = "prepare the data set again", "expected a directory written by `songrank data prepare`"
+ENCODER = "encoder."
+"""Prefix of the arrays of an encoder of features."""
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
+
+
+def features_file(word: str) -> str:
+    """The file of the features of items or users.
+
+    >>> features_file("item")
+    'item_features.safetensors'
+    """
+    return f"{word}_features.safetensors"
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class CatalogueSplit:
         lengths: [Q], number of words per query.
         weight: [Q], training weight of each query; None for equal weights.
         seen: seen items of each query that are not relevant: ``item``.
+        cold: pairs of held-out cold items, ``item`` and ``label``, which are no candidates beside ``pairs``.
 
     >>> split = CatalogueSplit("train", 9, CSR.from_lengths([2, 1], item=[4, 1, 4], label=[1.0, 1.0, 1.0]))
     >>> split.num_queries, split.num_pairs, split.item.tolist()
@@ -62,6 +75,7 @@ class CatalogueSplit:
     lengths: Tensor | None = None
     weight: Tensor | None = None
     seen: CSR | None = None
+    cold: CSR | None = None
 
     offsets: Tensor = field(init=False)
     """[Q + 1]: offsets of each query's pairs; this and the following are columns of ``pairs``."""
@@ -151,6 +165,9 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
     item_ids: Ids
     """Original ids of the catalogue's items."""
 
+    features: dict[str, FeatureRows]
+    """Features of ``"item"`` and ``"user"``, if prepared with tables of them."""
+
     sha256: str
     """SHA-256 of ``dataset.json``, which has the checksums of the other files."""
 
@@ -158,7 +175,8 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         self.path = Path(path)
         found, self.info = None, self._read_info()
         while found != self.info:  # repeat if it was replaced while its files were opened
-            found, names = self.info, ("ids", *self.info["splits"])
+            words = [word for word in ("item", "user") if f"{word}_features" in self.info]
+            found, names = self.info, ("ids", *self.info["splits"], *(f"{word}_features" for word in words))
             try:
                 if verify is not False:
                     self._verify(always=verify)
@@ -172,6 +190,8 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         self.name, self.task, self.form = (str(self.info[key]) for key in ("name", "task", "form"))
         self.num_queries, self.num_items, self.num_pairs = (self.info[key] for key in ("queries", "items", "pairs"))
         self._ids = arrays.pop("ids")
+        self._encoders = {word: arrays.pop(f"{word}_features") for word in words}
+        self.features = {word: self._features(word) for word in words}
         self.update((name, self._split(name, arrays[name])) for name in SPLITS if name in arrays)
         for name in ("query", "item"):
             if name in self._ids:
@@ -210,6 +230,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 and isinstance(info["shared_queries"], bool)
                 and isinstance(info["ids"], dict)
                 and isinstance(info.get("vocabulary", {}), dict)
+                and all(isinstance(info.get(f"{word}_features", {}), dict) for word in ("item", "user"))
             )
         except (KeyError, TypeError):
             well_formed = False
@@ -221,6 +242,9 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         """Raise unless all files are those of ``dataset.json``."""
         told = {f"{name}.safetensors": split.get("sha256") for name, split in self.info["splits"].items()}
         told["ids.safetensors"] = self.info["ids"].get("sha256")
+        for word in ("item", "user"):
+            if f"{word}_features" in self.info:
+                told[features_file(word)] = self.info[f"{word}_features"].get("sha256")
         words = self.info.get("vocabulary", {})
         if "sha256" in words:  # earlier versions did not write it
             told[str(words["file"])] = words["sha256"]
@@ -231,6 +255,27 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         """Original ids of the queries of a split, in its order."""
         check_choice("split", split, tuple(self))
         return self.query_ids if self.info["shared_queries"] else Ids.from_arrays(f"query.{split}", self._ids)
+
+    def encoder_arrays(self, word: str) -> dict[str, Tensor]:
+        """The arrays of the encoder of the features of items or users."""
+        return {
+            name.removeprefix(ENCODER): array
+            for name, array in self._encoders[word].items()
+            if name.startswith(ENCODER)
+        }
+
+    def _features(self, word: str) -> FeatureRows:
+        arrays, sizes = self._encoders[word], self.info[f"{word}_features"]["sizes"]
+        try:
+            names = ("dense", "offsets", "index", "value", "trained")
+            rows = FeatureRows(*(arrays[name] for name in names), width=int(sizes["width"]))
+            rows_known = self.num_items if word == "item" else self.num_queries
+            sound = rows.sizes() == sizes and len(rows) == rows_known and rows.is_valid()
+        except (KeyError, TypeError, ValueError, IndexError):
+            sound = False
+        if not sound:
+            raise DataError("does not match dataset.json", _AGAIN, file=str(self.path / features_file(word)))
+        return rows
 
     def _split(self, name: str, arrays: dict[str, Tensor]) -> CatalogueSplit | ListSplit:
         written = self.info["splits"][name].get("arrays")
@@ -243,8 +288,9 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         features = _table(arrays, "features", "index", "value")
         count = 0 if features is None else int(self.info["features"]["count"])
         pairs, seen = CSR(arrays["offsets"], columns), _table(arrays, "met", "item")
+        cold = _table(arrays, "cold", "item", "label")
         more = {key: arrays.get(key) for key in ("tokens", "lengths", "weight")}
-        return CatalogueSplit(name, self.num_items, pairs, features, count, seen=seen, **more)
+        return CatalogueSplit(name, self.num_items, pairs, features, count, seen=seen, cold=cold, **more)
 
     def relevance(
         self, split: str, *, exclude: tuple[str, ...] | None = None, device: torch.device | str = "cpu"
@@ -253,9 +299,10 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
 
         Args:
             split: ``"train"``, ``"validation"`` or ``"test"``.
-            exclude: splits whose pairs are removed from the lists. By default the earlier splits if splits share their
-                queries, so that seen items are not recommended again. For training none are excluded, since removing
-                held-out items would leak them. Pairs that are relevant in ``split`` itself stay.
+            exclude: splits whose pairs are removed from the lists, with all pairs of cold items. By default the earlier
+                splits if splits share their queries, so that seen items are not recommended again. For training none
+                are excluded, since removing held-out items would leak them. Pairs that are relevant in ``split`` itself
+                stay.
             device: device of the result; sorting takes milliseconds on a GPU and seconds on a CPU core.
         """
         check_choice("split", split, tuple(self))
@@ -273,6 +320,10 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         except torch.OutOfMemoryError:  # sorting takes six times what is kept
             return self._catalogue_relevance(part, exclude, torch.device("cpu")).to(device)
 
+    def cold_pairs(self) -> list[CSR]:
+        """The pairs of cold items by split."""
+        return [part.cold for part in self.values() if isinstance(part, CatalogueSplit) and part.cold is not None]
+
     def _catalogue_relevance(self, part: CatalogueSplit, exclude: tuple[str, ...], device: torch.device) -> Relevance:
         if not exclude and device.type == "cpu":
             table = sorted_rows(part.pairs, part.num_items)
@@ -282,6 +333,7 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         barred = None
         if exclude:
             others = [other.pairs for name in exclude if isinstance(other := self[name], CatalogueSplit)]
+            others += self.cold_pairs()
             keys = torch.cat([table_keys(pairs.to(device), part.num_items) for pairs in others])
             barred = without(keys.unique(), key)  # type: ignore[no-untyped-call]
         return Relevance.from_keys(key, label, part.num_queries, part.num_items, barred)

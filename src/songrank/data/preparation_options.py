@@ -43,6 +43,11 @@ class Options(BaseModel):
         """Files that these options name in place of a source."""
         return ()
 
+    @property
+    def table_files(self) -> tuple[str, ...]:
+        """Files that these options name beside the source."""
+        return ()
+
     @classmethod
     def current_names(cls, values: dict[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
         """Replace former names, with a one-line hint for each."""
@@ -114,6 +119,13 @@ class RatingOptions(Options):
     holdout: int = Field(1, ge=1, description="leave-last-out: number of pairs per user for test, and for validation.")
     validation: float = Field(0.1, ge=0, lt=1, description="time, random: validation fraction.")
     test: float = Field(0.1, ge=0, lt=1, description="time, random: test fraction.")
+    cold_items: float = Field(
+        0.0,
+        ge=0,
+        lt=0.5,
+        description="Fraction of items for test, and for validation, of which all pairs are held out, to measure cold "
+        "start.",
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the split.")
 
     @model_validator(mode="after")
@@ -123,12 +135,20 @@ class RatingOptions(Options):
 
     def check_together(self) -> None:
         """Raise if options are valid individually but incompatible."""
+        if self.cold_items and self.split == "none":
+            raise ValueError("cold_items 0 with split none")
         if self.drop_last and self.split in ("time", "random"):
             raise ValueError(f"drop_last 0 with split {self.split}; drop_last is for leave-last-out")
         if self.split == "leave-last-out" and 0 < self.drop_last < self.holdout:
             raise ValueError(f"drop_last 0 or at least holdout, {self.holdout}, so that no test pair is kept")
         if self.split in ("time", "random") and self.validation + self.test >= 1:
             raise ValueError(f"validation {self.validation:g} + test {self.test:g} below 1")
+
+
+class MovieLensOptions(RatingOptions):
+    """Options of MovieLens."""
+
+    features: bool = Field(False, description="Read titles and genres of movies, and users if their table exists.")
 
 
 class ColumnOptions(RatingOptions):
@@ -159,6 +179,12 @@ class ColumnOptions(RatingOptions):
     item_column: str = Field("auto", description="Column of items; auto: detected by name.")
     label_column: str | None = Field("auto", description="Column of ratings; none: all rows have label 1.")
     time_column: str | None = Field("auto", description="Column of times or dates; none: rows are in time order.")
+    items: Any | None = Field(None, description="Table of items with features: a CSV, TSV or Parquet file.")
+    users: Any | None = Field(None, description="Table of users with features: a CSV, TSV or Parquet file.")
+    item_columns: dict[str, str] | None = Field(
+        None, description="Kinds of columns of items, e.g. genres=multi-valued,year=numeric; detected by default."
+    )
+    user_columns: dict[str, str] | None = Field(None, description="Kinds of columns of users.")
     separator: str | None = Field(None, description="Separator of a text file; detected by default.")
     encoding: str = Field("utf-8", description="Encoding of a text file.")
 
@@ -177,6 +203,34 @@ class ColumnOptions(RatingOptions):
     def training_fraction(self) -> float:
         """The fraction of each user's training pairs to hold out for validation."""
         return self.validation if self.split == "given" and isinstance(self.validation, float) else 0.0
+
+    @property
+    def table_files(self) -> tuple[str, ...]:
+        """The files of features."""
+        return tuple(os.fspath(table) for table in self.tables.values() if isinstance(table, str | os.PathLike))
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The tables of features by ``"item"`` and ``"user"``."""
+        return {word: table for word, table in (("item", self.items), ("user", self.users)) if table is not None}
+
+    @field_validator("item_columns", "user_columns", mode="before")
+    @classmethod
+    def _kinds(cls, value: Any) -> Any:
+        """Read ``name=kind,name=kind``."""
+        if not isinstance(value, str) or value == "none":
+            return value
+        pairs = [part.rpartition("=") for part in value.split(",")]
+        if not all(name and kind for name, _, kind in pairs):
+            raise ValueError("NAME=KIND,NAME=KIND")
+        return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+    @field_serializer("items", "users")
+    def _table_name(self, value: Any) -> str | None:
+        """The name of a file without its directory; of a table in memory, that it is one."""
+        if value is None:
+            return None
+        return Path(value).name if isinstance(value, str | os.PathLike) else "the table"
 
     @field_validator("train", "validation", "test", mode="before")
     @classmethod
@@ -206,6 +260,11 @@ class ColumnOptions(RatingOptions):
 
     def check_together(self) -> None:
         """Raise if options are valid individually but incompatible."""
+        for word, table, kinds in (("item", self.items, self.item_columns), ("user", self.users, self.user_columns)):
+            if kinds and table is None:
+                raise ValueError(f"{word}s with {word}_columns")
+        if self.cold_items and self.split == "given":
+            raise ValueError("cold_items 0 with split given")
         files = [f"{name} {file}" for name, file in self.files_by_split.items() if name != "train"]
         named = {"train": self.train, "split_column": self.split_column}
         own = [name for name, value in named.items() if value is not None]

@@ -73,7 +73,7 @@ def prepare(
         raise DataError(f"source is a {type(source).__name__}", f"{name} needs {kind.wants}")
     directory = os.path.abspath(directory)
     files = chosen.source_files
-    for file in files:
+    for file in (*files, *chosen.table_files):
         if "\0" in file:
             raise DataError("a path contains a NUL character", "pass an existing file")
         _check_apart(Path(file), Path(directory))

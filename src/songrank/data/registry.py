@@ -143,7 +143,7 @@ def _movielens(size: str, reader: str, file: str, md5: str, length: int) -> Kind
     wants, published = f"{name}.zip, its directory, or {file}", (_PAPER_20M,) if size == "20M" else ()
     download = Download(f"{_GROUPLENS}{name}.zip", md5=md5, size=length)
     kind = f"movielens-{size.lower()}"
-    return _log(kind, title, wants, f"movielens:{reader}", published=published, download=download)
+    return _log(kind, title, wants, f"movielens:{reader}", "MovieLensOptions", published=published, download=download)
 
 
 def _mslr(size: str, **more: Any) -> Kind:

@@ -21,12 +21,17 @@ from songrank.core.errors import DataError, UserError, shown
 from songrank.core.text import counted
 from songrank.data.adapters.frames import is_table, kind_of, read_table, write_table
 from songrank.data.adapters.interaction_table import HISTORY, InteractionTable, id_keys, label_column, read_interactions
+from songrank.data.features.table import EntityTable
 from songrank.data.histories import table_histories
 from songrank.data.preparation_options import ColumnOptions
+from songrank.data.readers.interactions import ITEM_NAMES, USER_NAMES
 from songrank.estimators.base import RankingEstimator, random_seed
+from songrank.io.source import Job
 from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
+from songrank.models.registry import MODELS
 from songrank.serving.answer_tables import recommendation_frame
+from songrank.serving.new_items import add_items
 from songrank.serving.recommend_file import history_columns
 from songrank.serving.recommendations import (
     Recommendations,
@@ -105,6 +110,7 @@ class Recommender(RankingEstimator):
     budget: float | None = None
     _interactions: InteractionTable = field(init=False)
     _past: WarmStart | None = field(init=False)
+    _tables: Mapping[str, pl.DataFrame] = field(init=False, default_factory=dict)
 
     def _default_recipe(self) -> str:
         if self._chooses():
@@ -120,7 +126,17 @@ class Recommender(RankingEstimator):
         if self.model == AUTO and single:
             fix = "leave it out, or name a model, such as model='matrix-factorisation'"
             raise UserError(f"{single[0]} is {getattr(self, single[0])!r} with model='auto', which chooses it; {fix}")
-        return not single
+        return not single and not self._tables
+
+    def _check_tables(self) -> None:
+        """Raise if there are features, and the given model cannot use them."""
+        name = self.model.get("name") if isinstance(self.model, Mapping) else self.model
+        able = [known for known, kind in MODELS.items() if kind.capabilities.item_tables]
+        if name is None or name in able:
+            return
+        words = " and ".join(f"{word}s" for word in self._tables)
+        fix = f"expected {', '.join(able)}, or leave out {words}"
+        raise UserError(f"model is {shown(name)}, which learns no vectors of items to map features to; {fix}")
 
     def _changes(self) -> list[str]:
         if self.budget is not None and not (isinstance(self.budget, Real) and 0 < self.budget < float("inf")):
@@ -146,7 +162,16 @@ class Recommender(RankingEstimator):
             return self.model
         return {"name": self.model, **_COSINE, **_BY_NAME[self.model]}
 
-    def fit(self, interactions: Any, y: Any = None, *, validation: Any = None, test: Any = None) -> Self:
+    def fit(
+        self,
+        interactions: Any,
+        y: Any = None,
+        *,
+        validation: Any = None,
+        test: Any = None,
+        items: Any = None,
+        users: Any = None,
+    ) -> Self:
         """Fit to a table of interactions.
 
         With ``validation`` or ``test``, no other rows are held out, ``interactions`` are for training, and
@@ -159,6 +184,12 @@ class Recommender(RankingEstimator):
             validation: a table with the same columns, which selects the best epoch; or the fraction of each user's
                 training pairs to hold out at random, e.g. 0.1. With ``y``, a table is given as (table, labels).
             test: a table, which is evaluated once after training.
+            items: a table of items with features: numbers, categories, lists of categories, texts, dates and vectors,
+                one row per item. Its items without interactions are recommended, too: after training, a linear map
+                from features to the learned vectors gives theirs. The model is then ``"matrix-factorisation"`` by
+                default. ``data_options={"item_columns": {"year": "categorical"}}`` sets kinds of
+                columns.
+            users: a table of users with features.
 
         >>> train = {"user": ["a", "a", "a", "b", "b", "b"], "item": [1, 2, 3, 3, 2, 9]}
         >>> small = {"model.dim": 4, "batch.irrelevant": 2, "warm_up.epochs": 1}
@@ -171,8 +202,16 @@ class Recommender(RankingEstimator):
         if own and columns.split_column is not None:
             raise UserError(f"split_column is {columns.split_column!r}; expected none with validation or test")
         table = read_interactions(interactions, y, columns)
-        self._learn(self._with_splits(table, y is not None, validation, test) if own else table)
+        given = {"item": items, "user": users}
+        tables = {word: self._entities(word, some, table) for word, some in given.items() if some is not None}
+        self._learn(self._with_splits(table, y is not None, validation, test) if own else table, tables=tables)
         return self
+
+    @staticmethod
+    def _entities(word: str, source: Any, table: InteractionTable) -> pl.DataFrame:
+        """A table of items or users."""
+        usual = ITEM_NAMES if word == "item" else USER_NAMES
+        return EntityTable(source, word, (table.names[word], *usual), Job()).whole()
 
     def _with_splits(self, table: InteractionTable, labelled: bool, validation: Any, test: Any) -> InteractionTable:
         """Training rows with validation and test rows; ``labelled``: labels are given besides the tables."""
@@ -195,7 +234,9 @@ class Recommender(RankingEstimator):
                 raise DataError(error.what, error.fix, file=split) from None
         return table.with_splits(held_out, fraction)
 
-    def partial_fit(self, interactions: Any, y: Any = None, *, epochs: int = 10) -> Self:
+    def partial_fit(
+        self, interactions: Any = None, y: Any = None, *, epochs: int = 10, items: Any = None, users: Any = None
+    ) -> Self:
         """Warm start with additional interactions of known and new users and items; the first call is a :meth:`fit`.
 
         Weights of known users and items and the memory of known pairs are kept, new ones are initialised. Fine-tunes on
@@ -206,27 +247,86 @@ class Recommender(RankingEstimator):
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
             epochs: number of fine-tuning epochs; models in closed form and automatically chosen ones are fitted again.
+            items: a table of items, of which new ones are added, with the columns of :meth:`fit`. Without
+                ``interactions``, nothing is trained: they are scored from their features at once.
+            users: likewise a table of users, which needs ``interactions``.
         """
         self._check_process()
         if not self.__sklearn_is_fitted__():
-            return self.fit(interactions, y)
+            return self.fit(interactions, y, items=items, users=users)
+        tables = self._more_entities({"item": items, "user": users})
+        if interactions is None:
+            return self._add_items(items, users, tables)
         if self.recipe_.members is not None:
             raise UserError(f"members is {self.recipe_.members}; expected 1 for partial_fit, or call fit")
         if self._past is None:
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
         more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
         if self.recipe_.closed_form or self.recipe_.auto is not None:
-            self._learn(more)
+            self._learn(more, tables=tables)
             return self
         changes = ("warm_up.epochs=0", f"fine_tuning.epochs={epochs}", "fine_tuning.reset_head=false")
-        self._learn(more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past)
+        self._learn(
+            more, *changes, "fine_tuning.decay={}", "fine_tuning.ema_decay=null", past=self._past, tables=tables
+        )
         return self
 
-    def _learn(self, interactions: InteractionTable, *changes: str, past: WarmStart | None = None) -> None:
+    def _more_entities(self, given: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
+        """The tables of the fit, with the new rows of other ones."""
+        found = dict(self._tables)
+        for word, source in given.items():
+            if source is None:
+                continue
+            if word not in found:
+                raise UserError(f"{word}s is given, but fit had no {word}s; call fit with both tables")
+            old, new = found[word], self._entities(word, source, self._interactions)
+            name = old.columns[0]
+            new = new.rename({new.columns[0]: name})
+            try:
+                new = new.select(old.columns).with_columns(pl.col(name).cast(old.schema[name]))
+                added = new.filter(~pl.col(name).is_in(old[name].implode()))
+                found[word] = pl.concat([old, added], how="vertical_relaxed")
+            except pl.exceptions.PolarsError:
+                told = ", ".join(f"{column} {kind}" for column, kind in old.schema.items())
+                raise DataError(f"the table of {word}s has other columns", f"expected {told}, as in fit") from None
+        return found
+
+    def _add_items(self, items: Any, users: Any, tables: Mapping[str, pl.DataFrame]) -> Self:
+        """Add new items to the fitted model, without training."""
+        if items is None or users is not None:
+            raise UserError("interactions is missing; expected a table, or items alone")
+        folder, new, unknown = add_items(self._fitted(), tables["item"])
+        for column, count in unknown.items():
+            self._say(f"{counted(count, 'values')} of {column} unknown in training")
+        self._say(f"{counted(new, 'new items')}")
+        self.__dict__.update(folder_=folder, _tables=tables)
+        return self
+
+    def _learn(
+        self,
+        interactions: InteractionTable,
+        *changes: str,
+        past: WarmStart | None = None,
+        tables: Mapping[str, pl.DataFrame],
+    ) -> None:
+        before, self._tables = self._tables, tables
+        try:
+            self._learn_from(interactions, *changes, past=past)
+        except BaseException:
+            self._tables = before
+            raise
+
+    def _learn_from(self, interactions: InteractionTable, *changes: str, past: WarmStart | None) -> None:
+        if self._tables:
+            self._check_tables()
+        options = {f"{word}s": table for word, table in self._tables.items()}
+
         def kept(run: Run | AutoRun) -> dict[str, Any]:
             return {"_interactions": interactions, "_past": run.warm_start() if self.members == 1 else None}
 
-        self._fit("interactions", interactions.called(), interactions.options(), *changes, past=past, also=kept)
+        self._fit(
+            "interactions", interactions.called(), {**interactions.options(), **options}, *changes, past=past, also=kept
+        )
 
     def _columns(self) -> ColumnOptions:
         return ColumnOptions(
@@ -386,32 +486,42 @@ class Recommender(RankingEstimator):
         loss are saved, which :meth:`partial_fit` requires.
         """
         self._fitted()
-        self._save(directory, _pack(self._interactions, self._past if data else None))
+        self._save(directory, _pack(self._interactions, self._past if data else None, self._tables if data else {}))
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:
-        self._interactions, self._past = _unpack(files, self._fitted())
+        self._interactions, self._past, self._tables = _unpack(files, self._fitted())
 
 
-def _pack(interactions: InteractionTable, past: WarmStart | None) -> dict[str, bytes]:
+def _pack(
+    interactions: InteractionTable, past: WarmStart | None, tables: Mapping[str, pl.DataFrame]
+) -> dict[str, bytes]:
     """Files to save; without a past, only names and types of columns."""
     told = {"names": dict(interactions.names), "kind": interactions.kind, "fraction": interactions.fraction}
     told["loss"] = None if past is None else past.loss
     table = io.BytesIO()
     (interactions.frame.clear() if past is None else interactions.frame).write_parquet(table)
     files = {_TOLD: json.dumps(told).encode(), _TABLE: table.getvalue()}
+    for word, entities in tables.items():
+        stream = io.BytesIO()
+        entities.write_parquet(stream)
+        files[f"{word}s.parquet"] = stream.getvalue()
     if past is not None:
         files[_PAST] = save({"pairs": past.pairs, **{f"memory.{name}": rows for name, rows in past.memory.items()}})
     return files
 
 
-def _unpack(files: Mapping[str, bytes], folder: ModelFolder) -> tuple[InteractionTable, WarmStart | None]:
+def _unpack(
+    files: Mapping[str, bytes], folder: ModelFolder
+) -> tuple[InteractionTable, WarmStart | None, dict[str, pl.DataFrame]]:
     """The inverse of :func:`_pack`."""
     told = json.loads(files[_TOLD])
     frame, fraction = pl.read_parquet(io.BytesIO(files[_TABLE])), float(told.get("fraction", 0.0))
     table = InteractionTable(frame, dict(told["names"]), str(told["kind"]), fraction)
+    names = {word: f"{word}s.parquet" for word in ("item", "user")}
+    tables = {word: pl.read_parquet(io.BytesIO(files[name])) for word, name in names.items() if name in files}
     if _PAST not in files:
-        return table, None
+        return table, None, tables
     arrays = load(files[_PAST])
     memory = {name.removeprefix("memory."): rows for name, rows in arrays.items() if name != "pairs"}
     weights = {name: tensor.cpu() for name, tensor in folder.model.state_dict().items()}
-    return table, WarmStart(*known_ids(folder), weights, arrays["pairs"], str(told["loss"]), memory)
+    return table, WarmStart(*known_ids(folder), weights, arrays["pairs"], str(told["loss"]), memory), tables

@@ -24,7 +24,15 @@ NOT_SAVED = ("callbacks", "folder")  # parameters specific to a process or machi
 RANKER = "ranker.json"  # fitted attributes of a ranker
 EVALUATIONS = "evaluations.safetensors"  # values per query of the final evaluations
 _TOLD = "estimator.json"
-_OWN = ("model.json", "vocabulary.txt", "recommender.json", RANKER, "interactions.parquet")
+_OWN = (
+    "model.json",
+    "vocabulary.txt",
+    "recommender.json",
+    RANKER,
+    "interactions.parquet",
+    "items.parquet",
+    "users.parquet",
+)
 _POLICIES = ("num_queries", "num_empty", "ties", "empty", "gain", "candidates")
 _AGAIN = "save the estimator again"
 

@@ -7,6 +7,9 @@
 ``seen.safetensors``       recommendation: seen items of each user in all splits
 ``histories.safetensors``  models of histories: the last items of each user in all splits, oldest first, with their
                            times if the model reads times
+``item_features.…``        data with features of items, and ``user_features.safetensors`` of users: what the encoders
+                           of their columns learned
+``feature_maps.…``         the maps from these features to vectors of items and users
 ``vocabulary.txt``         texts: the words, one per line; of tf-idf weights also the number of texts with each
 =========================  =============================================================================================
 """
@@ -14,7 +17,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ from songrank.core.errors import DataError, UserError, first_line
 from songrank.core.forks import check_not_forked
 from songrank.core.ids import Ids
 from songrank.core.text import notebook_table
+from songrank.functional.feature_map import FeatureMap
 from songrank.io.arrays import read_arrays
 from songrank.io.files import check_sha256, write_whole
 from songrank.io.json_files import read_json, write_json
@@ -42,7 +46,9 @@ FORMAT = "songrank-model"
 VERSION = 2
 WEIGHTS, IDS, SEEN, WORDS = "model.safetensors", "ids.safetensors", "seen.safetensors", "vocabulary.txt"
 HISTORIES = "histories.safetensors"
-MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS)
+ENCODERS = {"item": "item_features.safetensors", "user": "user_features.safetensors"}
+MAPS = "feature_maps.safetensors"
+MODEL_FILES = (WEIGHTS, IDS, SEEN, HISTORIES, WORDS, *ENCODERS.values(), MAPS)
 # The task and the files of each kind of input.
 KINDS = {
     "ids": ("recommendation", {WEIGHTS, IDS, SEEN}),
@@ -53,6 +59,7 @@ KINDS = {
     "words": ("labelling", {WEIGHTS, IDS, WORDS}),
 }
 READS = ("features", "transform", "vocabulary", "called")  # sections of dataset.json about input
+_MAP = ("weight", "mean")
 _AGAIN = "copy the directory again, or train again"
 
 
@@ -63,7 +70,9 @@ class ModelFolder:
     ``item_ids`` and ``query_ids`` are original ids of items (or labels) and users. Of recommendation: ``seen`` holds
     the seen items of each user, ascending; ``item_counts`` [N] the number of training users of each item;
     ``histories`` the last items of each user, oldest first. Of texts: ``words`` holds the token of each word, or for
-    tf-idf features ``documents`` the document frequency of each term, in order of features.
+    tf-idf features ``documents`` the document frequency of each term, in order of features. ``encoders`` holds
+    the arrays of the encoders of ``"item"`` and ``"user"`` features, which ``info`` describes, and ``maps`` the map
+    from features to rows of each table of the model.
     """
 
     path: Path
@@ -76,6 +85,8 @@ class ModelFolder:
     words: Mapping[str, int] | None = None
     histories: CSR | None = None
     documents: Mapping[str, int] | None = None
+    encoders: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    maps: Mapping[str, FeatureMap] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"ModelFolder({str(self.path)!r}, task={self.task!r}, model={self.info['model']['name']!r})"
@@ -154,7 +165,7 @@ def join_models(folders: Sequence[ModelFolder]) -> ModelFolder:
 
     def told(folder: ModelFolder) -> dict[str, Any]:
         """The description and the checksums of all files except weights."""
-        return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None}, "songrank": None}
+        return {**folder.info, "files": {**folder.info["files"], WEIGHTS: None, MAPS: None}, "songrank": None}
 
     for other in folders[1:]:
         if told(other) != told(first):
@@ -183,6 +194,11 @@ def save_model(model: ModelFolder, folder: Path) -> None:
         contents[WORDS] = "".join(f"{word}\n" for word in model.words).encode()
     if model.documents is not None:
         contents[WORDS] = "".join(f"{term}\t{count}\n" for term, count in model.documents.items()).encode()
+    for word, encoder in model.encoders.items():
+        contents[ENCODERS[word]] = save({name: array.contiguous() for name, array in encoder.items()})
+    if model.maps:
+        parts = ((f"{name}.{part}", getattr(one, part)) for name, one in model.maps.items() for part in _MAP)
+        contents[MAPS] = save({name: tensor.contiguous() for name, tensor in parts})
     for name, data in contents.items():
         write_whole(folder / name, data)
     info = {
@@ -253,6 +269,10 @@ def _tables(path: Path, info: Mapping[str, Any], arrays: Mapping[str, Mapping[st
                 raise ValueError(name)
     if SEEN in arrays:
         tables["item_counts"] = arrays[SEEN]["count"]
+    if MAPS in arrays:
+        names = dict.fromkeys(name.rpartition(".")[0] for name in arrays[MAPS])
+        tables["maps"] = {name: FeatureMap(*(arrays[MAPS][f"{name}.{part}"] for part in _MAP)) for name in names}
+    tables["encoders"] = {word: arrays[file] for word, file in ENCODERS.items() if file in arrays}
     if WORDS in info["files"]:
         name, read = ("words", read_words) if info["inputs"] == "words" else ("documents", read_documents)
         tables[name] = read(path / WORDS)
@@ -367,8 +387,10 @@ def open_with(version: Any) -> str:
 
 
 def _optional_files(info: Mapping[str, Any]) -> set[str]:
-    """Files of features that are made from texts."""
-    return {WORDS} if info.get("inputs") == "features" and "vocabulary" in info else set()
+    """Files of features that are made from texts, or of items and users."""
+    words = {WORDS} if info.get("inputs") == "features" and "vocabulary" in info else set()
+    features = {file for word, file in ENCODERS.items() if f"{word}_features" in info}
+    return words | features | ({MAPS} & set(info["files"]) if features else set())
 
 
 _DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}

@@ -24,6 +24,7 @@ from songrank.training.build import make_trainer, policies
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import resolve
+from songrank.training.feature_maps import map_features
 from songrank.training.run_directory import Curves, RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
@@ -194,7 +195,7 @@ class Run:
             run.trainer.model.load_state_dict(best)
         model = run.trainer.model.eval()
         assert isinstance(model, RankingModel)
-        write_model(target, model, run.recipe.model, run.dataset)
+        write_model(target, model, run.recipe.model, run.dataset, map_features(model, run.dataset))
         return step
 
     @property
@@ -237,10 +238,12 @@ class Run:
         if finished:
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
+            maps = map_features(model, self.dataset, ("item",))
             with self.trainer.own_rows.whole(model, processes), processes.agreed():
                 if processes.is_first:
                     with self._timed("files"):
-                        write_model(self.directory.path, model, self.recipe.model, self.dataset)
+                        maps |= map_features(model, self.dataset, ("user",))
+                        write_model(self.directory.path, model, self.recipe.model, self.dataset, maps)
             with self._timed("evaluation"):
                 for split in self.splits:
                     if split in self.dataset:

@@ -12,12 +12,21 @@ from songrank.core.csr import CSR, segment_rows
 from songrank.core.pairs import key_table, latest_pairs, table_keys, unpack
 from songrank.data import CatalogueSplit, Dataset
 from songrank.data.histories import dataset_histories
+from songrank.functional.feature_map import FeatureMap
 from songrank.models.base import RankingModel
 from songrank.models.model_folder import READS, ModelFolder, read_documents, read_words, save_model
 
 
-def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a model trained on ``dataset`` with everything needed for serving; ``section`` is that of its recipe."""
+def write_model(
+    folder: Path,
+    model: RankingModel,
+    section: Mapping[str, Any],
+    dataset: Dataset,
+    maps: Mapping[str, FeatureMap] | None = None,
+) -> None:
+    """Write a model trained on ``dataset`` with everything needed for serving; ``section`` is that of its recipe, and
+    ``maps`` are those of :func:`songrank.training.feature_maps.map_features`.
+    """
     has_users = dataset.task == "recommendation"
     seen, item_counts = _seen(dataset) if has_users else (None, None)
     inputs, words, documents, histories = model.capabilities.inputs, None, None, None
@@ -39,7 +48,12 @@ def write_model(folder: Path, model: RankingModel, section: Mapping[str, Any], d
         histories = CSR(known.offsets, columns)
         made = dataset.info["made"]["options"]
         info |= {"duplicates": made.get("duplicates", "keep"), "min_rating": made.get("min_rating")}
-    tables = ModelFolder(folder, info, model, item_ids, query_ids, seen, item_counts, words, histories, documents)
+    encoders = {word: dataset.encoder_arrays(word) for word in dataset.features} if maps else {}
+    info |= {f"{word}_features": {"columns": dataset.info[f"{word}_features"]["columns"]} for word in encoders}
+    texts = words, histories, documents
+    tables = ModelFolder(
+        folder, info, model, item_ids, query_ids, seen, item_counts, *texts, encoders=encoders, maps=maps or {}
+    )
     save_model(tables, folder)
 
 
@@ -78,7 +92,7 @@ def model_arguments(dataset: Dataset, kind: type[RankingModel]) -> dict[str, int
 def _seen(dataset: Dataset) -> tuple[CSR, Tensor]:
     """The seen items of each user over all splits, ascending, and the number of training users per item."""
     parts = [part for name in dataset if isinstance(part := dataset[name], CatalogueSplit)]
-    tables = [table for part in parts for table in (part.pairs, part.seen) if table is not None]
+    tables = [table for part in parts for table in (part.pairs, part.seen, part.cold) if table is not None]
     keys: Tensor = torch.cat([table_keys(table, dataset.num_items) for table in tables]).unique()  # type: ignore[no-untyped-call]
     trained = unpack(latest_pairs(parts[0].pairs, dataset.num_items)[0], dataset.num_items)[1]
     offsets, item = key_table(keys, dataset.num_queries, dataset.num_items)

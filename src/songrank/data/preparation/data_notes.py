@@ -16,8 +16,49 @@ _SCALE = 10  # the largest rating of the usual scales
 
 
 def data_notes(info: Mapping[str, Any]) -> list[str]:
-    """Notes about the contents of ``dataset.json``: dropped pairs, low ratings, large labels."""
-    return [*held_out_notes(info), *_duplicates(info), *_low_ratings(info), *_large_labels(info)]
+    """Notes about the contents of ``dataset.json``: features, dropped pairs, low ratings, large labels."""
+    return [
+        *_features(info),
+        *_cold(info),
+        *held_out_notes(info),
+        *_duplicates(info),
+        *_low_ratings(info),
+        *_large_labels(info),
+    ]
+
+
+def _features(info: Mapping[str, Any]) -> list[str]:
+    """The columns of the tables of items and users.
+
+    >>> told = {"columns": [{"name": "genres", "kind": "multi-valued"}], "without_pairs": 2, "without_row": 1}
+    >>> _features({"item_features": told})
+    ['item features: genres (multi-valued); 2 items without interactions are candidates; 1 item has no features']
+    """
+    notes = []
+    for word in ("item", "user"):
+        told = info.get(f"{word}_features")
+        if told is None:
+            continue
+        columns = ", ".join(f"{column['name']} ({column['kind']})" for column in told["columns"])
+        parts = [f"{word} features: {columns}"]
+        if told["without_pairs"]:
+            role = "are candidates" if word == "item" else "are included"
+            parts.append(f"{counted(told['without_pairs'], f'{word}s')} without interactions {role}")
+        if told["without_row"]:
+            has = "has" if told["without_row"] == 1 else "have"
+            parts.append(f"{counted(told['without_row'], f'{word}s')} {has} no features")
+        notes.append("; ".join(parts))
+    return notes
+
+
+def _cold(info: Mapping[str, Any]) -> list[str]:
+    """Held-out items.
+
+    >>> _cold({"cold": {"test": {"items": 370, "pairs": 90125}}})
+    ['cold items: 370 with 90,125 pairs for test, none of them in training']
+    """
+    parts = [f"{n['items']:,} with {n['pairs']:,} pairs for {split}" for split, n in info.get("cold", {}).items()]
+    return [f"cold items: {', '.join(parts)}, none of them in training"] if parts else []
 
 
 def large_label(info: Mapping[str, Any]) -> float:

@@ -16,7 +16,7 @@ from songrank.data.content import Arrays, Content, label_histogram
 from songrank.data.dataset import SPLITS
 from songrank.data.preparation.data_notes import REPEATED
 from songrank.data.preparation.given_splits import check_given, cut_validation, drop_unknown
-from songrank.data.preparation.splits import TRAIN, split_pairs
+from songrank.data.preparation.splits import TEST, TRAIN, VALIDATION, cold_items, split_pairs
 from songrank.data.preparation_options import RatingOptions
 from songrank.io.source import Job
 from songrank.io.tables.id_columns import number_integers
@@ -56,7 +56,8 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
     5. the last ``drop_last`` pairs of each query are dropped; with splits of the source, held-out pairs that cannot be
        ranked (:func:`~songrank.data.preparation.given_splits.drop_unknown`);
     6. ids without interactions are dropped;
-    7. pairs are split.
+    7. all pairs of a fraction ``cold_items`` of the items are held out;
+    8. the other pairs are split.
     """
     job.report("ordering", 0, None)
     if log.split is not None:
@@ -69,6 +70,7 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
     dropped = None if log.split is None else drop_unknown(log)
     _compact(log)
     check_left(log.query.shape[0])
+    cold = _take_cold(log, options) if options.cold_items else {}
     counts = np.bincount(log.query, minlength=len(log.query_ids))
     if log.split is None:
         codes = split_pairs(counts, log.time, options, job)
@@ -85,14 +87,38 @@ def to_catalogue(log: Interactions, options: RatingOptions, job: Job, fraction: 
             offsets = _offsets(log.query[rows], len(log.query_ids))
             splits[split] = {"offsets": offsets, **{name: column[rows] for name, column in known.items()}}
     check_train(splits)
+    for split, arrays in cold.items():
+        if split not in splits:
+            raise DataError(f"no pair is left for {split}", "hold out fewer cold items, or choose another split")
+        splits[split] |= arrays
     if log.met is not None:
         query, item = log.met
         order = np.argsort(query, kind="stable")
         splits["train"] |= {"met.offsets": _offsets(query, len(log.query_ids)), "met.item": item[order]}
     extra: dict[str, Any] = {"held_out": dropped} if dropped else {}
+    if cold:
+        extra["cold"] = {split: _cold_counts(arrays) for split, arrays in cold.items()}
     if log.label is not None and options.labels == "binary":
         extra["ratings"] = label_histogram([log.label])
     return Content("recommendation", splits, log.query_ids, log.item_ids, extra)
+
+
+def _take_cold(log: Interactions, options: RatingOptions) -> dict[str, Arrays]:
+    """Take the pairs of cold items out of the log; return them by split, as arrays for ``Content``."""
+    codes, found = cold_items(len(log.item_ids), options.cold_items, options.seed)[log.item], {}
+    labels = np.ones(codes.shape[0], np.float32) if log.label is None or options.labels == "binary" else log.label
+    for code in (VALIDATION, TEST):
+        rows = codes == code
+        columns = {"cold.item": log.item[rows], "cold.label": labels[rows].astype(np.float32, copy=False)}
+        found[SPLITS[code]] = {"cold.offsets": _offsets(log.query[rows], len(log.query_ids)), **columns}
+    log.take(codes == TRAIN)
+    check_left(log.query.shape[0])
+    return found
+
+
+def _cold_counts(arrays: Arrays) -> dict[str, int]:
+    items = np.asarray(arrays["cold.item"])
+    return {"items": int(np.unique(items).shape[0]), "pairs": int(items.shape[0])}
 
 
 def check_train(splits: Mapping[str, object]) -> None:

@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 UNNAMED = 255  # split of rows for which the source gives none
 _PURPOSE = 0x53504C49
+_COLD = 0x434F4C44
+
+
+def cold_items(number: int, fraction: float, seed: int) -> Array:
+    """The split in which each item is cold, TRAIN for most: round(``fraction`` · ``number``) random items, at least 1,
+    are cold in test, as many others in validation.
+
+    >>> np.bincount(cold_items(20, 0.1, seed=0)).tolist()
+    [16, 2, 2]
+    """
+    count = max(1, round(fraction * number))
+    order = random_bits(derive_key(seed, _COLD), torch.arange(number)).sort().indices.numpy()
+    codes = np.zeros(number, np.uint8)
+    codes[order[:count]], codes[order[count : 2 * count]] = TEST, VALIDATION
+    return codes
 
 
 def split_pairs(counts: Array, time: Array | None, options: "RatingOptions", job: Job) -> Array | None:

@@ -14,6 +14,8 @@ from songrank.core.errors import DataError
 from songrank.core.memory import LEAST_MEMORY, free_memory
 from songrank.data.content import Content
 from songrank.data.dataset import SPLITS
+from songrank.data.features.attach import attach_features
+from songrank.data.features.table import EntityTable
 from songrank.data.preparation.interaction_log import (
     Interactions,
     check_left,
@@ -174,13 +176,26 @@ def interactions(source: Any, options: ColumnOptions, job: Job, scratch: Path) -
     assert collector is not None  # a source has at least one file
     content = to_catalogue(collector.finish(), options, job, options.training_fraction)
     content.extra["called"] = collector.names.called
+    _add_features(content, collector.names, options, job)
     return content
+
+
+def _add_features(content: Content, names: InteractionColumns, options: ColumnOptions, job: Job) -> None:
+    """Add the features of the tables of items and users, if given."""
+    if not options.tables:
+        return
+    usual = {"item": (names.item, *ITEM_NAMES), "user": (names.query, *USER_NAMES)}
+    tables = {word: EntityTable(table, word, usual[word], job) for word, table in options.tables.items()}
+    attach_features(content, tables, {"item": options.item_columns or {}, "user": options.user_columns or {}})
 
 
 def _large(sources: list[_Source], options: ColumnOptions, job: Job, scratch: Path, memory: int) -> Content:
     """Sort on disk, within about ``memory`` bytes; the result is the same."""
     if options.split == "given":
         raise DataError("memory_limit does not support split given", "omit memory_limit, or use another split")
+    if options.cold_items or options.tables:
+        what = "cold_items" if options.cold_items else f"{next(iter(options.tables))}s"
+        raise DataError(f"memory_limit does not support {what}", "omit one of the two")
     need_duckdb()
     sorter, reader = LogSorter(scratch, memory, job), None
     for names, block, _ in _blocks(sources, options, job):
@@ -220,8 +235,8 @@ def _automatic_limit(files: list[Any], options: ColumnOptions, job: Job) -> int 
     if free is None or needed <= free // 2:
         return None
     what = f"preparation in memory needs about {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
-    if options.split == "given":
-        job.note(f"{what}; split given is not supported on disk")
+    if options.split == "given" or options.cold_items or options.tables:
+        job.note(f"{what}; split given, cold_items and tables of features are not supported on disk")
         return None
     if find_spec("duckdb") is None:
         job.note(f"{what}; to sort on disk instead: {INSTALL}")

@@ -12,7 +12,8 @@ from songrank.core.errors import shown
 from songrank.data.content import Content
 from songrank.data.parsers.svmlight.lines import number
 from songrank.data.preparation.interaction_log import Ratings, rating_columns, rating_log, rating_rows, to_catalogue
-from songrank.data.preparation_options import RatingOptions
+from songrank.data.preparation_options import MovieLensOptions
+from songrank.data.readers.movielens_features import add_movielens_features
 from songrank.io.source import Block, Job, find_sources, only_source
 
 _WHOLE = re.compile(rb"[0-9]{1,18}")
@@ -36,10 +37,13 @@ COMMAS = Layout("ratings.csv", b",", b"userId,movieId,rating,timestamp")
 COLUMNS = ("user", "movie", "rating", "timestamp")
 
 
-def _movielens(layout: Layout, source: Path, options: RatingOptions, job: Job, scratch: Path) -> Content:
+def _movielens(layout: Layout, source: Path, options: MovieLensOptions, job: Job, scratch: Path) -> Content:
     files = find_sources(source, [layout.file], layout.file)
     blocks = only_source(files, source, f"files {layout.file}").blocks(job)
-    return to_catalogue(rating_log(parse_ratings(block, layout) for block in blocks), options, job)
+    content = to_catalogue(rating_log(parse_ratings(block, layout) for block in blocks), options, job)
+    if options.features:
+        add_movielens_features(content, source, layout.file, job)
+    return content
 
 
 def parse_ratings(block: Block, layout: Layout) -> Ratings:
