@@ -77,15 +77,25 @@ def test_a_model_that_does_not_help_is_left_out(chooses):
     assert (own / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_models_that_do_not_read_new_items_must_gain_what_the_last_items_are_worth(cost, chooses, monkeypatch):
-    monkeypatch.setattr(auto, "gain_of_last_items", lambda *given: cost)
+@pytest.mark.parametrize("later", [0.0, -1.0])
+def test_models_of_ids_must_help_with_new_items_too(later, chooses, monkeypatch):
+    def extrapolated(folder, *given):
+        values = torch.arange(50) / 1000
+        return (
+            values
+            + later * (folder.info["model"]["name"] == "blend")
+            + 0.1 * (later == 0 and folder.inputs != "histories")
+        )
+
+    monkeypatch.setattr(auto, "with_new_items", extrapolated)
     poor = Part("ease", "ease", ("model.neighbours=1", "model.regularisation=0.001"))
     longer = Part("factors", "recommendation", (*SMALL, "fine_tuning.epochs=40"), share=1.0)
-    run = chooses(poor, longer)
+    run = chooses(poor, longer, HISTORY)
     run.finish()
-    assert [one.kept for one in run.tried] == [True, cost == 0]
-    assert ("not reading new items costs 1.0000 · weight" in run.tried[1].note) == (cost == 1)
+    assert run.tried[1].kept == (later == 0)
+    assert f", with new items {0.1 if later == 0 else later:+.4f} ± 0.0000" in run.tried[1].note
+    with_factors = json.loads((run.directory.path / "parts" / "with-history" / "run.json").read_text())["runs"]
+    assert len(with_factors) == (3 if later == 0 else 2)
 
 
 def test_the_first_model_answers_while_the_next_is_trained(chooses):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from operator import mul
 
 import numpy as np
 import pytest
@@ -96,18 +95,6 @@ def test_a_useless_member_has_no_weight():
     found = choose_weights(functions([useless, scores[0]]), targets)
     assert found.weights == (0.0, 1.0)
     assert (found.difference.mean, found.difference.standard_error) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("members", [2, 3])
-def test_costs_of_members_are_subtracted_in_the_choice(members):
-    scores, targets, best, seen = task(members)
-    costs = [0.6, 0.0, 0.2][:members]
-    means = {weights: sum(value(scores, weights, best, seen)) / QUERIES for weights in grid(members)}
-    found = choose_weights(functions(scores), targets, "ndcg@10", costs=costs)
-    less = {weights: mean - sum(map(mul, weights, costs)) for weights, mean in means.items()}
-    assert less[found.weights] == pytest.approx(max(less.values()))
-    assert found.weights != choose_weights(functions(scores), targets, "ndcg@10").weights
-    assert found.value == pytest.approx(means[found.weights])
 
 
 def test_given_weights_are_measured():

@@ -8,16 +8,16 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import mul
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from songrank.analysis.auto_parts import Part, default_budget, in_order, parts_for
 from songrank.analysis.blend import blend_runs
 from songrank.analysis.finished_runs import flat, read_run
-from songrank.analysis.last_items import gain_of_last_items
+from songrank.analysis.last_items import with_new_items
 from songrank.analysis.standing import standing
 from songrank.core.devices import choose_device
 from songrank.core.errors import UserError
@@ -87,8 +87,6 @@ class AutoRun:
     """The run of the best model so far, in ``parts/``."""
     _trained: list[Path] = field(init=False, default_factory=list)
     _current: Run | None = field(init=False, default=None)
-    _gain_of_last_items: float | None = field(init=False, default=None)
-    _best_cost: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         assert self.recipe.auto is not None
@@ -231,33 +229,27 @@ class AutoRun:
             return
         place = self._place(f"with-{part.name}")
         members = self._trained
-        costs = [self._cost(member) for member in members]
         told: dict[str, Any] = {"data": self.dataset.path, "device": self.recipe.device, "overwrite": True}
-        blended = blend_runs(members, place, metric=metric, costs=costs, **told)
+        blended = blend_runs(members, place, metric=metric, **told)
         per_query = [read_run(one, "validation").per_query[metric] for one in (place, self.best)]
-        gain, cost = paired_difference(*per_query), sum(map(mul, blended.weights, costs))
-        kept = gain.mean - (cost - self._best_cost) > gain.standard_error
-        words = f"{gain.mean:+.4f} ± {gain.standard_error:.4f}"
-        if any(costs):
-            words = f"{words}, not reading new items costs {max(costs):.4f} · weight"
+        gain = paired_difference(*per_query)
+        kept, words = gain.mean > gain.standard_error, f"{gain.mean:+.4f} ± {gain.standard_error:.4f}"
+        if kept and in_order(self.dataset) and any(_reads_ids(member) for member in members):
+            later = paired_difference(*(self._with_new_items(one) for one in (place, self.best)))
+            kept = later.mean > later.standard_error
+            words = f"{words}, with new items {later.mean:+.4f} ± {later.standard_error:.4f}"
         if kept:
             weights = zip(members, blended.weights, strict=True)
             named = [f"{weight:.2f} {member.name}" for member, weight in weights if weight]
-            words = f"{words}; weights {', '.join(named)}"
+            words = f"{words} with weights {', '.join(named)}"
             self._install(place)
-            self._best_cost = cost
+        elif _reads_ids(run) and in_order(self.dataset):
+            self._trained.remove(run)  # of no use in other blends
         self._note(Tried(part.name, seconds, alone, self._validation(place), kept, words))
 
-    def _cost(self, run: Path) -> float:
-        """What a model of user ids loses later, when models of histories read the items after training."""
-        readers = [one for one in self._trained if _query(one) in ("history", "sequence")]
-        if _query(run) != "ids" or not readers or not in_order(self.dataset):
-            return 0.0
-        if self._gain_of_last_items is None:
-            folder = open_model(readers[0], choose_device(self.recipe.device))
-            recipe = RunDirectory(readers[0]).recipe()
-            self._gain_of_last_items = gain_of_last_items(folder, self.dataset, recipe)
-        return self._gain_of_last_items
+    def _with_new_items(self, run: Path) -> Tensor:
+        folder = open_model(run, choose_device(self.recipe.device))
+        return with_new_items(folder, self.dataset, RunDirectory(run).recipe())
 
     def _validation(self, run: Path) -> float:
         return float(read_run(run, "validation").metrics[self.recipe.validation.metric])
@@ -317,9 +309,9 @@ class AutoRun:
         return self.directory.path / "parts" / name
 
 
-def _query(run: Path) -> str:
-    """The queries of the model of a run."""
-    return MODELS[RunDirectory(run).recipe().model["name"]].capabilities.query
+def _reads_ids(run: Path) -> bool:
+    """Whether queries are ids of users, whose new items are unknown until the model is trained again."""
+    return MODELS[RunDirectory(run).recipe().model["name"]].capabilities.query == "ids"
 
 
 def _check_keys(recipe: Recipe) -> None:

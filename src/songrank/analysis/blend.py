@@ -44,7 +44,6 @@ def blend_runs(
     *,
     weights: Sequence[float] | None = None,
     metric: str | None = None,
-    costs: Sequence[float] | None = None,
     data: Path | None = None,
     device: str = "auto",
     overwrite: bool = False,
@@ -60,7 +59,6 @@ def blend_runs(
         path: directory of the new run.
         weights: one weight per run, with the sum 1; None to choose them on validation.
         metric: metric that chooses the weights; by default the validation metric of the first run.
-        costs: of recommendation: subtracted from the metric in the choice, in proportion to the weight of each run.
         data: current path of the data set, if it was moved.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         overwrite: replace an existing run.
@@ -79,7 +77,7 @@ def blend_runs(
     for directory in directories:
         directory.check_data(dataset)
     folders = [open_model(run, place) for run in runs]
-    choice = _choose(folders, dataset, recipes[0], metric, given, costs, seed)
+    choice = _choose(folders, dataset, recipes[0], metric, given, seed)
     weights = given if choice is None else choice.weights
     assert weights is not None
     kept = [number for number, weight in enumerate(weights) if weight]
@@ -135,7 +133,6 @@ def _choose(
     recipe: Recipe,
     metric: str,
     weights: Sequence[float] | None,
-    costs: Sequence[float] | None,
     seed: int,
 ) -> WeightChoice | None:
     """Choose the weights on validation, or measure those that are given; None without a validation split."""
@@ -157,7 +154,7 @@ def _choose(
             assert isinstance(adapter, CatalogueAdapter)
             scorers.append(adapter.scorer(folder.model, "validation"))
         targets = dataset.relevance("validation", device=folders[0].device)
-        return choose_weights(scorers, targets, metric, costs=costs, seed=seed, **options)
+        return choose_weights(scorers, targets, metric, seed=seed, **options)
     except DataError:
         raise
     except (ValueError, OverflowError) as error:

@@ -50,7 +50,6 @@ def choose_weights(
     metric: str = "ndcg@10",
     *,
     weights: Sequence[float] | None = None,
-    costs: Sequence[float] | None = None,
     step: float = STEP,
     queries: int | None = QUERIES,
     seed: int = 0,
@@ -70,7 +69,6 @@ def choose_weights(
         targets: the relevant items of validation, with seen items excluded.
         metric: name of the metric.
         weights: measure these weights instead of choosing some.
-        costs: subtracted from the metric of weights in the choice, in proportion to the weight of each member.
         step: step of the grid.
         queries: maximum number of queries; a random sample if there are more. None for all of them.
         seed: random seed of the sample.
@@ -97,7 +95,7 @@ def choose_weights(
         options = {"ties": ties, "gain": gain, "memory": bounded}
         return metric_values(scorings, targets, metric, queries=chosen, **options)  # type: ignore[arg-type]
 
-    return _choice(measure, len(members), metric, weights, step, costs)
+    return _choice(measure, len(members), metric, weights, step)
 
 
 def choose_list_weights(
@@ -146,25 +144,12 @@ def standardise_lists(scores: Tensor, lengths: Tensor) -> Tensor:
     return torch.cat([standardise(part.unsqueeze(0)).squeeze(0) for part in parts])
 
 
-def _choice(
-    measure: Measure,
-    members: int,
-    metric: str,
-    weights: Sequence[float] | None,
-    step: float,
-    costs: Sequence[float] | None = None,
-) -> WeightChoice:
+def _choice(measure: Measure, members: int, metric: str, weights: Sequence[float] | None, step: float) -> WeightChoice:
     check_number("step", step, 0.0, 0.5, low_open=True)
     check_int("number of members", members)
     known = _Known(measure)
     units = [tuple(float(other == member) for other in range(members)) for member in range(members)]
-    by_member = torch.tensor([0.0] * members if costs is None else costs, dtype=torch.float64)
-
-    def means(candidates: Sequence[Weights]) -> Tensor:
-        given = torch.tensor(candidates, dtype=torch.float64)
-        return known(candidates).mean(1) - given.to(by_member.device) @ by_member
-
-    best = _search(means, members, round(1 / step)) if weights is None else check_weights(weights, members)
+    best = _search(known, members, round(1 / step)) if weights is None else check_weights(weights, members)
     values = known([*units, best])
     alone = tuple(values[:-1].mean(1).tolist())
     difference = paired_difference(values[-1], values[alone.index(max(alone))])
@@ -185,22 +170,22 @@ class _Known:
         return torch.stack([self.values[candidate] for candidate in candidates])
 
 
-def _search(means: Measure, members: int, steps: int) -> Weights:
+def _search(measure: Measure, members: int, steps: int) -> Weights:
     """The best weights: of one or two members, then by moving weight between members."""
-    best, value = _best(means, _few_members(members, steps), steps)
+    best, value = _best(measure, _few_members(members, steps), steps)
     for _ in range(_PASSES if members > 2 else 0):
-        moved, reached = _best(means, _moves(best), steps)
+        moved, reached = _best(measure, _moves(best), steps)
         if reached <= value + _ROUNDING:
             break
         best, value = moved, reached
     return tuple(part / steps for part in best)
 
 
-def _best(means: Measure, tried: Sequence[tuple[int, ...]], steps: int) -> tuple[tuple[int, ...], float]:
+def _best(measure: Measure, tried: Sequence[tuple[int, ...]], steps: int) -> tuple[tuple[int, ...], float]:
     """The first of the best weights, in numbers of steps, and their value."""
-    found = means([tuple(part / steps for part in parts) for parts in tried])
-    first = int((found >= found.max() - _ROUNDING).nonzero()[0])
-    return tried[first], float(found[first])
+    means = measure([tuple(part / steps for part in parts) for parts in tried]).mean(1)
+    first = int((means >= means.max() - _ROUNDING).nonzero()[0])
+    return tried[first], float(means[first])
 
 
 def _few_members(members: int, steps: int) -> list[tuple[int, ...]]:
