@@ -7,7 +7,8 @@
 One row per data set and method: NDCG@1, @3 and @5, the seconds to fit, and the difference with a 95 % interval, paired
 by row and averaged over seeds. Logistic regression reads the given features, or ``TfidfVectorizer`` of the texts.
 Labels without training rows come last. Synthetic texts differ between seeds; of the other sets only the seed of the
-model differs. ``--rows`` uses a part of the training rows, for both. With ``--validation`` rows of the training part replace the test part, to choose settings.
+model differs. ``--rows`` uses a part of the training rows, for both. With ``--validation`` rows of the training part
+replace the test part, to choose settings.
 """
 
 import argparse
