@@ -144,7 +144,7 @@ class AutoRun:
 
     def finish(self) -> bool:
         """Try all models within the budget, evaluate the best and write the results; False if stopped before."""
-        with alone(self.directory.path, "trained"):
+        with alone(self.directory.path, "trained"), self.directory.failing():
             self.directory.note(status="running", device=str(choose_device(self.recipe.device)), error=None)
             for part in self.parts:
                 if not self._try(part):

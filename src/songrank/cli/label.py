@@ -18,6 +18,9 @@ def label(
     text_column: Annotated[str | None, typer.Option(help="Column of texts in a table; `text` by default.")] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="CSV: put ' before texts that spreadsheets read as formulas.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
 ) -> None:
     """Write the top labels of each text.
@@ -34,14 +37,20 @@ def label(
     from songrank.cli.progress import progress_bar
     from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_table_output
+    from songrank.io.tables.table_writer import check_escape, check_table_output
     from songrank.serving.label_file import label_file
     from songrank.serving.open import open_model
 
     with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
         check_table_output(output, overwrite=overwrite)
+        check_escape(output, escape=escape_formulas)
         folder = open_model(run, device, task="labelling")
-        more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
+        more: dict[str, Any] = {
+            "overwrite": overwrite,
+            "escape": escape_formulas,
+            "progress": progress,
+            "processes": processes,
+        }
         done = label_file(folder, texts, output, k, text_column=text_column, **more)
     if not quiet and processes.is_first:
         echo(f"{counted(done.queries, 'texts')}; wrote {counted(done.rows, 'labels')} to {output}")

@@ -20,6 +20,9 @@ def rank(
     ] = False,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="CSV: put ' before texts that spreadsheets read as formulas.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
 ) -> None:
     """Score and rank the documents of each query.
@@ -35,14 +38,20 @@ def rank(
     from songrank.cli.progress import progress_bar
     from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_table_output
+    from songrank.io.tables.table_writer import check_escape, check_table_output
     from songrank.serving.open import open_model
     from songrank.serving.rank_file import rank_file
 
     with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
         check_table_output(output, overwrite=overwrite)
+        check_escape(output, escape=escape_formulas)
         folder = open_model(run, device, task="search")
-        more: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "processes": processes}
+        more: dict[str, Any] = {
+            "overwrite": overwrite,
+            "escape": escape_formulas,
+            "progress": progress,
+            "processes": processes,
+        }
         done = rank_file(folder, documents, output, query_column, by_rank, **more)
     if not quiet and processes.is_first:
         echo(f"{counted(done.queries, 'queries')}; wrote {counted(done.rows, 'ranked documents')} to {output}")

@@ -47,6 +47,9 @@ def recommend(
     ] = False,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="CSV: put ' before texts that spreadsheets read as formulas.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
 ) -> None:
     """Write the top items of each user; seen items are excluded.
@@ -63,7 +66,7 @@ def recommend(
     from songrank.cli.progress import progress_bar
     from songrank.cli.together import together
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_table_output
+    from songrank.io.tables.table_writer import check_escape, check_table_output
     from songrank.serving.open import open_model
     from songrank.serving.recommend_file import recommend_file
     from songrank.serving.recommendations import FALLBACKS
@@ -82,6 +85,7 @@ def recommend(
         raise UserError("--user-column needs INPUT, a file of users")
     with ExitStack() as stack, together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
         check_table_output(output, overwrite=overwrite)
+        check_escape(output, escape=escape_formulas)
         if last_checkpoint:
             run = last_model(run, Path(stack.enter_context(TemporaryDirectory(prefix="songrank-"))))
         done = recommend_file(
@@ -100,6 +104,7 @@ def recommend(
             names=names,
             name_column=name_column,
             overwrite=overwrite,
+            escape=escape_formulas,
             progress=progress,
             warn=lambda message: echo(f"warning: {message}", err=True) if processes.is_first else None,
             processes=processes,

@@ -25,6 +25,9 @@ def similar(
     name_column: Annotated[str | None, typer.Option(help="Column of names in --names.")] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="CSV: put ' before texts that spreadsheets read as formulas.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
 ) -> None:
     """Write the most similar items of each item, or with --users the most similar users of each user.
@@ -38,7 +41,7 @@ def similar(
     """
     from songrank.cli.progress import progress_bar
     from songrank.core.text import counted
-    from songrank.io.tables.table_writer import check_table_output
+    from songrank.io.tables.table_writer import check_escape, check_table_output
     from songrank.serving.open import open_model
     from songrank.serving.similar_file import similar_file
 
@@ -50,6 +53,7 @@ def similar(
         raise UserError("--names has titles of items; leave it out with --users")
     with progress_bar(quiet) as progress:
         check_table_output(output, overwrite=overwrite)
+        check_escape(output, escape=escape_formulas)
         done = similar_file(
             open_model(run, device, task="recommendation"),
             output,
@@ -61,6 +65,7 @@ def similar(
             item_column=item_column,
             name_column=name_column,
             overwrite=overwrite,
+            escape=escape_formulas,
             progress=progress,
             warn=lambda message: echo(f"warning: {message}", err=True),
         )

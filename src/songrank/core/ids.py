@@ -1,5 +1,6 @@
 """Mapping between original ids of users and items and internal indices from 0."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -107,6 +108,17 @@ class Ids:
         else:
             data = self._values.numpy().tobytes()
             yield from (data[a:b].decode("utf-8") for a, b in pairwise(self._offsets.tolist()))
+
+    def has_text(self, text: str) -> bool:
+        """Whether a text is an id, by bisection.
+
+        >>> Ids.of(["None", "a"]).has_text("None"), Ids.of([1, 2]).has_text("1")
+        (True, False)
+        """
+        if self._offsets is None:
+            return False
+        at = bisect_left(self, text.encode(), key=str.encode)
+        return at < len(self) and self[at] == text
 
     def find(self, values: Any) -> Tensor:
         """The index of each id of a sequence, array, tensor or polars column; −1 for unknown ids."""

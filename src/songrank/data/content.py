@@ -15,6 +15,7 @@ from songrank.core.errors import DataError
 from songrank.core.feature_rows import FeatureRows
 from songrank.core.ids import Ids
 from songrank.data.dataset import ENCODER, FORMAT, FORMS, SPLITS, VERSION, features_file
+from songrank.data.preparation.data_notes import missing_ids
 from songrank.io.arrays import Pieces, write_arrays
 from songrank.io.disk_table import DiskColumn
 from songrank.io.files import sha256
@@ -113,6 +114,9 @@ def write_content(folder: Path, content: Content, *, name: str, options: Mapping
     used = sorted({key for arrays in splits.values() for key in arrays})
     made = {"songrank": __version__, "options": dict(options), "sources": _sources(job)}
     made["left_out"] = dict(sorted(job.counts.items()))
+    if content.task == "recommendation" and content.item_ids is not None and isinstance(content.query_ids, Ids):
+        missing = missing_ids(content.query_ids, content.item_ids)
+        made |= {"missing_ids": missing} if missing else {}
     return {
         "format": FORMAT,
         "version": VERSION,

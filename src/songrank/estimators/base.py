@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from polars.exceptions import PolarsError
 from safetensors import SafetensorError
 
@@ -45,6 +43,7 @@ from songrank.serving.open import open_model
 from songrank.serving.recommendations import check_count
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import load_recipe
+from songrank.training.random_numbers import own_random_numbers
 from songrank.training.run import Run
 from songrank.training.warm_start import WarmStart
 
@@ -56,7 +55,6 @@ except ImportError:  # scikit-learn is optional
 
     _NotFittedError = AttributeError
 
-_ONE_AT_A_TIME = threading.Lock()
 Callback = Callable[[dict[str, Any]], None]
 
 
@@ -174,7 +172,7 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         """
         self._recipe(Path("data"), *more, warn=self._say)
         check_count("members", self.members)
-        with _ONE_AT_A_TIME, torch.random.fork_rng(), self._place() as work:
+        with own_random_numbers(), self._place() as work:
             told = {**options, **(self.data_options or {}), "overwrite": True}
             dataset = prepare(kind, source, work / "data", **told)
             for note in data_notes(dataset.info):

@@ -33,6 +33,7 @@ def label_file(
     *,
     text_column: str | None = None,
     overwrite: bool = False,
+    escape: bool = False,
     progress: Progress | None = None,
     processes: Processes = ALONE,
 ) -> Written:
@@ -44,7 +45,7 @@ def label_file(
     """
     assert folder.item_ids is not None
     names, done, labelled = id_column(folder.item_ids), 0, 0
-    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
+    with table_writer(output, overwrite=overwrite, processes=processes, escape=escape) as writer:
         own = _share(folder, texts, text_column, processes)
         for queries, ids in _read(folder, texts, text_column, Job(progress)):
             first = pl.Series("row", np.arange(done, done + len(queries))) if ids is None else pl.Series("id", ids)

@@ -34,6 +34,7 @@ def rank_file(
     by_rank: bool = False,
     *,
     overwrite: bool = False,
+    escape: bool = False,
     progress: Progress | None = None,
     processes: Processes = ALONE,
 ) -> Written:
@@ -44,7 +45,7 @@ def rank_file(
     share the lists: each reads the file, scores a range of the lists, and writes a range of the rows.
     """
     job = Job(progress)
-    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
+    with table_writer(output, overwrite=overwrite, processes=processes, escape=escape) as writer:
         with processes.agreed(), writing(output):  # temporary files are on the same disk
             rows = _Documents(folder, writer, documents, query_column, job)
         rows.score(job, processes)

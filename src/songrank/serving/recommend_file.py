@@ -41,6 +41,7 @@ def recommend_file(
     names: Path | None = None,
     name_column: str | None = None,
     overwrite: bool = False,
+    escape: bool = False,
     progress: Progress | None = None,
     warn: Warn = lambda message: None,
     processes: Processes = ALONE,
@@ -48,7 +49,8 @@ def recommend_file(
     """Write a table of user, item, score, rank and source; see ``songrank recommend`` for the options.
 
     ``users`` is a CSV, TSV or Parquet file of user ids, which may repeat; None for all known users; ``histories`` is
-    an interaction log instead, for models of histories. ``warn`` is called with one-line warnings. Several
+    an interaction log instead, for models of histories. ``warn`` is called with one-line warnings;
+    ``escape`` puts an apostrophe before texts that spreadsheets read as formulas. Several
     ``processes`` share the users: each reads the files, and writes the rows of a range of the users.
     """
     job, called = Job(progress), folder.info.get("called", {})
@@ -83,7 +85,7 @@ def recommend_file(
             found = recommend(folder, asked, k, fallback=fallback, **limits)
     asked, items = id_column(query_ids) if asked is None else asked, id_column(item_ids)
     done = new_users = 0
-    with table_writer(output, overwrite=overwrite, processes=processes) as writer:
+    with table_writer(output, overwrite=overwrite, processes=processes, escape=escape) as writer:
         for batch in found:
             writer.write(recommendation_frame([batch], (name, item), asked, items, titles))
             done, new_users = done + batch.num_users, new_users + batch.num_new

@@ -31,6 +31,7 @@ def similar_file(
     item_column: str | None = None,
     name_column: str | None = None,
     overwrite: bool = False,
+    escape: bool = False,
     progress: Progress | None = None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Written:
@@ -56,7 +57,7 @@ def similar_file(
     everything = id_column(known)
     numbers = np.arange(len(known)) if ids is None else known.find(ids).numpy()
     done = 0
-    with table_writer(output, overwrite=overwrite) as writer:
+    with table_writer(output, overwrite=overwrite, escape=escape) as writer:
         for batch in found:
             writer.write(similar_frame(batch, name, numbers, everything, titles))
             done += batch.num_users

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from songrank.core.devices import choose_device
-from songrank.core.errors import DataError, UserError, first_line, memory_shortage, shown
+from songrank.core.errors import DataError, UserError, memory_shortage, shown
 from songrank.core.forks import check_not_forked
 from songrank.core.processes import ALONE, LostProcessError, Processes
 from songrank.data import Dataset, open_dataset
@@ -25,6 +25,7 @@ from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.recipe_files import resolve
 from songrank.training.feature_maps import map_features
+from songrank.training.random_numbers import own_random_numbers
 from songrank.training.run_directory import Curves, RunDirectory, fingerprint, lists_fingerprint
 from songrank.training.trained_model import write_model
 from songrank.training.trainer.determinism import NotDeterministicError
@@ -73,24 +74,26 @@ class Run:
 
     def __post_init__(self) -> None:
         begun = time.monotonic()
-        self.trainer = make_trainer(
-            self.recipe,
-            self.dataset,
-            self.processes,
-            checkpoints=Checkpoints(
-                self.directory.checkpoints,
-                owner=checkpoint_owner(self.recipe, self.dataset),
-                earlier=tuple(change["owner"] for change in self.directory.recipe_changes()),
-                warn=self.warn,
-                processes=self.processes,
-            ),
-            observe=self._observe,
-            tick=lambda: self.tick() if self.processes.is_first else None,
-            warn=lambda message: self.warn(message),
-            speed=self.speed,
-            save_every=self.save_every,
-            limit=self.limit,
+        checkpoints = Checkpoints(
+            self.directory.checkpoints,
+            owner=checkpoint_owner(self.recipe, self.dataset),
+            earlier=tuple(change["owner"] for change in self.directory.recipe_changes()),
+            warn=self.warn,
+            processes=self.processes,
         )
+        with own_random_numbers():
+            self.trainer = make_trainer(
+                self.recipe,
+                self.dataset,
+                self.processes,
+                checkpoints=checkpoints,
+                observe=self._observe,
+                tick=lambda: self.tick() if self.processes.is_first else None,
+                warn=lambda message: self.warn(message),
+                speed=self.speed,
+                save_every=self.save_every,
+                limit=self.limit,
+            )
         self.phases["opening"] = time.monotonic() - begun
 
     @classmethod
@@ -133,20 +136,20 @@ class Run:
         self.trainer.stop()
 
     def finish(self) -> bool:
-        """Train to the end, evaluate and write the results; return False if stopped before."""
+        """Train to the end, evaluate and write the results; return False if stopped before.
+
+        Trainings in one process are serialised, because they use torch's global random state, which is restored.
+        """
         check_not_forked()
         with ExitStack() as stack:
             with self.processes.agreed():
                 if self.processes.is_first:
                     self._open(stack)
+            stack.enter_context(own_random_numbers())
             try:
                 return self._finish()
             except (DivergedError, NotDeterministicError) as error:
                 self._note(status="failed", error=str(error))
-                raise
-            except (OSError, DataError) as error:  # such as a disk that is full
-                with suppress(UserError, OSError):
-                    self._note(status="failed", error=first_line(error))
                 raise
             except LostProcessError:
                 self._note(status="failed", error="another process has ended or cannot be reached")
@@ -165,6 +168,7 @@ class Run:
         if self.directory.recipe() != self.recipe:
             what = "was started again by another process with another recipe"
             raise DataError(what, "choose another directory with -o", file=str(self.directory.path))
+        stack.enter_context(self.directory.failing())
         self._curves = Curves(self.directory.tensorboard) if self.curves else None
         if self._curves is not None:
             stack.callback(self._curves.close)

@@ -17,22 +17,24 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from songrank import __version__
-from songrank.core.errors import DataError
+from songrank.core.errors import DataError, UserError, first_line
 from songrank.core.limits import RECIPE_BYTES
 from songrank.data import Dataset, ListSplit
 from songrank.io.files import (
     NEW,
+    create,
     file_digests,
     make_folder,
     not_written,
+    process_mark,
     read_whole,
     remove_leftovers,
     sha256,
@@ -46,6 +48,8 @@ from songrank.models.model_folder import MODEL_FILES
 from songrank.training.config.recipe import Recipe
 from songrank.training.config.yaml_text import read_yaml
 from songrank.training.trainer.loop import VALIDATION
+
+_HELD_BYTES = 2**14  # twice the size of a long run.json
 
 
 class RunDirectory:
@@ -151,6 +155,22 @@ class RunDirectory:
             entries["history_sha256"] = file_digests(self.history, "sha256")[0] if ended else None
         kept = {name: value for name, value in {**self.notes(), **entries}.items() if value is not None}
         write_json(self.state, plain(kept))
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Record an error of the disk as status ``failed``; on a full disk, in space that is held until then."""
+        held = self.path / f"{NEW}{process_mark()}"
+        with suppress(OSError), create(held) as stream:
+            stream.write(os.urandom(_HELD_BYTES))
+        try:
+            yield
+        except (OSError, DataError) as error:
+            held.unlink(missing_ok=True)
+            with suppress(UserError, OSError):
+                self.note(status="failed", error=first_line(error))
+            raise
+        finally:
+            held.unlink(missing_ok=True)
 
     def rewrite_history(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these lines, since epochs after the checkpoint run again."""

@@ -76,3 +76,20 @@ def test_duplicates_are_counted(tmp_path):
     (found,) = notes((1,), tmp_path, repeated=7)
     assert found == "dropped 7 repeated pairs of a user and an item; the last is kept"
     assert notes((1,), tmp_path / "kept", repeated=7, duplicates="keep") == []
+
+
+def test_texts_that_stand_for_missing_ids_are_reported(tmp_path, songrank):
+    rows = log((1,))
+    rows["user"] = [None if user == "u3" else user for user in rows["user"]]
+    rows["item"] = [float("nan") if item == "i7" else item for item in rows["item"]]
+    texts = {name: list(map(str, column)) for name, column in rows.items()}  # as pandas' astype(str) writes them
+    lines = ["user,item,rating", *map(",".join, zip(*texts.values(), strict=True))]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    done = songrank("data", "prepare", "interactions", tmp_path / "log.csv", "-o", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "the user ids include 'None', each as one user; if these are missing values, remove their rows",
+        "the item ids include 'nan', each as one item; if these are missing values, remove their rows",
+    ):
+        assert line in done.stdout
+    assert data_notes(prepare("interactions", log((1,)), tmp_path / "other").info) == []

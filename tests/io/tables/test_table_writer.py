@@ -56,3 +56,22 @@ def test_columns_that_csv_lacks_are_rejected(tmp_path):
     with table_writer(tmp_path / "best.parquet") as writer:
         writer.write(rows)
     assert pl.read_parquet(tmp_path / "best.parquet").equals(rows)
+
+
+def test_texts_that_begin_like_formulas_are_escaped_if_asked(tmp_path):
+    texts = ["=cmd()", "+1", "-1", "@a", "\tb", "a=b", "", None]
+    rows = pl.DataFrame({"item": texts, "=sum": range(8), "score": [-1.0] * 8})
+    rows = rows.with_columns(pl.col("item").cast(pl.Categorical).alias("kind"))
+    for escape in (True, False):
+        with table_writer(tmp_path / "best.csv", overwrite=True, escape=escape) as writer:
+            writer.write(rows)
+        found = pl.read_csv(tmp_path / "best.csv")
+        expected = ["'=cmd()", "'+1", "'-1", "'@a", "'\tb", "a=b"] if escape else texts[:6]
+        assert found["item"].to_list()[:6] == found["kind"].to_list()[:6] == expected
+        assert found["score"].to_list() == rows["score"].to_list()
+        assert found.columns == ["item", "'=sum" if escape else "=sum", "score", "kind"]
+    with (
+        pytest.raises(DataError, match=r"best.parquet: is not a CSV file; leave out --escape-formulas"),
+        table_writer(tmp_path / "best.parquet", escape=True),
+    ):
+        pass

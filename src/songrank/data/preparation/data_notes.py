@@ -4,9 +4,26 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from songrank.core.ids import Ids
 from songrank.core.text import counted
 from songrank.data.preparation.given_splits import held_out_notes
 
+_MISSING = (
+    "None",
+    "none",
+    "NONE",
+    "NaN",
+    "nan",
+    "NAN",
+    "NULL",
+    "null",
+    "Null",
+    "NA",
+    "N/A",
+    "<NA>",
+    "NaT",
+    "undefined",
+)
 REPEATED = "repeated pairs"
 """The count of dropped duplicates among those of ``Job.count``."""
 FIRST_INFINITE = 128
@@ -16,8 +33,9 @@ _SCALE = 10  # the largest rating of the usual scales
 
 
 def data_notes(info: Mapping[str, Any]) -> list[str]:
-    """Notes about the contents of ``dataset.json``: features, dropped pairs, low ratings, large labels."""
+    """Notes about the contents of ``dataset.json``: ids, features, dropped pairs, low ratings, large labels."""
     return [
+        *_missing_ids(info),
         *_features(info),
         *_cold(info),
         *held_out_notes(info),
@@ -59,6 +77,32 @@ def _cold(info: Mapping[str, Any]) -> list[str]:
     """
     parts = [f"{n['items']:,} with {n['pairs']:,} pairs for {split}" for split, n in info.get("cold", {}).items()]
     return [f"cold items: {', '.join(parts)}, none of them in training"] if parts else []
+
+
+def missing_ids(users: Ids, items: Ids) -> dict[str, list[str]]:
+    """Ids that may stand for missing values, by role.
+
+    >>> missing_ids(Ids.of(["None", "u1"]), Ids.of(["i1", "i2"]))
+    {'user': ['None']}
+    """
+    found = {
+        role: [word for word in _MISSING if ids.has_text(word)] for role, ids in (("user", users), ("item", items))
+    }
+    return {role: words for role, words in found.items() if words}
+
+
+def _missing_ids(info: Mapping[str, Any]) -> list[str]:
+    """Ids such as None, which are accepted.
+
+    >>> _missing_ids({"made": {"missing_ids": {"user": ["None", "nan"]}}})
+    ["the user ids include 'None' and 'nan', each as one user; if these are missing values, remove their rows"]
+    """
+    found = info.get("made", {}).get("missing_ids", {})
+    return [
+        f"the {role} ids include {' and '.join(map(repr, words))}, each as one {role}; "
+        "if these are missing values, remove their rows"
+        for role, words in found.items()
+    ]
 
 
 def large_label(info: Mapping[str, Any]) -> float:

@@ -21,6 +21,9 @@ SUFFIXES = (".csv", ".parquet")
 _PART = re.compile(r"part-[0-9]{5}-of-[0-9]{5}\.parquet")
 _PART_ROWS = 2**18
 _COPY_BYTES = 2**22
+_TEXTS = (pl.String, pl.Categorical, pl.Enum)
+_FORMULA = r"^[=+@\-\t\r]"
+"""The beginning of a text that spreadsheets read as a formula."""
 
 
 def check_output(path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = SUFFIXES) -> None:
@@ -57,10 +60,11 @@ class TableWriter:
         path: the output, for messages; its suffix selects the format.
         folder: an empty directory for temporary files.
         header: whether a CSV file begins with the names of the columns.
+        escape: put an apostrophe before texts that a spreadsheet would read as a formula.
     """
 
-    def __init__(self, path: Path, folder: Path, *, header: bool = True) -> None:
-        self.path, self.folder, self.rows = path, folder, 0
+    def __init__(self, path: Path, folder: Path, *, header: bool = True, escape: bool = False) -> None:
+        self.path, self.folder, self.rows, self._escape = path, folder, 0, escape
         self._header, self._csv = header, path.suffix == ".csv"
         self._stream: IO[bytes] | None = None
         self._pieces = 0
@@ -70,6 +74,7 @@ class TableWriter:
         """Write rows; the first call sets the columns, even without rows."""
         self.check(rows.schema)
         with writing(self.path):
+            rows = _escaped(rows) if self._escape else rows
             self.rows += rows.height
             if self._csv:
                 header = self._stream is None and self._header
@@ -104,17 +109,40 @@ class TableWriter:
         self._pieces, self._waiting = self._pieces + 1, []
 
 
+def _escaped(rows: pl.DataFrame) -> pl.DataFrame:
+    """An apostrophe before each text, and each name of a column, that begins like a formula.
+
+    >>> _escaped(pl.DataFrame({"item": ["=1+1", "a=b", None]}))["item"].to_list()
+    ["'=1+1", 'a=b', None]
+    """
+    texts = [pl.col(name).cast(pl.String) for name, kind in rows.schema.items() if kind in _TEXTS]
+    rows = rows.with_columns(
+        pl.when(text.str.contains(_FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep() for text in texts
+    )
+    return rows.rename(lambda name: f"'{name}" if re.match(_FORMULA, name) else name)
+
+
+def check_escape(path: Path, *, escape: bool) -> None:
+    """Raise if formulas are to be escaped in an output that is not CSV."""
+    if escape and path.suffix != ".csv":
+        raise DataError("is not a CSV file", "leave out --escape-formulas", file=str(path))
+
+
 @contextmanager
-def table_writer(path: Path, *, overwrite: bool = False, processes: Processes = ALONE) -> Iterator[TableWriter]:
+def table_writer(
+    path: Path, *, overwrite: bool = False, escape: bool = False, processes: Processes = ALONE
+) -> Iterator[TableWriter]:
     """Write a CSV or Parquet file in blocks of rows; the file appears on success only.
 
     A path without suffix is a directory of Parquet files, one per process. Several ``processes`` write consecutive
     rows, at least one block each, which may have no rows; the first one joins them. If one fails, nothing is written.
+    ``escape`` is that of :class:`TableWriter`, for CSV files.
     """
     target, check = Path(os.path.realpath(path)), partial(check_table_output, path, overwrite=overwrite)
     folder = target.parent / f"{NEW}{target.name}"
     with ExitStack() as last:
         with processes.agreed():
+            check_escape(path, escape=escape)
             check()
             if processes.is_first:
                 last.enter_context(_staging(path, target, folder))
@@ -124,7 +152,7 @@ def table_writer(path: Path, *, overwrite: bool = False, processes: Processes = 
                 raise DataError("cannot be written by all processes", fix, file=str(path))
             own = folder / f"process-{processes.rank:05}"
             own.mkdir()
-        with closing(TableWriter(path, own, header=processes.is_first)) as writer:
+        with closing(TableWriter(path, own, header=processes.is_first, escape=escape)) as writer:
             with processes.agreed():
                 yield writer
                 writer.finish()
