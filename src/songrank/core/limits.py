@@ -30,3 +30,5 @@ STAMPS = 10_000
 """Number of remembered verifications; the older half is forgotten beyond."""
 STAMP_AGE = 2.0
 """Seconds since its last change after which the verification of a file is remembered."""
+SOFT_SORT_ITEMS = 1 << 14
+"""Items of a list with a soft sort: a matrix of their square takes 1 GB in float32."""

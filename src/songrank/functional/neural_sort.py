@@ -9,13 +9,10 @@ from torch.autograd.function import once_differentiable
 from songrank.core.checks import check_int, check_number
 from songrank.core.errors import UserError
 from songrank.core.gains import Gain, discounts, gains, ideal_dcg, safe_divide
+from songrank.core.limits import SOFT_SORT_ITEMS
 from songrank.functional.lists import pairwise, prepare, reduce_lists
 
 _NOTHING = 1e-18  # below it the square of a sum, and so the gradient of dividing by it, underflows in float32
-
-
-LONGEST = 2**14
-"""The largest number of columns: a matrix of their square takes 1 GB in float32."""
 
 
 def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:
@@ -29,10 +26,10 @@ def neural_sort(scores: Tensor, *, mask: Tensor | None = None, temperature: floa
             [1., 0.]])
     """
     check_number("temperature", temperature, 0.0, low_open=True)
-    if scores.shape[-1] > LONGEST:
+    if scores.shape[-1] > SOFT_SORT_ITEMS:
         what = f"a soft sort of {scores.shape[-1]:,} items takes {scores.shape[-1] ** 2 * 4 / 1e9:,.0f} GB"
         fix = "sample the lists (batch.length in a recipe), or use another loss, such as approx-ndcg"
-        raise UserError(f"{what}; expected lists of at most {LONGEST:,} items: {fix}")
+        raise UserError(f"{what}; expected lists of at most {SOFT_SORT_ITEMS:,} items: {fix}")
     scores, _, mask = prepare(scores, torch.zeros_like(scores), mask)
     spread = torch.where(mask.unsqueeze(-2), pairwise(scores).abs(), 0.0).sum(-1)
     count = mask.sum(-1, keepdim=True)
