@@ -26,8 +26,10 @@ SECONDS, BYTES = 60, 2 * 2**30
 def import_everything() -> None:
     """Import all modules once, before processes are forked."""
     names = [module.name for module in pkgutil.walk_packages(songrank_package.__path__, "songrank.")]
-    for name in [*names, "torch.utils.tensorboard", "optuna", "optuna.storages", "sqlalchemy", "yaml", "pyarrow"]:
-        if "kernels" not in name and "__main__" not in name:
+    names += ["torch.utils.tensorboard", "torch._dynamo", "torch.export", "optuna", "optuna.storages", "sqlalchemy"]
+    names += ["sqlalchemy.dialects.sqlite", "songrank_paper.synthetic.kind", "yaml", "pyarrow"]
+    for name in names:
+        if not any(word in name for word in ("kernels", "__main__", "integrations")):  # forks copy what is imported
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     gc.collect()
