@@ -20,7 +20,7 @@ def try_archives(random: random.Random, place: Path, base: Path) -> None:
             filler = random.choice((b"\0", b"\n", b"1", content.encode()[:20]))
             with archive.open(file, "w", force_zip64=True) as member:
                 block = filler * (2**20 // len(filler))
-                for _ in range(random.choice((64, 1024))):
+                for _ in range(random.choice((64, 400))):
                     member.write(block)
         elif how == 1:
             archive.writestr(f"../../{file}", content)
