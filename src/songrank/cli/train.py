@@ -188,7 +188,6 @@ def _chosen(
 
 def _report(run: Any, view: Any) -> None:
     """Print the results of a finished run."""
-    from songrank.analysis.standing import standing
     from songrank.io.json_files import plain
     from songrank.training.run import Run
 
@@ -198,6 +197,8 @@ def _report(run: Any, view: Any) -> None:
         figures = {split: found.values for split, found in run.results.items()}
         echo(json.dumps(plain({"run": str(run.directory.path), **figures})))
     elif not view.quiet:
+        from songrank.analysis.standing import standing
+
         print_results(run.directory.path, run.results)
         if message := run.result():
             echo(message, err=True)
@@ -209,15 +210,21 @@ def _report(run: Any, view: Any) -> None:
 
 def _runner(recipe: "Recipe", speed: str, *, quiet: bool, as_json: bool) -> tuple[Any, Any, dict[str, Any]]:
     """The class of the run, its view and its options."""
-    from songrank.analysis.auto import AutoRun
-    from songrank.training.run import Run
+    kind: Any
+    view: Any
+    if recipe.auto is not None:
+        from songrank.analysis.auto import AutoRun
 
-    auto = recipe.auto is not None
-    view: Any = (AutoView if auto else TrainingView)(quiet=quiet, as_json=as_json)
-    more: dict[str, Any] = {"warn": view.warn}
-    more |= {"say": view.say, "options": {"speed": speed}} if auto else {"speed": speed, "curves": True}
+        kind, view = AutoRun, AutoView(quiet=quiet, as_json=as_json)
+        more: dict[str, Any] = {"say": view.say, "options": {"speed": speed}}
+    else:
+        from songrank.training.run import Run
+
+        kind, view = Run, TrainingView(quiet=quiet, as_json=as_json)
+        more = {"speed": speed, "curves": True}
+    more["warn"] = view.warn
     more |= {} if quiet and not as_json else {"observe": view.observe, "tick": view.tick}
-    return AutoRun if auto else Run, view, more
+    return kind, view, more
 
 
 def default_place(name: str, recipe: "Recipe") -> Path:
