@@ -65,6 +65,9 @@ def contents(folder: Path) -> str:
         assert isinstance(part, CatalogueSplit)
         for column in (part.offsets, part.item, part.label):
             digest.update(column.contiguous().numpy().tobytes())
+    for rows in dataset.features.values():
+        for array in () if rows is None else rows.tensors().values():
+            digest.update(array.contiguous().numpy().tobytes())
     digest.update(repr([list(dataset.item_ids), list(dataset.query_ids)]).encode())
     return digest.hexdigest()
 
@@ -145,7 +148,9 @@ def _with(done: Done, file: Path) -> Done:
 
 USES: dict[str, tuple[str, list[Use]]] = {
     "data": ("data", [opened]),
+    "features": ("features", [opened]),
     "run": ("run0", [recommended, reported]),
+    "featured": ("featured", [recommended, reported]),
     "evaluation": ("run0", [compared, reported]),
     "stopped": ("stopped", [resumed]),
     "saved": ("saved", [recommended, loaded]),

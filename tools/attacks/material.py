@@ -21,6 +21,10 @@ def make_material(place: Path) -> None:
     data = f"data={place / 'data'}"
     words: list[list[Any]] = [["data", "prepare", "interactions", "log.csv", "-o", "data", "-q"]]
     words += [["train", "recommendation", data, *SHORT, f"seed={n}", "-o", f"run{n}", "-q"] for n in (0, 1)]
+    genres = "".join(f"i{n},{'abc'[n % 3]},{n}.5\n" for n in range(25))
+    (place / "items.csv").write_text(f"item,genre,year\n{genres}")
+    words += [["data", "prepare", "interactions", "log.csv", "--items", "items.csv", "-o", "features", "-q"]]
+    words += [["train", "recommendation", f"data={place / 'features'}", *SHORT, "-o", "featured", "-q"]]
     words += [["tune", "recommendation", data, *SHORT, "--trials", 2, "-o", "study", "-q"]]
     words += [["recommend", "run0", "-o", "best.csv", "-q"]]
     for each in words:
