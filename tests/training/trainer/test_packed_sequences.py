@@ -217,16 +217,17 @@ class Replayed:
 
 
 def test_a_graph_per_shape_reads_the_numbers_of_each_batch(data, monkeypatch):
-    captured = []
+    captured, pools = [], []
 
     def record(run, optimiser, pool):
+        pools.append(pool)
         step.last = (torch.zeros(()), None)  # set by a capture, which computes nothing
         captured.append(run)
         return Replayed(run, optimiser)
 
     monkeypatch.setattr(captured_shapes, "_captured", record)
     monkeypatch.setattr(captured_shapes, "side_stream", nullcontext)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, len(pools)))
     models = [float64_model({})]
     models.append(copy.deepcopy(models[0]))
     adapter = make_adapter(open_dataset(data), model=models[0], windows="random")
@@ -234,19 +235,22 @@ def test_a_graph_per_shape_reads_the_numbers_of_each_batch(data, monkeypatch):
     for model in models:
         sampler = twins(adapter, form="in bins")[1]
         loss = make_component("loss", {"name": "song"}, {"num_pairs": adapter.relevance.num_pairs}).double()
-        stage = Stage("fine-tuning", loss, sampler, 30, 0.1, optimiser="sgd")
+        stage = Stage("fine-tuning", loss, sampler, 30, 0.1, {15: 0.5}, optimiser="sgd")
         values = Values(torch.device("cpu"), len(sampler))
         step = make_step(
             model, adapter, stage, stage.make_optimiser(model), values, "float32", speed="auto", warn=print
         )
         step.possible = model is models[1]
-        for _ in range(30):
+        for epoch in range(30):
+            for group in step.optimiser.param_groups:
+                group["lr"] = stage.rate(epoch)
             values.begin()
             for _ in step.epoch():
                 pass
             found.append(values.total())
     assert found[:30] == found[30:]
-    assert 1 < len(captured) == len(step.graphs) < sum(step.seen.values()) / 5
+    assert len(step.graphs) < len(captured) < sum(step.seen.values()) / 3
+    assert len(set(pools)) == 2  # one per learning rate
     for (name, one), other in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
         assert torch.equal(one, other), name
 

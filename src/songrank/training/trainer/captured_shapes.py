@@ -72,7 +72,7 @@ class CapturedShapes(StepInParts):
         rate, shape = self.optimiser.param_groups[0]["lr"], plan.shape
         if rate != self.rate:
             self.graphs.clear()
-            self.rate = rate
+            self.rate, self.pool = rate, None  # a pool ends with the last of its graphs
         seen = self.seen[shape] = self.seen.get(shape, 0) + 1
         found = self.graphs.get(shape)
         if found is None and self.possible and seen > EAGER_STEPS and len(self.graphs) < _MOST_GRAPHS:
