@@ -24,7 +24,7 @@ from songrank.data import prepare
 from tests.processes import ROOT
 
 SMALL = ["model.dim=8", "model.dropout=0.1", "batch.queries=16", "batch.relevant=3", "batch.irrelevant=10"]
-SMALL += ["warm_up.epochs=3", "device=cpu", "--json"]
+SMALL += ["warm_up.epochs=3", "validation.patience=null", "device=cpu", "--json"]
 OFTEN = """
 import sys
 from songrank.training import run
@@ -176,6 +176,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=1500)
+    parser.add_argument("--epochs", type=int, default=600)
     parser.add_argument("--longest", type=float, default=6.0, help="seconds to a kill, at most")
     main(**vars(parser.parse_args()))

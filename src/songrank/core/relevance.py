@@ -276,6 +276,14 @@ class Relevance:
             _ideal={key: value[queries] for key, value in self._ideal.items()},
         )
 
+    def as_shard(self, first: int, num_queries: int) -> "Relevance":
+        """The same table as a shard of a larger one of ``num_queries`` queries, from query ``first`` on.
+
+        >>> Relevance.from_pairs([0, 1, 1], [0, 0, 1]).as_shard(3, num_queries=9)
+        Relevance(catalogue, 9 queries, 2 items, 3 pairs, shard (3, 5))
+        """
+        return replace(self, num_queries=num_queries, query_range=(first, first + self.indptr.shape[0] - 1))
+
     def __repr__(self) -> str:
         part = "" if self.query_range == (0, self.num_queries) else f", shard {self.query_range}"
         kind = "catalogue" if self.is_catalogue else "lists"

@@ -293,7 +293,12 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
         return CatalogueSplit(name, self.num_items, pairs, features, count, seen=seen, cold=cold, **more)
 
     def relevance(
-        self, split: str, *, exclude: tuple[str, ...] | None = None, device: torch.device | str = "cpu"
+        self,
+        split: str,
+        *,
+        exclude: tuple[str, ...] | None = None,
+        device: torch.device | str = "cpu",
+        queries: tuple[int, int] | None = None,
     ) -> Relevance:
         """The relevant pairs of a split, for sampling and for evaluation.
 
@@ -304,39 +309,47 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 are excluded, since removing held-out items would leak them. Pairs that are relevant in ``split`` itself
                 stay.
             device: device of the result; sorting takes milliseconds on a GPU and seconds on a CPU core.
+            queries: the shard of these queries, the first and the last + 1, with its pairs numbered from 0; of a
+                catalogue, only their pairs are read.
         """
         check_choice("split", split, tuple(self))
         part = self[split]
         if isinstance(part, ListSplit):
-            return Relevance.from_lists(part.label.to(device), part.lengths)
+            lists = Relevance.from_lists(part.label.to(device), part.lengths)
+            return lists if queries is None else lists.shard(*queries)
         if exclude is None:
             exclude = tuple(self)[: tuple(self).index(split)] if self.info["shared_queries"] else ()
         for name in exclude:
             check_choice("exclude", name, tuple(self))
         if exclude and not self.info["shared_queries"]:
             fail("exclude", exclude, "no splits, since the splits of this data set share no queries")
+        tables = [other.pairs for name in (split, *exclude) if isinstance(other := self[name], CatalogueSplit)]
+        tables += self.cold_pairs() if exclude else []
+        if queries is not None:
+            tables = [table.slice(*queries) for table in tables]
         try:
-            return self._catalogue_relevance(part, exclude, torch.device(device))
+            found = _catalogue_relevance(*tables, num_items=part.num_items, device=torch.device(device))
         except torch.OutOfMemoryError:  # sorting takes six times what is kept
-            return self._catalogue_relevance(part, exclude, torch.device("cpu")).to(device)
+            found = _catalogue_relevance(*tables, num_items=part.num_items, device=torch.device("cpu")).to(device)
+        return found if queries is None else found.as_shard(queries[0], part.num_queries)
 
     def cold_pairs(self) -> list[CSR]:
         """The pairs of cold items by split."""
         return [part.cold for part in self.values() if isinstance(part, CatalogueSplit) and part.cold is not None]
 
-    def _catalogue_relevance(self, part: CatalogueSplit, exclude: tuple[str, ...], device: torch.device) -> Relevance:
-        if not exclude and device.type == "cpu":
-            table = sorted_rows(part.pairs, part.num_items)
-            if table is not None:
-                return Relevance.from_rows(table, part.num_items)
-        key, label = latest_pairs(part.pairs.to(device), part.num_items)
-        barred = None
-        if exclude:
-            others = [other.pairs for name in exclude if isinstance(other := self[name], CatalogueSplit)]
-            others += self.cold_pairs()
-            keys = torch.cat([table_keys(pairs.to(device), part.num_items) for pairs in others])
-            barred = without(keys.unique(), key)  # type: ignore[no-untyped-call]
-        return Relevance.from_keys(key, label, part.num_queries, part.num_items, barred)
+
+def _catalogue_relevance(pairs: CSR, *others: CSR, num_items: int, device: torch.device) -> Relevance:
+    """The relevance of these pairs, without those of ``others``."""
+    if not others and device.type == "cpu":
+        table = sorted_rows(pairs, num_items)
+        if table is not None:
+            return Relevance.from_rows(table, num_items)
+    key, label = latest_pairs(pairs.to(device), num_items)
+    barred = None
+    if others:
+        keys = torch.cat([table_keys(other.to(device), num_items) for other in others])
+        barred = without(keys.unique(), key)  # type: ignore[no-untyped-call]
+    return Relevance.from_keys(key, label, len(pairs), num_items, barred)
 
 
 def _table(arrays: Mapping[str, Tensor], prefix: str, *columns: str) -> CSR | None:

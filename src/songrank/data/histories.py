@@ -21,27 +21,31 @@ KEPT = ("last", "first", "max", "keep", "error")
 """Values of the preparation option ``duplicates``: which rows of the same user and item are kept."""
 
 
-def dataset_histories(dataset: Dataset, splits: Sequence[str], *, times: bool = False) -> CSR:
+def dataset_histories(
+    dataset: Dataset, splits: Sequence[str], *, times: bool = False, users: tuple[int, int] | None = None
+) -> CSR:
     """The history of each user over these splits, by time, then position in the source: ``item`` and ``label``.
 
-    With ``times`` also ``time``, as whole numbers.
+    With ``times`` also ``time``, as whole numbers. ``users`` are the first one and the last one + 1; by default all.
     """
-    parts = [part for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
-    owner = torch.cat([segment_rows(part.offsets.diff()) for part in parts])
+    parts = [part.pairs for name in splits if isinstance(part := dataset[name], CatalogueSplit)]
+    parts = parts if users is None else [part.slice(*users) for part in parts]
+    owner = torch.cat([segment_rows(part.lengths) for part in parts])
     order = torch.arange(owner.shape[0])
-    for columns in ([part.place for part in parts], [part.time for part in parts]):
+    of_parts = {name: [part.columns.get(name) for part in parts] for name in ("place", "time")}
+    for columns in of_parts.values():
         known = [column for column in columns if column is not None]
         if len(known) == len(parts) > 1:
             order = torch.cat(known).argsort(stable=True)
             break
     order = order[owner[order].argsort(stable=True)]
-    table = {"item": torch.cat([part.item for part in parts]), "label": torch.cat([part.label for part in parts])}
+    table = {name: torch.cat([part[name] for part in parts]) for name in ("item", "label")}
     if times:
-        of_parts = [part.time for part in parts if part.time is not None]
-        if len(of_parts) < len(parts):
+        known = [column for column in of_parts["time"] if column is not None]
+        if len(known) < len(parts):
             raise UserError(f"{dataset.path} has no times; prepare it from a log with times, or use time_bias=false")
-        table["time"] = torch.cat(of_parts).long()
-    counts = torch.stack([part.offsets.diff() for part in parts]).sum(0)
+        table["time"] = torch.cat(known).long()
+    counts = torch.stack([part.lengths for part in parts]).sum(0)
     return CSR.from_lengths(counts, **{name: column[order] for name, column in table.items()})
 
 

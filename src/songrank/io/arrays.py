@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from songrank.core.columns import Array
 from songrank.core.errors import DataError, first_line
 from songrank.io.disk_table import DiskColumn
-from songrank.io.files import create, file_digests, not_written, open_regular
+from songrank.io.files import create, open_regular, writing
 
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16"}
-_NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL"}
+_NAMES |= {"int8": "I8", "uint8": "U8", "bool": "BOOL", "bfloat16": "BF16"}
+_ORDER = ("I64", "F64", "F32", "I32", "BF16", "F16", "I16", "I8", "U8", "BOOL")  # of types in safetensors
 _PIECE_BYTES = 32 << 20
 
 
@@ -56,21 +58,25 @@ class ScratchArray:
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Pieces | DiskColumn]) -> str:
     """Write a safetensors file in chunks, and return its SHA-256."""
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # wide types first, for alignment
+    return _write(path, {name: (_NAMES[arrays[name].dtype.name], arrays[name]) for name in names})
+
+
+def _write(path: Path, arrays: Mapping[str, tuple[str, Array | Pieces | DiskColumn]]) -> str:
+    """Write arrays with the names of their types, in this order."""
     header: dict[str, dict[str, object]] = {}
     position = 0
-    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # wide types first, for alignment
-    for name in names:
-        array = arrays[name]
+    for name, (kind, array) in arrays.items():
         size = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
         offsets = [position, position + size]
-        header[name] = {"dtype": _NAMES[array.dtype.name], "shape": list(array.shape), "data_offsets": offsets}
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": offsets}
         position += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
     with create(path) as file:
         head = (len(text).to_bytes(8, "little"), text)
-        for data in itertools.chain(head, *(_data(name, arrays[name]) for name in names)):
+        for data in itertools.chain(head, *(_data(name, array) for name, (_, array) in arrays.items())):
             file.write(data)
             digest.update(data)
         file.flush()
@@ -105,16 +111,15 @@ def read_arrays(path: Path, fix: str = "regenerate the file") -> dict[str, Tenso
         raise DataError(f"is damaged ({first_line(error)})", fix, file=str(path)) from None
 
 
-def write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:
-    """Write tensors with default file permissions, and return the SHA-256."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors of a CPU in chunks, with the bytes of ``safetensors.torch.save_file``; return the SHA-256."""
+    kinds = {name: _NAMES[str(tensor.dtype).removeprefix("torch.")] for name, tensor in tensors.items()}
+    names = sorted(tensors, key=lambda name: (_ORDER.index(kinds[name]), name))
+    with writing(file):
+        return _write(file, {name: (kinds[name], _array(tensors[name])) for name in names})
 
-    create(file).close()
-    mode = file.stat().st_mode
-    try:
-        save_file(tensors, file)
-    except SafetensorError as error:
-        raise not_written(file, error) from None
-    file.chmod(mode)  # safetensors creates files for the owner only
-    return file_digests(file, "sha256")[0]
+
+def _array(tensor: Tensor) -> Array:
+    """The values as NumPy has them; bits of types that it lacks."""
+    found: Array = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return found

@@ -393,15 +393,16 @@ def _optional_files(info: Mapping[str, Any]) -> set[str]:
     return words | features | ({MAPS} & set(info["files"]) if features else set())
 
 
-_DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
-_DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
+DRAWS: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
+DRAWS |= {nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
+"""Functions that draw the initial values of a tensor."""
 
 
 class _WithoutDraws(TorchFunctionMode):
     """Skip initialisation of modules: on the meta device it would import torch's compiler, which takes a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _DRAWS:
+        if func in DRAWS:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
 

@@ -23,7 +23,7 @@ from songrank.training.trainer.batch_adapters import CatalogueAdapter
 from songrank.training.trainer.closed_form import ClosedFormTrainer
 from songrank.training.trainer.history_adapters import adapter_for
 from songrank.training.trainer.loop import Trainer
-from songrank.training.trainer.shard import NO_ROWS, OwnRows
+from songrank.training.trainer.own_rows import NO_ROWS, build_own
 from songrank.training.trainer.stages import Stage
 
 
@@ -78,12 +78,15 @@ def make_trainer(recipe: Recipe, dataset: Dataset, processes: Processes = ALONE,
         slates = {"seed": recipe.seed, "gain": recipe.gain}
         samplers = [adapter.sampler(batch, **slates, stream=s.number, k=loss.get("k")) for s, loss in sections]
         torch.manual_seed(recipe.seed)
-        model = kind.build(of_model, sizes)
         rows = NO_ROWS
-        if processes.world > 1 and isinstance(adapter, CatalogueAdapter) and not model.capabilities.graph:
-            rows = OwnRows(model.capabilities.query_tables, adapter.own, dataset.num_queries)
-            rows.keep(model)
+        if processes.world > 1 and kind.capabilities.query_tables and not kind.capabilities.graph:
+            assert isinstance(adapter, CatalogueAdapter)
+            model, rows = build_own(
+                lambda count: kind.build(of_model, {**sizes, "num_queries": count}), adapter.own, dataset.num_queries
+            )
             adapter.first_row = adapter.own[0] if rows.tables else 0
+        else:
+            model = kind.build(of_model, sizes)
         model = model.to(device)
         typed = [(LOSSES[loss["name"]], typed_component("loss", loss)[1]) for _, loss in sections]
         losses = [loss.build(of_loss, loss_sizes).to(device) for loss, of_loss in typed]

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from songrank.core.errors import DataError, UserError
 from songrank.core.processes import ALONE, Processes
-from songrank.io.arrays import read_arrays, write_arrays, write_tensors
-from songrank.io.files import file_digests, sha256, writing
+from songrank.io.arrays import read_arrays, write_tensors
+from songrank.io.files import file_digests, sha256
 from songrank.io.json_files import read_json, write_json
 from songrank.io.staging import staged_directory
 
@@ -49,7 +49,7 @@ class Checkpoints:
         if self.processes.world > 1:
             self._save_together(step, state)
             return
-        tree, tensors = flatten(state)
+        tree, tensors = flatten(state, copy=False)
         content = {"version": VERSION, "step": step, "owner": self.owner, "state": tree}
         with staged_directory(self._place(step), overwrite=True, marker="state.json") as place:
             digest = sha256(json.dumps(content, sort_keys=True) + write_tensors(place / _TENSORS, tensors))
@@ -70,9 +70,7 @@ class Checkpoints:
                     raise DataError("is not visible on all processes", fix, file=str(self.folder))
                 tree, tensors = flatten(state, copy=False)
                 file = Path(place) / _tensors_of(processes.rank)
-                arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
-                with writing(file):
-                    told = json.dumps({"state": tree, "sha256": write_arrays(file, arrays)})
+                told = json.dumps({"state": tree, "sha256": write_tensors(file, tensors)})
             first, *others = (json.loads(text) for text in processes.texts(told))
             with processes.agreed():
                 if processes.is_first:

@@ -12,7 +12,8 @@ from songrank.losses.memory import MemoryTable
 from songrank.training.build import make_trainer
 from songrank.training.checkpoints import Checkpoints
 from songrank.training.config.recipe_files import load_recipe
-from songrank.training.trainer import history_adapters, shard
+from songrank.training.trainer import decisions, history_adapters
+from songrank.training.trainer.history_adapters import HistoryAdapter
 from songrank.training.trainer.shard import Reduction
 
 SMALL = ["batch.queries=16", "device=cpu", "warm_up.epochs=0", "fine_tuning.epochs=2", "fine_tuning.ema_decay=0.5"]
@@ -27,6 +28,10 @@ SEQUENCE = ["model.dim=8", "model.blocks=1", "model.heads=1", "model.length=6", 
 SEQUENCES = [*SMALL, *SEQUENCE, "validation.metric=ndcg@5", "batch.irrelevant=all"]
 HISTORY = ["model.dim=8", "model.length=9", "model.dropout=0", "batch.relevant=3", "batch.irrelevant=10"]
 SEARCH = [*SMALL, "batch.queries=4", "model.hidden=[8]", "model.dropout=0"]
+ATTENTION = ["model.dim=8", "model.blocks=1", "model.heads=1", "model.dropout=0"]
+CONVOLUTIONS = ["model.dim=4", "model.filters=2", "model.windows=[2]", "model.pools=2", "model.bottleneck=4"]
+CONVOLUTIONS += ["model.dropout=0"]
+WORDS = [*SMALL, "batch.queries=4", "model=text-transformer", *ATTENTION, "model.length=8"]
 TEXTS = [*SMALL, "model.hidden=[8]", "model.dropout=0", "batch.queries=4"]
 
 CASES = {
@@ -63,6 +68,12 @@ CASES = {
     "sequence, in parts": ("sequences", [*SEQUENCES, "loss=song", "batch.irrelevant=9"]),
     "history": ("histories", [*SMALL, *HISTORY, "loss=song", "validation.metric=ndcg@5"]),
     "lists with weights": ("search", [*SEARCH, "loss=song", "loss.gamma=0.5"]),
+    "context-aware": (
+        "search",
+        [*SMALL, "batch.queries=4", "model=context-aware", *ATTENTION, "model.feed_forward=8", "loss=song"],
+    ),
+    "words": ("labelling-text", [*SMALL, *CONVOLUTIONS, "batch.queries=4", "loss=song", "loss.gamma=0.5"]),
+    "words, k-song": ("labelling-text", [*WORDS, "loss=k-song", "loss.k=3", "loss.gamma=0.5"]),
     "features": ("labelling", [*TEXTS, "loss=k-song", "loss.gamma=0.5"]),
 }
 """The recipe and its changes, by what is special about a run."""
@@ -142,7 +153,22 @@ def result(trainer):
         for name, table in stage.loss.named_modules():
             if isinstance(table, MemoryTable):
                 found[f"{number}.{name}"] = processes.gather(table.read())
-    return {"state": found, "history": trainer.at.history, "shared": weights, "best": trainer.result()}
+    told = {"history": trainer.at.history, "shared": weights, "best": trainer.result()}
+    return {"state": found, **told, "held": held(trainer)}
+
+
+def held(trainer):
+    """The numbers of values of pairs, rows of users and loss memory that this process has in memory."""
+    relevance, tables = trainer.adapter.relevance, trainer.own_rows.tables
+    memory = [table for stage in trainer.stages for table in stage.loss.modules() if isinstance(table, MemoryTable)]
+    found = {"pairs": [relevance.item, relevance.label], "memory": [table.values[:-1] for table in memory]}
+    found |= {"rows": [trainer.model.get_parameter(name) for name in tables]}
+    found |= {"histories": [trainer.adapter.histories["item"]] if isinstance(trainer.adapter, HistoryAdapter) else []}
+    return {
+        name: sum(some.untyped_storage().nbytes() // some.element_size() for some in values) - extra
+        for name, values in found.items()
+        for extra in [len(values) if name == "memory" else 0]
+    }
 
 
 def shared(trainer):
@@ -173,7 +199,7 @@ def train_on(folder, kept, processes=ALONE, stop_at=None):
 
 def main(folder, results, kept=None, stop_at=None):
     torch.set_num_threads(1)
-    shard._REPLAYS = 1
+    decisions._REPLAYS = 1
     with joined("cpu") as own:
         found = train(Path(folder), own) if kept is None else None
         found = found or train_on(Path(folder), Path(kept), own, int(stop_at) if stop_at else None)

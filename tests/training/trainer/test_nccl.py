@@ -18,7 +18,8 @@ from songrank.training.config.recipe import Recipe
 from songrank.training.optim import registry
 from songrank.training.optim.row_adam import RowAdam
 from songrank.training.trainer.captured_step import CapturedStep, make_step
-from songrank.training.trainer.shard import OwnRows, Reduction
+from songrank.training.trainer.own_rows import OwnRows
+from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.step import PlainStep
 from tests.processes import run_songrank
 

@@ -1,5 +1,6 @@
 """Runs of several real processes are those of one: the same weights, memory, metrics, history, and resumption."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,11 @@ def data(tmp_path_factory):
     prepare("interactions", table, place / "recommendation")
     labels = {"task": "labelling", "queries": 40, "items": 20, "pairs": 100, "features": 50, "words": 6}
     prepare("synthetic", None, place / "labelling", **labels)
+    chosen = torch.randint(9, (40, 7), generator=generator).tolist()
+    texts = [{"text": " ".join(f"w{n}" for n in row[2:]), "labels": [f"l{n}" for n in set(row[:2])]} for row in chosen]
+    file = place / "texts.jsonl"
+    file.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    prepare("xmc-text", file, place / "labelling-text", split="random", validation=0.2, test=0.2)
     documents = torch.rand(160, 3, generator=generator)
     query = [number // 4 for number in range(160)]
     lists = {"query": query, "label": (documents[:, 0] * 3).int().tolist(), "weight": [1.0 + q % 3 for q in query]}
@@ -79,6 +85,39 @@ def test_shared_weights_have_the_same_bits_on_all_processes_after_every_epoch(ca
         for epoch, own in zip(first, other, strict=True):
             assert epoch.keys() == own.keys()
             assert all(torch.equal(epoch[name], own[name]) for name in epoch)
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("neumf, song, clip", ("pairs", "memory")),
+        ("factors, all items", ("pairs", "memory")),
+        ("features", ("pairs", "memory")),
+        ("words", ("pairs", "memory")),
+        ("history", ("pairs", "memory", "histories")),
+        ("sequence", ("memory",)),
+        ("lists with weights", ("memory",)),
+    ],
+)
+def test_a_process_has_the_values_of_its_queries_only(case, names, alone, parts):
+    for name in names:
+        values = [part[case]["held"][name] for part in parts]
+        assert sum(values) == alone[case]["held"][name]
+        assert 0 < min(values) <= max(values) < 0.75 * sum(values)
+
+
+@pytest.mark.parametrize(
+    ("case", "tables"),
+    [
+        ("neumf, song, clip", ["query_product.weight", "query_hidden.weight"]),
+        ("factors, sgd", ["query_factors.weight"]),
+        ("towers", ["query_encoder.weight"]),
+    ],
+)
+def test_a_process_has_the_rows_of_its_users_only(case, tables, alone, parts):
+    values = [part[case]["held"]["rows"] for part in parts]
+    assert sum(values) == sum(alone[case]["state"][f"model.{name}"].numel() for name in tables)
+    assert min(values) > 0
 
 
 @pytest.fixture(scope="module")

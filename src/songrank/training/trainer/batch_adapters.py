@@ -7,7 +7,7 @@ or the documents of each query. An adapter also creates the sampler of its slate
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
@@ -26,7 +26,7 @@ from songrank.metrics.catalogue import MEMORY
 from songrank.models.base import RankingModel
 from songrank.models.document_lists import score_lists
 from songrank.sampling import SharedBatches, SlateSampler
-from songrank.training.trainer.shard import gathered, query_ranges
+from songrank.training.trainer.shard import gathered, join_shards, query_ranges
 
 if TYPE_CHECKING:
     from songrank.training.config.recipe import Batch
@@ -56,28 +56,26 @@ class DatasetAdapter(BatchAdapter):
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         self.dataset, self.device = dataset, torch.device(device)
-        self.relevance = dataset.relevance("train", device=self.device)
         self.processes = ALONE
-        self.own = self.relevance.query_range
+        self.own = 0, dataset["train"].num_queries
         self._shared: SharedBatches | None = None
 
+    @cached_property
+    def relevance(self) -> Relevance:  # type: ignore[override]
+        """The training pairs, on the device."""
+        return self.dataset.relevance("train", device=self.device)
+
     def share(self, processes: Processes) -> None:
-        """Keep the training queries of this process only; evaluations divide the queries of a split likewise."""
+        """Read the training queries of this process only; evaluations divide the queries of a split likewise."""
         if processes.world == 1:
             return
-        self.processes, counts = processes, self._pair_counts
-        self.own = query_ranges(counts, processes)[processes.rank]
-        self._shared = SharedBatches((counts > 0).nonzero().squeeze(1), self.own)
-        self._keep_own()
-
-    @property
-    def _pair_counts(self) -> Tensor:
-        """The number of relevant items of each query that is visited in training."""
-        return self.relevance.num_relevant
-
-    def _keep_own(self) -> None:
-        """Keep the data of the queries ``own``."""
-        self.relevance = self.relevance.shard(*self.own)
+        self.processes = processes
+        with processes.agreed():
+            self.own = query_ranges(self.dataset["train"].offsets.diff(), processes)[processes.rank]
+            found = self.dataset.relevance("train", device=self.device, queries=self.own)
+        self.relevance = join_shards(found, processes)
+        active = processes.gather((self.relevance.num_relevant > 0).to(torch.uint8))
+        self._shared = SharedBatches(active.nonzero().squeeze(1), self.own)
 
     @property
     def active_queries(self) -> int:
@@ -125,22 +123,25 @@ class CatalogueAdapter(DatasetAdapter):
 
     def __init__(self, dataset: Dataset, device: torch.device | str, evaluated: Sequence[str] = ()) -> None:
         super().__init__(dataset, device)
+        self.evaluated = tuple(evaluated)
         self._queries: dict[str, Callable[[Tensor], Any]] = {}
-        self._targets = {split: dataset.relevance(split, device=self.device) for split in evaluated}
+        self._targets: dict[str, Relevance] = {}
         self.first_row = 0
         """The query of the first row of the model's tables of queries."""
 
-    def _keep_own(self) -> None:
-        super()._keep_own()
-        self._targets = {split: self._own_part(split, targets) for split, targets in self._targets.items()}
+    def share(self, processes: Processes) -> None:
+        """Read the queries of this process only."""
+        super().share(processes)
+        for split in self.evaluated:
+            self.targets(split)
 
-    def _own_part(self, split: str, targets: Relevance) -> Relevance:
+    def _own_range(self, split: str) -> tuple[int, int] | None:
         """The queries of a split that this process evaluates: its training queries if splits share their queries."""
         if self.processes.world == 1:
-            return targets
+            return None
         if self.dataset.info["shared_queries"]:
-            return targets.shard(*self.own)
-        return targets.shard(*query_ranges(targets.num_relevant, self.processes)[self.processes.rank])
+            return self.own
+        return query_ranges(self.dataset[split].offsets.diff(), self.processes)[self.processes.rank]
 
     @property
     def reads_ids(self) -> bool:
@@ -151,7 +152,8 @@ class CatalogueAdapter(DatasetAdapter):
     def targets(self, split: str) -> Relevance:
         """The relevant items of this process's queries in a split, without seen items; built once."""
         if split not in self._targets:
-            self._targets[split] = self._own_part(split, self.dataset.relevance(split, device=self.device))
+            own = self._own_range(split)
+            self._targets[split] = self.dataset.relevance(split, device=self.device, queries=own)
         return self._targets[split]
 
     def with_targets(self, split: str, targets: Relevance) -> Self:

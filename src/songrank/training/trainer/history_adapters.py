@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,7 @@ from songrank.core.csr import CSR
 from songrank.core.errors import UserError
 from songrank.core.packing import Packing
 from songrank.core.pairs import table_keys
+from songrank.core.processes import Processes
 from songrank.core.slate import Slate
 from songrank.data import Dataset
 from songrank.data.dataset import SPLITS
@@ -86,8 +88,12 @@ class HistoryAdapter(CatalogueAdapter):
     def __init__(self, dataset: Dataset, device: torch.device | str, length: int, *, times: bool = False) -> None:
         super().__init__(dataset, device)
         self.length, self.times = length, times
-        self.histories = self._until("train")
         self._known: dict[str, tuple[CSR, int]] = {}
+
+    @cached_property
+    def histories(self) -> CSR:
+        """The training histories of the users of this process."""
+        return self._until("train")
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
         """Rank the catalogue, without items seen in earlier splits, for each user of the split."""
@@ -103,6 +109,7 @@ class HistoryAdapter(CatalogueAdapter):
             counts = known.lengths
             self._known[split] = known, min(self.length, int(counts.max()) if counts.numel() else 0)
         known, width = self._known[split]
+        query = query - self.own[0]
         end = known.offsets[query + 1]
         begin = torch.maximum(known.offsets[query], end - self.length)
         return history_rows(known, begin, end - begin, width, times=self.times)
@@ -111,7 +118,8 @@ class HistoryAdapter(CatalogueAdapter):
         return model.query_bytes if isinstance(model, RankingModel) else self.length * _STATE_BYTES
 
     def _until(self, *names: str) -> CSR:
-        return dataset_histories(self.dataset, names, times=self.times).to(self.device)
+        own = None if self.processes.world == 1 else self.own
+        return dataset_histories(self.dataset, names, times=self.times, users=own).to(self.device)
 
 
 class UserAdapter(HistoryAdapter):
@@ -148,13 +156,11 @@ class SequenceAdapter(HistoryAdapter):
         self.relevance = next_items(self.histories, self.users.num_items, following, gain)
         self.one_row_per_key = following == 1
 
-    @property
-    def _pair_counts(self) -> Tensor:
-        return self.users.num_relevant
-
-    def _keep_own(self) -> None:
-        """Keep targets only: entries are numbered over all users."""
-        self._targets = {split: self._own_part(split, targets) for split, targets in self._targets.items()}
+    def share(self, processes: Processes) -> None:
+        """Visit and evaluate the users of this process; histories are those of all, which number the entries."""
+        whole = self.relevance
+        super().share(processes)
+        self.relevance = whole
 
     def memory_keys(self) -> Tensor:
         """User · items + item of each entry, in order."""

@@ -22,8 +22,9 @@ from songrank.training.optim.ema import WeightEMA
 from songrank.training.trainer.batch_adapters import BatchAdapter
 from songrank.training.trainer.captured_step import make_step
 from songrank.training.trainer.determinism import deterministic_algorithms
+from songrank.training.trainer.own_rows import NO_ROWS, OwnRows
 from songrank.training.trainer.precision import PRECISIONS
-from songrank.training.trainer.shard import NO_ROWS, OwnRows, Reduction
+from songrank.training.trainer.shard import Reduction
 from songrank.training.trainer.shard_state import LAYOUT, divided, narrowed, own_part
 from songrank.training.trainer.stages import KEEP, Stage
 from songrank.training.trainer.step import PlainStep, Values

@@ -4,10 +4,9 @@ Every process visits the same batches, and computes the rows of its own queries.
 parameters that all processes share are summed; rows of tables of queries belong to one process each.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,17 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from songrank.core.errors import NotFiniteError, UserError
-from songrank.core.processes import TIMEOUT, LostProcessError, Processes, balanced_ranges
+from songrank.core.processes import Processes, balanced_ranges
+from songrank.core.relevance import Relevance
 from songrank.core.slate import Slate
 from songrank.core.text import counted
 from songrank.metrics import Evaluation
 from songrank.metrics.evaluation import gather_evaluation
+from songrank.training.trainer.decisions import Decisions
+from songrank.training.trainer.own_rows import OwnRows
 
 if TYPE_CHECKING:
     from songrank.training.optim.base import TrainingOptimiser
-
-_REPLAYS = 16
-"""Replays of a CUDA graph after which the host reads decisions."""
 
 
 def query_ranges(sizes: Tensor, processes: Processes) -> list[tuple[int, int]]:
@@ -43,54 +42,18 @@ def query_ranges(sizes: Tensor, processes: Processes) -> list[tuple[int, int]]:
     return list(pairwise([*cuts, count]))
 
 
-@dataclass(frozen=True)
-class OwnRows:
-    """Embeddings of a model with one row per query, of which a process has the rows of its queries.
-
-    Args:
-        tables: names of the weights of these embeddings; none if all processes have the same weights.
-        queries: the range of queries whose rows are here.
-        total: number of queries of all processes.
-
-    >>> model = nn.Sequential(nn.Embedding(5, 2))
-    >>> OwnRows(("0.weight",), (1, 4), 5).keep(model)
-    >>> model[0]
-    Embedding(3, 2)
-    """
-
-    tables: tuple[str, ...] = ()
-    queries: tuple[int, int] = (0, 0)
-    total: int = 0
-
-    def keep(self, model: nn.Module) -> None:
-        """Remove the other rows."""
-        for table in self._embeddings(model):
-            _replace(table, table.weight.detach()[slice(*self.queries)].clone())
-
-    @contextmanager
-    def whole(self, model: nn.Module, processes: Processes) -> Iterator[None]:
-        """Inside the block, the embeddings of the first process have the rows of all processes."""
-        held = {table: table.weight for table in self._embeddings(model)}
-        for table, weight in held.items():
-            found = processes.collect(weight.detach())
-            if found is not None:
-                _replace(table, found)
-        try:
-            yield
-        finally:
-            for table, weight in held.items():
-                table.weight, table.num_embeddings = weight, weight.shape[0]
-
-    def _embeddings(self, model: nn.Module) -> list[nn.Embedding]:
-        found = [model.get_submodule(name.rpartition(".")[0]) for name in self.tables]
-        return [table for table in found if isinstance(table, nn.Embedding)]
-
-
-NO_ROWS = OwnRows()
-
-
-def _replace(table: nn.Embedding, weight: Tensor) -> None:
-    table.weight, table.num_embeddings = nn.Parameter(weight, table.weight.requires_grad), weight.shape[0]
+def join_shards(relevance: Relevance, processes: Processes) -> Relevance:
+    """The shard of this process with pairs numbered after those of earlier processes, and the sizes of all shards."""
+    counts = processes.gather(torch.tensor([relevance.item.shape[0]])).tolist()
+    first = sum(counts[: processes.rank])
+    return replace(
+        relevance,
+        pair_range=(first, first + counts[processes.rank]),
+        num_pairs=sum(counts),
+        max_relevant=int(processes.largest(relevance.max_relevant)),
+        max_taken=int(processes.largest(relevance.max_taken)),
+        max_span=int(processes.largest(relevance.max_span)),
+    )
 
 
 def gathered(evaluate: Callable[[], Evaluation], processes: Processes) -> Evaluation:
@@ -106,76 +69,6 @@ def gathered(evaluate: Callable[[], Evaluation], processes: Processes) -> Evalua
     if not processes.all(finite):
         raise NotFiniteError("scores are NaN or infinite")
     return gather_evaluation(own, processes)
-
-
-class Decisions:
-    """What the processes decide together while they train: whether to stop, and whether the time is over.
-
-    A step carries the decisions of all processes with its gradients. Replays of a CUDA graph carry them on the device;
-    the host reads them after a fixed number of replays, so that it never waits for the last ones.
-
-    >>> decisions = Decisions()
-    >>> decisions.tell(True, False)
-    (False, False)
-    >>> decisions.decide([True, False])
-    >>> decisions.tell(True, False)
-    (True, False)
-    """
-
-    def __init__(self) -> None:
-        self.here = [False, False]
-        """Decisions of this process."""
-        self.all = [False, False]
-        """Whether any process has decided so, as far as all of them know."""
-        self.given = self._answers = self._copy = torch.zeros(2)
-        self._on_device = False
-        self._copied: torch.cuda.Event | None = None
-        self._replays = 0
-
-    def tell(self, stop: bool, late: bool) -> tuple[bool, bool]:
-        """Tell the other processes with the next step; return the decisions that all processes know."""
-        if self.here != [stop, late]:
-            self.here = [stop, late]
-            if self._on_device:
-                self.given.copy_(torch.tensor(self.here))
-        return self.all[0], self.all[1]
-
-    def decide(self, found: Sequence[bool]) -> None:
-        """Add decisions of which all processes know."""
-        self.all = [one or other for one, other in zip(self.all, found, strict=True)]
-
-    def keep_on(self, device: torch.device) -> None:
-        """Also keep the decisions in tensors of this device, for a step that is recorded."""
-        if not self._on_device:
-            self.given = torch.tensor(self.here, dtype=torch.float32, device=device)
-            self._answers = torch.zeros_like(self.given)
-            self._copy = torch.zeros(2, pin_memory=device.type == "cuda")
-            self._on_device = True
-
-    def answered(self, sums: Tensor) -> None:
-        """Keep what a step inside the graph has exchanged, on the device."""
-        self._answers.copy_(torch.maximum(self._answers, sums.to(self._answers.dtype)))
-
-    def replayed(self) -> None:
-        """Count a replay; now and then read the decisions of earlier ones."""
-        self._replays += 1
-        if self._replays % _REPLAYS:
-            return
-        if self._replays > _REPLAYS:
-            self._wait()
-            self.decide((self._copy > 0).tolist())
-        self._copy.copy_(self._answers, non_blocking=True)
-        if self._answers.is_cuda:
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._copied.record()
-
-    def _wait(self) -> None:
-        """Wait for the device, as long as a process waits for another one."""
-        end = time.monotonic() + TIMEOUT
-        while self._copied is not None and not self._copied.query():  # type: ignore[no-untyped-call]
-            if time.monotonic() > end:
-                raise LostProcessError("another process has not answered for too long; start all processes again")
-            time.sleep(0.001)
 
 
 class Reduction:
