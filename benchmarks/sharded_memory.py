@@ -71,7 +71,9 @@ def work(data: str, dimension: int, folder: str) -> None:
         tables = [t for name, t in trainer.model.named_parameters() if name.startswith("query_factors")]
         items = [t for name, t in trainer.model.named_parameters() if not name.startswith("query_factors")]
         assert not own or len(own) == len(tables)
-        moments = {id(t): list(trainer._optimiser.state[t].values()) for t in (*tables, *items)}
+        optimiser = trainer._optimiser
+        assert optimiser is not None
+        moments = {id(t): list(optimiser.state[t].values()) for t in (*tables, *items)}
         pairs = [value for value in vars(trainer.adapter.relevance).values() if isinstance(value, torch.Tensor)]
         losses = [value for stage in trainer.stages for value in stage.loss.buffers()]
         held = [*pairs, *losses, *tables, *(moment for t in tables for moment in moments[id(t)])]

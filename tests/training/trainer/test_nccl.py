@@ -1,6 +1,7 @@
 """On a GPU: the captured step with the sum over processes inside the graph, on NCCL with one process; and two processes
 of gloo on the same GPU, which run the plain step."""
 
+import gc
 import json
 from dataclasses import dataclass
 
@@ -58,6 +59,7 @@ CALLS = []
 def group():
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     yield
+    gc.collect()  # NCCL waits for all graphs with its sums before it ends
     dist.destroy_process_group()
 
 
@@ -154,7 +156,7 @@ def test_an_epoch_with_a_batch_that_is_too_large_runs_eagerly(dataset):
     sampler = run.stages[0].sampler
     most = [max(slate.query.shape[0] for slate in run.stages[0].sampler) for _ in range(8)]
     sampler.load_state_dict({"seed": sampler.seed, "epoch": 0, "position": 0})
-    sampler._width = sorted(most)[4]
+    sampler._width = max(most) - 1
     fits = [sampler.fits(epoch) for epoch in range(8)]
     assert any(fits)
     assert not all(fits)
@@ -168,7 +170,8 @@ def test_an_epoch_with_a_batch_that_is_too_large_runs_eagerly(dataset):
 def test_rows_of_this_process_may_wait_in_a_captured_step_but_not_shared_ones(large, kind, dataset, monkeypatch):
     """The sum over processes of sparse gradients has no fixed size."""
     monkeypatch.setattr(registry, "_LARGE", large)
-    what, runs = recipe(), []
+    # Fewer pairs than items, so that rows of items may wait too.
+    what, runs = recipe(epochs=2, batch={"queries": 5, "relevant": 5, "irrelevant": 30}), []
     for speed in ("plain", "auto"):
         run = make_trainer(what, dataset, speed=speed, warn=pytest.fail)
         rows = OwnRows(run.model.capabilities.query_tables, (0, QUERIES), QUERIES)
@@ -202,7 +205,11 @@ def test_a_captured_run_stops_and_resumes(dataset, tmp_path):
 def test_a_step_that_cannot_be_captured_runs_eagerly(dataset):
     warnings = []
     run = as_one_of_several(make_trainer(recipe(), dataset, warn=warnings.append))
-    run.model.register_forward_pre_hook(lambda module, given: given[0].max().item() and None)
+
+    def read(module, given):
+        given[0].max().item()
+
+    run.model.register_forward_pre_hook(read)
     run.run()
     assert len(warnings) == 1
     assert "cannot be captured as a CUDA graph" in warnings[0]
@@ -216,11 +223,7 @@ def test_two_processes_on_one_gpu_train_what_one_does(dataset, tmp_path, songran
     words = ["train", "neumf", f"data={dataset.path}", *changes, "-o"]
     ended = run_songrank(2, *words, tmp_path / "two", limit=240)
     assert [done.returncode for done in ended] == [0, 0], ended[0].stderr
-    dist.destroy_process_group()  # the command would join it
-    try:
-        assert songrank(*words, tmp_path / "one").returncode == 0
-    finally:
-        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    assert songrank(*words, tmp_path / "one").returncode == 0
     notes = json.loads((tmp_path / "two" / "run.json").read_text())
     assert (notes["processes"], notes["backend"], notes["step_kind"]) == (2, "gloo", "plain")
     losses = [

@@ -58,6 +58,12 @@ class CapturedStep(PlainStep):
         """How a step runs."""
         return "captured" if self.possible else "plain"
 
+    def close(self) -> None:
+        """Destroy the graph: NCCL waits for all graphs with its sums before it ends."""
+        if self.graph is not None:
+            self.graph.reset()
+            self.graph = None
+
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
         sampler = self.stage.sampler

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -231,19 +231,20 @@ class Trainer:
             self._mean.begin()
         parts = (self.model, self.adapter, stage, self._optimiser, self._values, self.precision)
         step = make_step(*parts, speed=self.speed, warn=self.warn, reduction=self._reduction)
-        while self.at.epoch < stage.epochs:
-            self._run_epoch(stage, self._optimiser, step)
-            self.step_kind = step.kind
-            if self.stopped and stage.sampler.position:  # within the epoch
-                return
-            self.at.epoch += 1
-            self._mean.follow(stage.ema_decay, self.at.epoch)
-            if self._finish_epoch(stage, step.objective()) or self._late:
-                break
-            if self._is_stopped():
-                return
-            if self.processes.first(time.monotonic() - self._saved) >= self.save_every:
-                self._save()
+        with closing(step):
+            while self.at.epoch < stage.epochs:
+                self._run_epoch(stage, self._optimiser, step)
+                self.step_kind = step.kind
+                if self.stopped and stage.sampler.position:  # within the epoch
+                    return
+                self.at.epoch += 1
+                self._mean.follow(stage.ema_decay, self.at.epoch)
+                if self._finish_epoch(stage, step.objective()) or self._late:
+                    break
+                if self._is_stopped():
+                    return
+                if self.processes.first(time.monotonic() - self._saved) >= self.save_every:
+                    self._save()
         self._close_optimiser()
         self.at.stage, self.at.epoch, self._optimiser = self.at.stage + 1, 0, None
         self._save()

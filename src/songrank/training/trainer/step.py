@@ -67,6 +67,9 @@ class PlainStep:
         """How a step runs, for ``run.json``: ``"plain"``, ``"captured"`` or ``"in parts"``."""
         return "plain"
 
+    def close(self) -> None:
+        """Release what a step keeps on the device."""
+
     def epoch(self) -> Iterator[None]:
         """Run the remaining steps of the sampler's epoch, one at a time."""
         for slate in self.stage.sampler:
