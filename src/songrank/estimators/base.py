@@ -300,11 +300,15 @@ class RankingEstimator(_BaseEstimator):  # type: ignore[misc]
         The parameters ``callbacks`` and ``folder`` are not saved.
         """
         self._fitted()
-        self._save(directory, {RANKER: json.dumps(self._more()).encode()})
+        self._save(directory, {RANKER: json.dumps(self._more()).encode(), **self._more_files()})
 
     def _more(self) -> dict[str, Any]:
         """Further fitted attributes, restored by :meth:`_take_more`."""
         raise NotImplementedError
+
+    def _more_files(self) -> dict[str, bytes]:
+        """Further files of the estimator, by name."""
+        return {}
 
     def _save(self, directory: str | Path, more: Mapping[str, bytes]) -> None:
         """Save with additional files, by name."""

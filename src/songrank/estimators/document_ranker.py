@@ -1,7 +1,8 @@
 """Learning to rank documents with features; X, y and group as in LightGBM."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from songrank.core.columns import Array
+from songrank.core.errors import UserError, shown
 from songrank.data.adapters.documents import (
     Documents,
     DocumentTable,
@@ -23,6 +25,8 @@ from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_
 from songrank.data.preparation.within_query import FACTORS
 from songrank.estimators.base import RankingEstimator
 from songrank.estimators.document_defaults import size_dependent
+from songrank.estimators.lightgbm_part import MODEL, LightGBMPart, import_lightgbm
+from songrank.estimators.saving import RANKER
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
 from songrank.serving.documents import score_in_parts, scores_alone
@@ -41,6 +45,7 @@ _PREPARED = {
 _ROWS = 4096  # batch size in documents, for pointwise models
 
 
+@dataclass(eq=False, repr=False)
 class DocumentRanker(RankingEstimator):
     """Learning to rank documents by features, with the API of ``LGBMRanker``.
 
@@ -50,6 +55,7 @@ class DocumentRanker(RankingEstimator):
         recipe: name of a built-in recipe, or a YAML file.
         options: other recipe keys and values: ``{"loss.gamma": 0.1, "model.hidden": [64]}``.
         data_options: options of ``songrank data prepare feature-table``, e.g. ``{"within_query": "none"}``.
+        lightgbm: True, or a dict of LightGBM's parameters, to blend the network with LightGBM's LambdaRank; see below.
 
     Other parameters: see :class:`~songrank.estimators.base.RankingEstimator`.
 
@@ -62,6 +68,10 @@ class DocumentRanker(RankingEstimator):
     ``"context-aware"``, takes all rows as one list. ``fit`` without a recipe sets batch size, epochs and weight decay
     by the size of the data (:mod:`songrank.estimators.document_defaults`); ``options`` and ``epochs`` take precedence.
 
+    With ``lightgbm``, a score is the weighted sum of the standardised scores of both models within the list. The weight
+    is chosen on the first evaluation set, and 0.5 without one. LightGBM must be installed, and ``predict`` needs
+    ``group`` or ``qid``. ``folder_`` and ``songrank rank`` have the network alone.
+
     Further fitted attributes: ``evals_result_`` by evaluation set and metric, ``best_iteration_``, ``n_features_in_``,
     ``feature_name_``, and ``feature_names_in_`` if X had names.
 
@@ -73,9 +83,12 @@ class DocumentRanker(RankingEstimator):
     """
 
     task = "search"
-    evals_result_: dict[str, dict[str, list[float]]]
-    best_iteration_: int
-    _reported: set[str]  # notes of predict since the fit
+    _: KW_ONLY
+    lightgbm: bool | Mapping[str, Any] = False
+    evals_result_: dict[str, dict[str, list[float]]] = field(init=False)
+    best_iteration_: int = field(init=False)
+    _reported: set[str] = field(init=False)  # notes of predict since the fit
+    _lightgbm: LightGBMPart | None = field(init=False)
 
     def fit(
         self,
@@ -114,6 +127,7 @@ class DocumentRanker(RankingEstimator):
         self._check_process()
         self._by_data = ()
         recipe = self._recipe(Path())
+        options = self._lightgbm_options(sample_weight, group_weight)
         if sample_weight is not None:
             check_weighted_loss(recipe.loss["name"])
         given, gain = read_matrix(X), str(recipe.gain)
@@ -132,13 +146,38 @@ class DocumentRanker(RankingEstimator):
             self._by_data = size_dependent(lists, train.features.rows, width, self.epochs)
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
         self.best_score_, self.evals_result_, self._reported = {}, {}, set()
-        self.best_iteration_ = int(self.history_[-1]["epoch"])
+        self.best_iteration_, self._lightgbm = int(self.history_[-1]["epoch"]), None
         self._take_columns(columns)
+        if options is not None:
+            self._add_lightgbm(train, evaluated[:1], options)
         if "validation" in run.dataset:
             self._note_validation(called[0] if called else "validation")
         for name, documents in zip(called[1:], evaluated[1:], strict=True):
             self._note(name, self._measure(documents, self._metrics(None)))
         return self
+
+    def _lightgbm_options(self, *weights: Any) -> Mapping[str, Any] | None:
+        """LightGBM's parameters; None without LightGBM."""
+        if not isinstance(self.lightgbm, bool | Mapping):
+            raise UserError(f"lightgbm is {shown(self.lightgbm)}; expected True, False or a dict of parameters")
+        if self.lightgbm is False:
+            return None
+        if any(weight is not None for weight in weights):
+            raise UserError("lightgbm does not support sample_weight and group_weight; leave out one of them")
+        import_lightgbm()
+        return {} if self.lightgbm is True else self.lightgbm
+
+    def _add_lightgbm(self, train: Documents, evaluated: Sequence[Documents], options: Mapping[str, Any]) -> None:
+        """Fit LightGBM, and choose its weight on the first evaluation set."""
+        part = LightGBMPart.fit(train, options, self.recipe_.seed)
+        for documents in evaluated:
+            told = {name: value for name, value in policies(self.recipe_).items() if name != "empty"}
+            network = self._score(documents.features, documents.lists)
+            part = part.with_weight(network, documents, str(self.recipe_.validation.metric), **told)
+        self._lightgbm = part
+        self._say(f"blend of {1 - part.weight:.2f} {self.recipe_.model['name']} and {part.weight:.2f} LightGBM")
+        if evaluated:
+            self.evaluation_["validation"] = self._measure(evaluated[0], self._metrics(None))
 
     def _note_validation(self, name: str) -> None:
         """Set the attributes of validation in the last stage, under the name of the evaluation set."""
@@ -146,7 +185,7 @@ class DocumentRanker(RankingEstimator):
         key, stage = validation_name(metric, "all"), self.history_[-1]["stage"]
         looks = [(line["epoch"], line[key]) for line in self.history_ if line["stage"] == stage and key in line]
         self._note(name, self.evaluation_.pop("validation"))
-        if looks and self.recipe_.members is None:
+        if looks and self.recipe_.members is None and self._lightgbm is None:
             self.best_iteration_, best = max(looks, key=lambda look: look[1])
             self.best_score_[name][metric] = best
             self.evals_result_[name] = {metric: [value for _, value in looks]}
@@ -167,6 +206,8 @@ class DocumentRanker(RankingEstimator):
         features = self._features(X)
         if group is not None or qid is not None:
             return self._score(features, read_lists(features.rows, group, qid))
+        if self._lightgbm is not None:
+            raise UserError("predict needs group or qid with lightgbm: scores are standardised within lists")
         alone = scores_alone(self.folder_)
         self._note_no_lists("the training documents" if alone else "each other, as one list")
         return self._score_alone(features) if alone else self._score(features, read_lists(features.rows))
@@ -213,6 +254,13 @@ class DocumentRanker(RankingEstimator):
         return self._fitted_columns.find(read_matrix(X))
 
     def _score(self, features: Features, lists: Lists) -> Array:
+        scores = self._network_scores(features, lists)
+        if self._lightgbm is not None:
+            rows = features.take(lists.order)
+            scores[lists.order] = self._lightgbm.blended(scores[lists.order], rows.dense(0, rows.rows), lists.lengths)
+        return scores
+
+    def _network_scores(self, features: Features, lists: Lists) -> Array:
         folder = self._fitted()
         if folder.model.capabilities.pointwise and "within_query" not in folder.info["features"]:
             return self._score_alone(features)
@@ -232,7 +280,17 @@ class DocumentRanker(RankingEstimator):
 
     def _more(self) -> dict[str, Any]:
         columns = asdict(self._fitted_columns)
-        return {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
+        weight = None if self._lightgbm is None else self._lightgbm.weight
+        told = {"columns": columns, "evals_result": self.evals_result_, "best_iteration": self.best_iteration_}
+        return {**told, "lightgbm_weight": weight}
+
+    def _more_files(self) -> dict[str, bytes]:
+        return {} if self._lightgbm is None else {MODEL: self._lightgbm.text()}
+
+    def _take_files(self, files: Mapping[str, bytes]) -> None:
+        super()._take_files(files)
+        weight = json.loads(files[RANKER]).get("lightgbm_weight")
+        self._lightgbm = None if weight is None else LightGBMPart.read(files[MODEL], float(weight))
 
     def _take_more(self, told: Any) -> None:
         self._reported = set()

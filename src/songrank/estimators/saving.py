@@ -32,6 +32,7 @@ _OWN = (
     "interactions.parquet",
     "items.parquet",
     "users.parquet",
+    "lightgbm.txt",
 )
 _POLICIES = ("num_queries", "num_empty", "ties", "empty", "gain", "candidates")
 _AGAIN = "save the estimator again"
