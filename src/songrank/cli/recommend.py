@@ -3,12 +3,15 @@
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from songrank.cli.printing import echo
 from songrank.core.errors import UserError
+
+if TYPE_CHECKING:
+    from songrank.models.model_folder import ModelFolder
 
 _GOT = {"popular": "received the most popular items", "none": "received no items"}
 
@@ -39,6 +42,9 @@ def recommend(
         Path | None, typer.Option(help="Table of item ids and titles; the output gets a column of titles.")
     ] = None,
     name_column: Annotated[str | None, typer.Option(help="Column of names in --names.")] = None,
+    new_items: Annotated[
+        Path | None, typer.Option(help="Table of items with features; its new items are recommended, too.")
+    ] = None,
     last_checkpoint: Annotated[
         bool,
         typer.Option(
@@ -62,6 +68,7 @@ def recommend(
         songrank recommend runs/movielens-1m-song-0 users.csv -k 20 --deny sold-out.txt -o best.csv
         songrank recommend runs/movielens-1m-song-0 --names movies.csv -o best.csv
         songrank recommend runs/sequences-song-0 --histories todays-clicks.csv -o best.csv
+        songrank recommend runs/recommendation-song-0 --new-items new.csv -o best.csv
     """
     from songrank.cli.progress import progress_bar
     from songrank.cli.together import together
@@ -88,8 +95,11 @@ def recommend(
         check_escape(output, escape=escape_formulas)
         if last_checkpoint:
             run = last_model(run, Path(stack.enter_context(TemporaryDirectory(prefix="songrank-"))))
+        folder, first = open_model(run, device, task="recommendation"), processes.is_first
+        if new_items is not None:
+            folder = with_new_items(folder, new_items, quiet=quiet or not first)
         done = recommend_file(
-            open_model(run, device, task="recommendation"),
+            folder,
             output,
             None if users == "all" else Path(users),
             k,
@@ -112,6 +122,19 @@ def recommend(
     if not quiet and processes.is_first:
         new = f"; {counted(done.new_users, 'new users')} {_GOT[fallback]}" if done.new_users else ""
         echo(f"{counted(done.queries, 'users')}{new}; wrote {counted(done.rows, 'rows')} to {output}")
+
+
+def with_new_items(folder: "ModelFolder", table: Path, *, quiet: bool) -> "ModelFolder":
+    """The model with the new items of a table; report their number, and the number of unknown values."""
+    from songrank.core.text import counted
+    from songrank.serving.new_items import add_items
+
+    found, new, unknown = add_items(folder, table)
+    for column, count in {} if quiet else unknown.items():
+        echo(f"warning: {table}: {counted(count, 'values')} of {column} unknown in training", err=True)
+    if not quiet:
+        echo(f"{counted(new, 'new items')} from {table}", err=True)
+    return found
 
 
 def last_model(run: Path, folder: Path) -> Path:
