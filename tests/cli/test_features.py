@@ -24,9 +24,8 @@ def files(tmp_path):
     pl.DataFrame(rows, schema=["user", "item"], orient="row").write_csv(tmp_path / "log.csv")
     half = ["a" if x % 2 else "<b>;=1+1" for x in range(ITEMS)]
     pl.DataFrame({"item": range(ITEMS), "half": half}).write_parquet(tmp_path / "items.parquet")
-    pl.DataFrame({"user": range(USERS), "\x1b[31msex": ["mf"[x % 2] for x in range(USERS)]}).write_csv(
-        tmp_path / "users.csv"
-    )
+    users = {"user": range(USERS), "\x1b[31msex": ["mf"[x % 2] for x in range(USERS)]}
+    pl.DataFrame(users).write_csv(tmp_path / "users.csv")
     (tmp_path / "new.csv").write_text("item,half\n7,a\n100,a\n101,<b>;=1+1\n102,new\n")
     return tmp_path
 
@@ -34,9 +33,8 @@ def files(tmp_path):
 @pytest.fixture
 def run(songrank, files):
     tables = ("--items", files / "items.parquet", "--users", files / "users.csv", "--item-columns", "half=categorical")
-    done = songrank(
-        "data", "prepare", "interactions", files / "log.csv", *tables, "--cold-items", "0.1", "-o", files / "set"
-    )
+    words = (*tables, "--cold-items", "0.1", "-o", files / "set")
+    done = songrank("data", "prepare", "interactions", files / "log.csv", *words)
     assert done.returncode == 0
     assert "item features: half (categorical)" in done.stdout
     assert "\x1b" not in done.stdout  # in the note on users
@@ -75,9 +73,8 @@ def test_new_items_are_recommended(songrank, run, files):
 
 def test_errors_are_one_line(songrank, run, files):
     refused(songrank("evaluate", run, "--beside", run), "--beside is given; expected it with --cold-items only")
-    refused(
-        songrank("recommend", run, "--new-items", files / "log.csv", "-o", files / "b.csv"), "is repeated; keep one row"
-    )
+    done = songrank("recommend", run, "--new-items", files / "log.csv", "-o", files / "b.csv")
+    refused(done, "is repeated; keep one row")
     words = ("data", "prepare", "interactions", files / "log.csv", "-o", files / "other")
     refused(songrank(*words, "--items", files / "none.csv"), "none.csv")
     refused(songrank(*words, "--items", files / "items.parquet", "--item-columns", "half"), "NAME=KIND,NAME=KIND")
@@ -86,8 +83,7 @@ def test_errors_are_one_line(songrank, run, files):
 
 def test_a_model_without_features_takes_no_new_items(songrank, files):
     assert songrank("data", "prepare", "interactions", files / "log.csv", "-o", files / "set").returncode == 0
-    assert (
-        songrank("train", "recommendation", f"data={files / 'set'}", *SMALL, "-o", files / "run", "-q").returncode == 0
-    )
+    words = ("recommendation", f"data={files / 'set'}", *SMALL, "-o", files / "run", "-q")
+    assert songrank("train", *words).returncode == 0
     done = songrank("recommend", files / "run", "--new-items", files / "new.csv", "-o", files / "best.csv")
     refused(done, "contains matrix-factorisation, to which no items can be added")
