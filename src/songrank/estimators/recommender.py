@@ -31,6 +31,7 @@ from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
 from songrank.models.registry import MODELS
 from songrank.serving.answer_tables import recommendation_frame
+from songrank.serving.new_interactions import add_interactions
 from songrank.serving.new_items import add_items
 from songrank.serving.recommend_file import history_columns
 from songrank.serving.recommendations import (
@@ -247,6 +248,8 @@ class Recommender(RankingEstimator):
             interactions: as in :meth:`fit`, with the fitted columns.
             y: labels of the rows, if not a column.
             epochs: number of fine-tuning epochs; models in closed form and automatically chosen ones are fitted again.
+                With 0, nothing is trained, which takes seconds at most: the rows are seen items, and part of the
+                histories of known users; rows of new users and items are kept for the next training.
             items: a table of items, of which new ones are added, with the columns of :meth:`fit`. Without
                 ``interactions``, nothing is trained: they are scored from their features at once.
             users: likewise a table of users, which needs ``interactions``.
@@ -261,7 +264,10 @@ class Recommender(RankingEstimator):
             raise UserError(f"members is {self.recipe_.members}; expected 1 for partial_fit, or call fit")
         if self._past is None:
             raise DataError("the interactions of previous fits were not saved", "save with data=True, or call fit")
-        more = self._interactions.and_more(read_interactions(interactions, y, self._columns()))
+        given = read_interactions(interactions, y, self._columns())
+        more = self._interactions.and_more(given)
+        if epochs == 0:
+            return self._add_interactions(given, more, tables)
         if self.recipe_.closed_form or self.recipe_.auto is not None:
             self._learn(more, tables=tables)
             return self
@@ -290,6 +296,17 @@ class Recommender(RankingEstimator):
                 told = ", ".join(f"{column} {kind}" for column, kind in old.schema.items())
                 raise DataError(f"the table of {word}s has other columns", f"expected {told}, as in fit") from None
         return found
+
+    def _add_interactions(
+        self, given: InteractionTable, more: InteractionTable, tables: Mapping[str, pl.DataFrame]
+    ) -> Self:
+        """Add interactions of known users to the fitted model, without training."""
+        folder, added = add_interactions(self._fitted(), given.log())
+        self._say(f"{counted(added.rows, 'rows')} added")
+        if left := added.new_users + added.new_items:
+            self._say(f"{counted(left, 'rows')} of new users or items are kept for the next training")
+        self.__dict__.update(folder_=folder, _interactions=more, _tables=tables)
+        return self
 
     def _add_items(self, items: Any, users: Any, tables: Mapping[str, pl.DataFrame]) -> Self:
         """Add new items to the fitted model, without training."""
