@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from songrank.cli.printing import echo
+from songrank.core.errors import UserError
 
 
 def label(
@@ -16,6 +17,10 @@ def label(
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="Number of labels per text.")] = 5,
     text_column: Annotated[str | None, typer.Option(help="Column of texts in a table; `text` by default.")] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="Table of label ids and names; the output gets a column of titles.")
+    ] = None,
+    name_column: Annotated[str | None, typer.Option(help="Column of names in --names.")] = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     escape_formulas: Annotated[
@@ -33,6 +38,7 @@ def label(
     the texts.
 
         songrank label runs/eurlex-4k-text-song-0 new.jsonl -o labels.csv -k 3
+        songrank label runs/eurlex-4k-text-song-0 new.jsonl --names labels-en.csv -o labels.csv
     """
     from songrank.cli.progress import progress_bar
     from songrank.cli.together import together
@@ -41,11 +47,16 @@ def label(
     from songrank.serving.label_file import label_file
     from songrank.serving.open import open_model
 
+    if names is None and name_column:
+        raise UserError("--name-column needs --names")
     with together(device) as processes, progress_bar(quiet or not processes.is_first) as progress:
         check_table_output(output, overwrite=overwrite)
         check_escape(output, escape=escape_formulas)
         folder = open_model(run, device, task="labelling")
         more: dict[str, Any] = {
+            "names": names,
+            "name_column": name_column,
+            "warn": lambda message: echo(f"warning: {message}", err=True) if processes.is_first else None,
             "overwrite": overwrite,
             "escape": escape_formulas,
             "progress": progress,

@@ -56,13 +56,18 @@ def recommendation_frame(
     )
 
 
-def label_frame(first: pl.Series, found: Labels, labels: pl.Series) -> pl.DataFrame:
-    """Table of text, label, score and rank; ``first`` identifies each text, ``labels`` are the ids of all labels."""
+def label_frame(first: pl.Series, found: Labels, labels: pl.Series, titles: pl.Series | None = None) -> pl.DataFrame:
+    """Table of text, label, score and rank; ``first`` identifies each text, ``labels`` are the ids of all labels.
+
+    ``titles`` by label index follow the labels, in a column of their name.
+    """
     count, wide = found.item.shape
+    item = found.item.reshape(-1).numpy()
     return pl.DataFrame(
         {
             first.name: first.gather(np.repeat(np.arange(count), wide)),
-            "label": labels.gather(found.item.reshape(-1).numpy()),
+            "label": labels.gather(item),
+            **({} if titles is None else {titles.name: titles.gather(item)}),
             "score": found.score.reshape(-1).numpy(),
             "rank": np.tile(np.arange(1, wide + 1), count),
         }

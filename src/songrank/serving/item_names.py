@@ -1,4 +1,4 @@
-"""Readable names of items, such as titles of movies, from a table of items."""
+"""Readable names of items or labels, such as titles of movies, from a table."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +15,7 @@ from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 
 _NAMES = ("title", "name", "item_name", "movie_title", "product_name", "product_title", "item_title", "description")
+_LABELS = ("label", "label_id", "id")
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -26,15 +27,17 @@ def read_names(
     name_column: str | None = None,
     job: Job | None = None,
 ) -> list[str | None]:
-    """The name of each item of a model by index, from a CSV, TSV or Parquet file; None for items without one.
+    """The name of each item or label of a model by index, from a CSV, TSV or Parquet file; None for items without one.
 
     Columns are found by their names: that of the items as in training, ``title`` or ``name`` for the names. The first
     name of an item counts; items that the model does not know are ignored.
     """
     assert folder.item_ids is not None
     table, known = InputTable(file, job or Job()), folder.item_ids
+    word = "label" if folder.task == "labelling" else "item"
     usual = (str(folder.info.get("called", {}).get("item", "item")).lower(), *ITEM_NAMES, "id")
-    item = need_column(item_column or "auto", usual, table.columns, "item", table.name)
+    usual = _LABELS if word == "label" else usual
+    item = need_column(item_column or "auto", usual, table.columns, word, table.name)
     name = find_column(name_column or "auto", _NAMES, [c for c in table.columns if c != item], "name", table.name)
     if name is None:
         name = need_column("auto", _NAMES, table.columns, "name", table.name)
@@ -42,8 +45,8 @@ def read_names(
     for block in table.blocks([item, name]):
         _add(found, known, block.read(read_ids, item, ID_EXPECTED), block.frame[name])
     if not any(value is not None for value in found):
-        what = f"has a name for none of the {len(known):,} items of the model"
-        raise DataError(what, f"check the column of items, {item!r}", file=table.name)
+        what = f"has a name for none of the {len(known):,} {word}s of the model"
+        raise DataError(what, f"check the column of {word}s, {item!r}", file=table.name)
     return found
 
 
@@ -63,7 +66,8 @@ def title_column(
     """
     found = read_names(file, folder, item_column=item_column, name_column=name_column)
     if missing := sum(name is None for name in found):
-        warn(f"{file}: {missing:,} of {len(found):,} items of the model have no name")
+        words = "labels" if folder.task == "labelling" else "items"
+        warn(f"{file}: {missing:,} of {len(found):,} {words} of the model have no name")
     texts = ["".join(c if c.isprintable() else " " for c in name or "") for name in found]
     if output.suffix == ".csv":
         texts = [f"'{text}" if text.lstrip().startswith(_FORMULA) else text for text in texts]

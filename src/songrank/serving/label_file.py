@@ -1,7 +1,7 @@
 """Batch prediction of labels for a file of texts."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from songrank.io.tables.table_writer import table_writer
 from songrank.io.tables.typed_columns import ID_EXPECTED, read_ids
 from songrank.models.model_folder import ModelFolder
 from songrank.serving.answer_tables import Written, label_frame
+from songrank.serving.item_names import title_column
 from songrank.serving.label_features import TABLES, Rows, feature_rows, id_reader
 from songrank.serving.labels import Labels, label, texts_at_once
 
@@ -32,19 +33,26 @@ def label_file(
     k: int = 5,
     *,
     text_column: str | None = None,
+    names: Path | None = None,
+    name_column: str | None = None,
     overwrite: bool = False,
     escape: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda message: None,
     processes: Processes = ALONE,
 ) -> Written:
     """Write a table of id (or row, from 0), label, score and rank; see ``songrank label`` for the options.
+
+    ``names`` is a table of label ids and names, which adds a column ``title``; ``warn`` is called with one-line
+    warnings.
 
     For a model of texts, ``texts`` is JSON lines, a CSV, TSV or Parquet table, or a file with one text per line; for a
     model of features, a file in the format of the training data: Extreme Classification text, ARFF, or a table. Several
     ``processes`` share the texts: each reads the file, and writes the rows of a range of the texts.
     """
     assert folder.item_ids is not None
-    names, done, labelled = id_column(folder.item_ids), 0, 0
+    label_ids, done, labelled = id_column(folder.item_ids), 0, 0
+    titles = None if names is None else title_column(names, folder, output, warn, name_column=name_column)
     with table_writer(output, overwrite=overwrite, processes=processes, escape=escape) as writer:
         own = _share(folder, texts, text_column, processes)
         for queries, ids in _read(folder, texts, text_column, Job(progress)):
@@ -53,9 +61,9 @@ def label_file(
             first = first[begin:end]
             if begin == end and not done:  # for the columns
                 nothing = Labels(torch.zeros(0, k, dtype=torch.int64), torch.zeros(0, k))
-                writer.write(label_frame(first, nothing, names))
+                writer.write(label_frame(first, nothing, label_ids, titles))
             for found in label(folder, queries[begin:end], k):
-                writer.write(label_frame(first[: len(found.item)], found, names))
+                writer.write(label_frame(first[: len(found.item)], found, label_ids, titles))
                 first = first[len(found.item) :]
             done, labelled = done + len(queries), labelled + end - begin
     return Written(labelled, writer.rows).total(processes)
