@@ -1,6 +1,15 @@
-"""Values of the recipe ``search`` that depend on the size of the data: batch, length of training, weight decay."""
+"""Values of the recipe ``search`` from the arguments of a fit: batch, length of training and weight decay by the size
+of the data, and metrics.
+"""
 
+import json
 import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from songrank.core.errors import UserError, shown
+from songrank.metrics.names import parse_metrics
 
 MIN_STEPS, EPOCHS = 400, 10
 _DECAY = {0.4: 0.5, 0.7: 0.3, 0.9: 0.3}  # learning rate factors by fraction of the epochs
@@ -30,3 +39,25 @@ def size_dependent(queries: int, documents: int, columns: int, epochs: int | Non
         f"fine_tuning.decay={decay}",
         f"fine_tuning.weight_decay={weight_decay:.2e}",
     ]
+
+
+def metric_changes(metric: str | Sequence[str] | None, at: Any) -> list[str]:
+    """Recipe changes for LightGBM's ``eval_metric`` and ``eval_at``; the first metric is that of early stopping.
+
+    >>> metric_changes(["ndcg", "mrr"], (5, 10))[0]
+    'evaluation.metrics=["ndcg@5", "ndcg@10", "mrr@5", "mrr@10"]'
+    >>> metric_changes("map@3", None)
+    ['evaluation.metrics=["map@3"]', 'validation.metric=map@3']
+    """
+    if metric is None and at is None:
+        return []
+    names = ["ndcg"] if metric is None else [metric] if isinstance(metric, str) else list(metric)
+    cutoffs = [] if at is None else [at] if isinstance(at, Integral) else list(at)
+    if at is not None and (not cutoffs or not all(isinstance(k, Integral) and k > 0 for k in cutoffs)):
+        raise UserError(f"eval_at is {shown(at)}; expected whole numbers of at least 1")
+    with_cutoff = [[name] if "@" in str(name) or not cutoffs else [f"{name}@{k}" for k in cutoffs] for name in names]
+    try:
+        found = [str(one) for one in parse_metrics([name for each in with_cutoff for name in each])]
+    except (ValueError, TypeError) as error:
+        raise UserError(f"eval_metric is {shown(metric)}; {error}") from None
+    return [f"evaluation.metrics={json.dumps(found)}", f"validation.metric={found[0]}"]

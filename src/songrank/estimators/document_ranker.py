@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,13 +23,14 @@ from songrank.data.adapters.documents import (
 )
 from songrank.data.adapters.feature_matrix import Features, FittedColumns, read_matrix
 from songrank.data.preparation.within_query import FACTORS
-from songrank.estimators.base import RankingEstimator
-from songrank.estimators.document_defaults import size_dependent
+from songrank.estimators.base import RankingEstimator, random_seed
+from songrank.estimators.document_defaults import metric_changes, size_dependent
 from songrank.estimators.lightgbm_part import MODEL, LightGBMPart, import_lightgbm
 from songrank.estimators.saving import RANKER
 from songrank.losses.registry import check_weighted_loss
 from songrank.metrics import Evaluation, evaluate_lists
 from songrank.serving.documents import score_in_parts, scores_alone
+from songrank.serving.recommendations import check_count
 from songrank.training.build import policies
 from songrank.training.trainer.loop import validation_name
 
@@ -104,6 +105,8 @@ class DocumentRanker(RankingEstimator):
         eval_qid: Sequence[Any] | None = None,
         eval_sample_weight: Sequence[Any] | None = None,
         eval_names: Sequence[str] | None = None,
+        eval_metric: str | Sequence[str] | None = None,
+        eval_at: int | Sequence[int] | None = None,
     ) -> Self:
         """Fit to documents and their relevance labels.
 
@@ -123,9 +126,12 @@ class DocumentRanker(RankingEstimator):
             eval_qid: alternative to ``eval_group``: ``qid`` of each evaluation set.
             eval_sample_weight: ``sample_weight`` of each evaluation set.
             eval_names: names of the evaluation sets; by default ``valid_0``, ``valid_1``, ….
+            eval_metric: metrics of the evaluation sets, such as ``"ndcg"``, ``"map"`` or ``"mrr@10"``; the first is
+                that of early stopping. By default those of the recipe, or NDCG with ``eval_at``.
+            eval_at: cutoffs of metrics without one, e.g. ``(5, 10)``.
         """
         self._check_process()
-        self._by_data = ()
+        asked = self._by_data = metric_changes(eval_metric, eval_at)
         recipe = self._recipe(Path())
         options = self._lightgbm_options(sample_weight, group_weight)
         if sample_weight is not None:
@@ -143,7 +149,7 @@ class DocumentRanker(RankingEstimator):
         if self.recipe is None:
             how = (self.data_options or {}).get("within_query", _PREPARED["within_query"])
             width = len(columns.used) * FACTORS.get(how, 1)
-            self._by_data = size_dependent(lists, train.features.rows, width, self.epochs)
+            self._by_data = (*asked, *size_dependent(lists, train.features.rows, width, self.epochs))
         run = self._fit("feature-table", table.parts(train, evaluated[:1]), {**_PREPARED, **table.columns()})
         self.best_score_, self.evals_result_, self._reported = {}, {}, set()
         self.best_iteration_, self._lightgbm = int(self.history_[-1]["epoch"]), None
@@ -237,6 +243,48 @@ class DocumentRanker(RankingEstimator):
         wanted, gain = self._metrics(metrics), str(self.recipe_.gain)
         documents = read_documents(self._features(X), y, group, qid, sample_weight, gain=gain, one_list=True)
         return self._measure(documents, wanted)
+
+    def permutation_importance(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        metric: str | None = None,
+        *,
+        qid: Any = None,
+        n_repeats: int = 5,
+        random_state: Any = 0,
+    ) -> dict[str, Array]:
+        """The decrease of a metric when the values of one feature are shuffled among all documents.
+
+        Use documents that were not in training. Of features that say the same, each has a low value.
+
+        Args:
+            X: features, as in :meth:`fit`.
+            y: labels.
+            group: lengths of consecutive lists in X; without ``group`` or ``qid``, all documents are one list.
+            metric: e.g. ``"ndcg@5"``; by default the validation metric of the recipe.
+            qid: alternative to ``group``.
+            n_repeats: number of shuffles per feature.
+            random_state: seed of the shuffles.
+
+        Returns a dict of ``importances`` [features, repeats], ``importances_mean`` and ``importances_std``, in the
+        order of ``feature_name_``, as scikit-learn's function of this name does.
+        """
+        (wanted,) = self._metrics([str(self.recipe_.validation.metric)] if metric is None else [metric])
+        repeats, gain = check_count("n_repeats", n_repeats), str(self.recipe_.gain)
+        documents = read_documents(self._features(X), y, group, qid, None, gain=gain, one_list=True)
+        dense = documents.features.dense(0, documents.features.rows)
+        generator = np.random.default_rng(random_seed(random_state))
+        before = self._measure(documents, [wanted]).values[wanted]
+        found = np.zeros((dense.shape[1], repeats))
+        for column, repeat in np.ndindex(*found.shape):
+            kept = dense[:, column].copy()
+            dense[:, column] = generator.permutation(kept)
+            shuffled = replace(documents, features=Features(dense, documents.features.names))
+            found[column, repeat] = before - self._measure(shuffled, [wanted]).values[wanted]
+            dense[:, column] = kept
+        return {"importances": found, "importances_mean": found.mean(1), "importances_std": found.std(1)}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
         """The validation metric of the recipe, NDCG@10 by default, for model selection with scikit-learn."""
