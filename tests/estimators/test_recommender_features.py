@@ -93,6 +93,26 @@ def test_features_of_users_are_read(tmp_path):
     np.testing.assert_array_equal(loaded.predict(pairs), model.predict(pairs))
 
 
+def test_users_without_interactions_are_answered_from_their_features(tmp_path):
+    table = pd.concat([users(), pd.DataFrame({"user": [77, 78], "half": ["a", "b"]})])
+    model = made().fit(log(), items=items(), users=table)
+    assert best(model, [77, 78], COLD) == {77: COLD[0], 78: COLD[1]}
+    before = model.predict(log())
+    model.partial_fit(users=pl.DataFrame({"user": [101, -5], "half": ["b", "a"]}), items=NEW)
+    np.testing.assert_array_equal(model.predict(log()), before)
+    loaded = Recommender.load(saved(model, tmp_path / "model"))
+    found = loaded.recommend([-5, 101, 77], k=1, allow=NEW["item"])
+    assert found["item"].to_list() == ["new a", "new b", "new a"]
+    assert found["source"].to_list() == ["model"] * 3
+    assert set(loaded.recommend([0], k=ITEMS)["item"]).isdisjoint(log().filter(pl.col("user") == 0)["item"])
+
+
+def test_ids_are_added_to_a_model_that_was_saved_without_data(fitted, tmp_path):
+    fitted.save(tmp_path / "model", data=False)
+    model = Recommender.load(tmp_path / "model").partial_fit(items=NEW)
+    assert best(model, [0, 39], NEW["item"]) == {0: "new a", 39: "new b"}
+
+
 def test_unknown_values_are_counted(fitted, tmp_path, capsys):
     model = Recommender.load(saved(fitted, tmp_path / "model")).set_params(verbose=1)
     model.partial_fit(items={"item": ["x", "y"], "half": ["c", None], "price": [1.0, 2.0]})
@@ -109,7 +129,7 @@ def test_known_items_are_not_added_again(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m.partial_fit(), "interactions is missing; expected a table, or items alone"),
+        (lambda m: m.partial_fit(), "interactions is missing; expected a table, or items or users alone"),
         (lambda m: m.partial_fit(items={"item": ["x"], "half": ["a"]}), "the table of items has other columns"),
         (lambda m: m.partial_fit(users=users()), "users is given, but fit had no users"),
     ],

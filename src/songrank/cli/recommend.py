@@ -127,9 +127,9 @@ def recommend(
 def with_new_items(folder: "ModelFolder", table: Path, *, quiet: bool) -> "ModelFolder":
     """The model with the new items of a table; report their number, and the number of unknown values."""
     from songrank.core.text import counted
-    from songrank.serving.new_items import add_items
+    from songrank.serving.new_ids import add_ids
 
-    found, new, unknown = add_items(folder, table)
+    found, new, unknown = add_ids(folder, "item", table)
     for column, count in {} if quiet else unknown.items():
         echo(f"warning: {table}: {counted(count, 'values')} of {column} unknown in training", err=True)
     if not quiet:

@@ -31,8 +31,8 @@ from songrank.metrics import Evaluation, evaluate_catalogue
 from songrank.models.model_folder import ModelFolder
 from songrank.models.registry import MODELS
 from songrank.serving.answer_tables import recommendation_frame
+from songrank.serving.new_ids import add_ids
 from songrank.serving.new_interactions import add_interactions
-from songrank.serving.new_items import add_items
 from songrank.serving.recommend_file import history_columns
 from songrank.serving.recommendations import (
     Recommendations,
@@ -252,14 +252,16 @@ class Recommender(RankingEstimator):
                 histories of known users; rows of new users and items are kept for the next training.
             items: a table of items, of which new ones are added, with the columns of :meth:`fit`. Without
                 ``interactions``, nothing is trained: they are scored from their features at once.
-            users: likewise a table of users, which needs ``interactions``.
+            users: likewise a table of users.
         """
         self._check_process()
         if not self.__sklearn_is_fitted__():
             return self.fit(interactions, y, items=items, users=users)
         tables = self._more_entities({"item": items, "user": users})
         if interactions is None:
-            return self._add_items(items, users, tables)
+            return self._add_ids(
+                [word for word, some in (("item", items), ("user", users)) if some is not None], tables
+            )
         if self.recipe_.members is not None:
             raise UserError(f"members is {self.recipe_.members}; expected 1 for partial_fit, or call fit")
         if self._past is None:
@@ -282,6 +284,9 @@ class Recommender(RankingEstimator):
         found = dict(self._tables)
         for word, source in given.items():
             if source is None:
+                continue
+            if word not in found and word in self._fitted().encoders:  # saved without data
+                found[word] = self._entities(word, source, self._interactions)
                 continue
             if word not in found:
                 raise UserError(f"{word}s is given, but fit had no {word}s; call fit with both tables")
@@ -308,14 +313,16 @@ class Recommender(RankingEstimator):
         self.__dict__.update(folder_=folder, _interactions=more, _tables=tables)
         return self
 
-    def _add_items(self, items: Any, users: Any, tables: Mapping[str, pl.DataFrame]) -> Self:
-        """Add new items to the fitted model, without training."""
-        if items is None or users is not None:
-            raise UserError("interactions is missing; expected a table, or items alone")
-        folder, new, unknown = add_items(self._fitted(), tables["item"])
-        for column, count in unknown.items():
-            self._say(f"{counted(count, 'values')} of {column} unknown in training")
-        self._say(f"{counted(new, 'new items')}")
+    def _add_ids(self, words: Sequence[str], tables: Mapping[str, pl.DataFrame]) -> Self:
+        """Add new items or users to the fitted model, without training."""
+        if not words:
+            raise UserError("interactions is missing; expected a table, or items or users alone")
+        folder = self._fitted()
+        for word in words:
+            folder, new, unknown = add_ids(folder, word, tables[word])
+            for column, count in unknown.items():
+                self._say(f"{counted(count, 'values')} of {column} unknown in training")
+            self._say(counted(new, f"new {word}s"))
         self.__dict__.update(folder_=folder, _tables=tables)
         return self
 
