@@ -24,6 +24,11 @@ from songrank.data.features.detection import column_kind
         (["New York", "New York", "New York", "San Jose"], "categorical"),
         ([None, None], None),
         (["", " "], None),
+        ([b"x", b"y"], None),
+        ([{"a": 1}, {"a": 2}], None),
+        ([[{"a": 1}], [{"a": 2}]], None),
+        ([[[1.0]], [[2.0]]], None),
+        ([datetime.timedelta(1), datetime.timedelta(2)], "categorical"),
     ],
 )
 def test_kind_of_a_column(values, kind):

@@ -5,13 +5,14 @@ import polars as pl
 from songrank.io.tables import typed_columns
 
 _SAMPLE = 10_000  # rows
+_OPAQUE = (pl.Struct, pl.Binary, pl.Object)
 _LISTS = 0.1  # share of rows with a separator
 _WORDS = 2.0  # words per row
 _DISTINCT = 0.5  # share of distinct values
 
 
 def column_kind(values: pl.Series) -> str | None:
-    """The kind of a column; None without a value.
+    """The kind of a column; None without a value, or for bytes, structs and objects, which are ignored.
 
     Numbers and dates are recognised in text, too. Texts with ``|`` have several values; those with two words or more
     on average, of which most are distinct, are free text.
@@ -26,9 +27,11 @@ def column_kind(values: pl.Series) -> str | None:
         values = values.filter(values.str.strip_chars() != "")
     if not len(values):
         return None
-    if values.dtype in (pl.List, pl.Array):
-        inner = getattr(values.dtype, "inner", None)
-        return "embedding" if inner is not None and inner.is_float() else "multi-valued"
+    inner = getattr(values.dtype, "inner", None)
+    if values.dtype in _OPAQUE or (inner is not None and (inner.is_nested() or inner in _OPAQUE)):
+        return None
+    if inner is not None:
+        return "embedding" if inner.is_float() else "multi-valued"
     if values.dtype == pl.Boolean:
         return "categorical"
     if values.dtype.is_numeric():
