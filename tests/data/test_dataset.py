@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from songrank.data import DataError, open_dataset, prepare
 from songrank.io.json_files import read_json, write_json
@@ -181,3 +182,38 @@ def test_a_data_set_that_was_changed_by_hand_is_refused(key, folder):
     write_json(folder / "dataset.json", info)
     with pytest.raises(DataError, match="malformed or was edited"):
         open_dataset(folder)
+
+
+def ranges_of(dataset, split):
+    count = dataset[split].num_queries
+    return [(0, count), (0, count // 3), (count // 3, count - 1), (count - 1, count)]
+
+
+@pytest.mark.parametrize("kind", ["log", "cold items", "lists", "labels"])
+def test_relevance_of_some_queries_is_their_shard_of_the_whole(kind, tmp_path):
+    random = {"split": "random", "validation": 0.2, "test": 0.2}
+    rows = {
+        "query": [n // 4 for n in range(160)],
+        "label": [n % 3 for n in range(160)],
+        "x": [n / 7 for n in range(160)],
+    }
+    dataset = {
+        "log": lambda: prepare("interactions", log(), tmp_path / "set"),
+        "cold items": lambda: prepare("interactions", log(), tmp_path / "set", cold_items=0.1),
+        "lists": lambda: prepare(
+            "feature-table", rows, tmp_path / "set", query_column="query", label_column="label", **random
+        ),
+        "labels": lambda: prepare("synthetic", None, tmp_path / "set", task="labelling", queries=40, items=9, pairs=90),
+    }[kind]()
+    for split in dataset:
+        whole = dataset.relevance(split)
+        for queries in ranges_of(dataset, split):
+            expected, found = whole.shard(*queries), dataset.relevance(split, queries=queries)
+            assert (found.query_range, found.num_queries) == (expected.query_range, expected.num_queries)
+            assert found.num_items == expected.num_items
+            assert found.pair_range == (0, expected.pair_range[1] - expected.pair_range[0])
+            for name in ("indptr", "item", "label", "list_start", "list_span", "taken_indptr", "taken_item"):
+                one, other = getattr(found, name), getattr(expected, name)
+                assert one is other if other is None else torch.equal(one, other), name
+            assert (found.item is found.taken_item) == (expected.item is expected.taken_item)
+            assert found.item.untyped_storage().nbytes() == found.item.numel() * found.item.element_size()

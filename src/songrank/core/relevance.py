@@ -276,13 +276,20 @@ class Relevance:
             _ideal={key: value[queries] for key, value in self._ideal.items()},
         )
 
-    def as_shard(self, first: int, num_queries: int) -> "Relevance":
+    def as_shard(self, first: int, num_queries: int, first_item: int = 0, num_items: int | None = None) -> "Relevance":
         """The same table as a shard of a larger one of ``num_queries`` queries, from query ``first`` on.
+
+        In a list task, its documents are those from ``first_item`` on, of ``num_items``.
 
         >>> Relevance.from_pairs([0, 1, 1], [0, 0, 1]).as_shard(3, num_queries=9)
         Relevance(catalogue, 9 queries, 2 items, 3 pairs, shard (3, 5))
         """
-        return replace(self, num_queries=num_queries, query_range=(first, first + self.indptr.shape[0] - 1))
+        held = first, first + self.indptr.shape[0] - 1
+        found = replace(self, num_queries=num_queries, query_range=held)
+        if self.list_start is None:
+            return found
+        item, sizes = self.item + first_item, self.num_items if num_items is None else num_items
+        return replace(found, item=item, taken_item=item, list_start=self.list_start + first_item, num_items=sizes)
 
     def __repr__(self) -> str:
         part = "" if self.query_range == (0, self.num_queries) else f", shard {self.query_range}"

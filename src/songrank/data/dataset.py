@@ -309,14 +309,17 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
                 are excluded, since removing held-out items would leak them. Pairs that are relevant in ``split`` itself
                 stay.
             device: device of the result; sorting takes milliseconds on a GPU and seconds on a CPU core.
-            queries: the shard of these queries, the first and the last + 1, with its pairs numbered from 0; of a
-                catalogue, only their pairs are read.
+            queries: the shard of these queries, the first and the last + 1, with its pairs numbered from 0. Only
+                their pairs or documents are read.
         """
         check_choice("split", split, tuple(self))
         part = self[split]
         if isinstance(part, ListSplit):
-            lists = Relevance.from_lists(part.label.to(device), part.lengths)
-            return lists if queries is None else lists.shard(*queries)
+            if queries is None:
+                return Relevance.from_lists(part.label.to(device), part.lengths)
+            first, last = (int(part.offsets[query]) for query in queries)
+            lists = Relevance.from_lists(part.label[first:last].to(device), part.lengths[slice(*queries)])
+            return lists.as_shard(queries[0], part.num_queries, first, part.label.shape[0])
         if exclude is None:
             exclude = tuple(self)[: tuple(self).index(split)] if self.info["shared_queries"] else ()
         for name in exclude:

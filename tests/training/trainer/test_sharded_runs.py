@@ -96,7 +96,7 @@ def test_shared_weights_have_the_same_bits_on_all_processes_after_every_epoch(ca
         ("words", ("pairs", "memory")),
         ("history", ("pairs", "memory", "histories")),
         ("sequence", ("memory",)),
-        ("lists with weights", ("memory",)),
+        ("lists with weights", ("pairs", "memory")),
     ],
 )
 def test_a_process_has_the_values_of_its_queries_only(case, names, alone, parts):

@@ -251,7 +251,19 @@ class DocumentAdapter(DatasetAdapter):
 
     def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
         super().__init__(dataset, device)
-        self._train = self._split("train").features.to(self.device)
+        self._first = 0  # document of this process
+
+    def share(self, processes: Processes) -> None:
+        """Read the training queries of this process only."""
+        super().share(processes)
+        self._first = int(self._split("train").offsets[self.own[0]])
+
+    @cached_property
+    def _train(self) -> Tensor:
+        """The features of the training documents of this process, on the device."""
+        part = self._split("train")
+        first, last = (int(part.offsets[query]) for query in self.own)
+        return part.features[first:last].to(self.device)
 
     def _split(self, name: str) -> ListSplit:
         part = self.dataset[name]
@@ -275,7 +287,8 @@ class DocumentAdapter(DatasetAdapter):
 
     def scores(self, model: Any, slate: Slate) -> Tensor:
         """``model(features, mask)`` for a training slate."""
-        answer: Tensor = model(self._train[slate.item].float(), slate.mask)
+        item = (slate.item - self._first).clamp_min(0) if self._first else slate.item  # padding is document 0
+        answer: Tensor = model(self._train[item].float(), slate.mask)
         return answer
 
     def evaluate(self, model: Any, split: str, candidates: int | str = "all", **policies: Any) -> Evaluation:
