@@ -15,6 +15,10 @@ def main(what):
         if what == "exchange":
             rows = torch.arange(own.rank + 1) + 10 * own.rank
             total = own.add(torch.tensor([0.1 * own.rank], dtype=torch.float64))
+            table = own.collect(rows.clone())
+            own.deal(rows if table is None else table * 2, rows)
+            assert torch.equal(rows, 2 * (torch.arange(own.rank + 1) + 10 * own.rank))
+            rows //= 2
             print(own.gather(rows).tolist(), own.texts("é" * own.rank), list(own.share(range(5))), float(total))
         elif what == "nested":
             with own.agreed():

@@ -153,6 +153,26 @@ class Processes:
                 dist.recv(parts[rank], rank)
         return found.to(rows.device)
 
+    def deal(self, rows: Tensor, own: Tensor) -> None:
+        """Write the rows of the first process to ``own`` on each process, in the order of their ranks.
+
+        The inverse of :meth:`collect`; ``rows`` of other processes are ignored.
+        """
+        if self.world == 1:
+            own.copy_(rows)
+            return
+        sizes = self.gather(torch.tensor([own.shape[0]], device=self.device)).tolist()
+        with _exchange():
+            if self.is_first:
+                parts = torch.split(rows.to(self.device), sizes)
+                for rank in range(1, self.world):
+                    dist.send(parts[rank].contiguous(), rank)
+                own.copy_(parts[0])
+            else:
+                here = torch.empty_like(own, device=self.device)
+                dist.recv(here, 0)
+                own.copy_(here)
+
     def texts(self, text: str) -> list[str]:
         """The texts of all processes, by rank."""
         if self.world == 1:

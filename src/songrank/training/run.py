@@ -243,7 +243,8 @@ class Run:
             model = self.trainer.model.eval()
             assert isinstance(model, RankingModel)
             maps = map_features(model, self.dataset, ("item",))
-            with self.trainer.own_rows.whole(model, processes), processes.agreed():
+            changed = "user" in self.dataset.features  # rows of new users come from their features
+            with self.trainer.own_rows.whole(model, processes, changed=changed), processes.agreed():
                 if processes.is_first:
                     with self._timed("files"):
                         maps |= map_features(model, self.dataset, ("user",))

@@ -32,8 +32,11 @@ class OwnRows:
     total: int = 0
 
     @contextmanager
-    def whole(self, model: nn.Module, processes: Processes) -> Iterator[None]:
-        """Inside the block, the embeddings of the first process have the rows of all processes."""
+    def whole(self, model: nn.Module, processes: Processes, *, changed: bool = False) -> Iterator[None]:
+        """Inside the block, the embeddings of the first process have the rows of all processes.
+
+        With ``changed``, each process has what the first one has made of its rows after the block.
+        """
         held = {table: table.weight for table in self._embeddings(model)}
         for table, weight in held.items():
             found = processes.collect(weight.detach())
@@ -41,6 +44,8 @@ class OwnRows:
                 table.weight, table.num_embeddings = nn.Parameter(found, weight.requires_grad), found.shape[0]
         try:
             yield
+            for table, weight in held.items() if changed else ():
+                processes.deal(table.weight.detach(), weight.detach())
         finally:
             for table, weight in held.items():
                 table.weight, table.num_embeddings = weight, weight.shape[0]
