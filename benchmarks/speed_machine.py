@@ -26,6 +26,8 @@ class Machine:
     pairs: int = PAIRS
     epochs: tuple[int, int] = (20, 120)
     data: Path | None = None
+    movielens_1m: Path | None = None
+    sequence_changes: tuple[str, ...] = ()
 
     @property
     def gpu(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from floors import sequence_step
 from measuring import milliseconds
+from peers_sequences import recbole_step, rectools_step
 from speed_machine import Machine
 from speed_table import Row
 from stepping import num_weights
@@ -81,6 +83,31 @@ class SequenceStep:
                 next(self._left)
 
 
+@contextlib.contextmanager
+def _reported(library: str) -> Iterator[None]:
+    """A library that fails, for example with another version of pandas, costs only its own figure."""
+    try:
+        yield
+    except Exception as error:
+        print(f"{library}: no comparison: {type(error).__name__}: {error}")
+
+
+def _libraries(machine: Machine, histories: CSR, rounds: int) -> dict[str, float]:
+    """Milliseconds per step of other libraries; on a GPU only, since they pad each history to 200 items."""
+    if not machine.gpu:
+        print("RecTools and RecBole: skipped on a CPU, where a step padded to 200 items takes seconds")
+        return {}
+    taken = {}
+    with _reported("RecBole"):
+        if (step := recbole_step(histories, ITEMS, machine.device, BATCH, MODEL)) is not None:
+            name = "RecBole's SASRec, one target per history"
+            taken[name] = milliseconds({name: step}, machine.device, rounds)[name]
+    with _reported("RecTools"):
+        if (found := rectools_step(histories, machine.device, BATCH, MODEL)) is not None:
+            taken["RecTools' SASRec"] = found
+    return taken
+
+
 def sequence_rows(machine: Machine) -> Iterator[Row]:
     """A step over all items with SONG and with softmax, packed and padded to the longest history of a batch."""
     histories = short_histories(HISTORIES if machine.gpu else _CPU_HISTORIES)
@@ -98,5 +125,7 @@ def sequence_rows(machine: Machine) -> Iterator[Row]:
             f"{len(histories):,} histories of mean length {entries / BATCH:.1f}, batch {BATCH}, {ITEMS:,} items, tf32"
         )
         ours = taken.pop("ours")
+        if loss == "softmax":
+            taken |= _libraries(machine, histories, rounds)
         name = f"sequence step, {loss}"
         yield Row(name, ours, "ms", MS_TARGET, machine.floor(work), taken, [note])

@@ -19,10 +19,11 @@ class Row:
         name: name of the measurement.
         value: measured value; None if there is none, with the reason in a note.
         unit: unit of value, target, floor and peers.
-        target: largest acceptable value on an H200.
+        target: largest acceptable value on an H200, or on every device with ``everywhere``.
         floor: lower bound by bytes and operations at the peak rates of this machine.
         peers: values of other implementations.
         notes: further lines.
+        everywhere: whether the target is a ratio, which holds on every device.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Row:
     floor: float | None = None
     peers: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    everywhere: bool = False
 
 
 class Table:
@@ -50,12 +52,12 @@ class Table:
         for row in rows:
             self._show(row)
             entry = {"section": title, **asdict(row)}
-            self.rows.append(entry if self.targets else {**entry, "target": None})
+            self.rows.append(entry if self.targets or row.everywhere else {**entry, "target": None})
             if self.file is not None:
                 self.file.write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1) + "\n")
 
     def _show(self, row: Row) -> None:
-        target = f"≤ {_number(row.target)}" if self.targets and row.target is not None else ""
+        target = f"≤ {_number(row.target)}" if (self.targets or row.everywhere) and row.target is not None else ""
         floor = _number(row.floor) if row.floor is not None else ""
         above = f"{row.value / row.floor:.1f}" if row.value is not None and row.floor else ""
         value = "–" if row.value is None else f"{_number(row.value)} {row.unit}"
